@@ -1,7 +1,7 @@
 # What there is to do here. tools/dev looks for interpreters and system packages, tools/dev.py does the work.
 #
 #   make demo    set everything up, build, install, and run the examples: plain time, dynoc time, speed-up, same result
-#   make test    set everything up, build for every interpreter that is found (3.11 to 3.14), run all checks and tests
+#   make test    set everything up, build for every interpreter that is found (3.11 to 3.15), run all checks and tests
 #   make quick   build one interpreter with verifiers on, and run the tests of the lower rooms and a slice of the others: a minute
 #   make test-numpy, make test-scipy   NumPy's own tests, and SciPy's pure-Python parts, with and without dynoc: same outcomes
 #   make test-thirdparty   tests of pandas, scikit-learn, astropy and others, plain and with dynoc: same outcomes and warnings

@@ -23,6 +23,16 @@ DynEvalHook dyn_hook_get(void) {
     return hook == _PyEval_EvalFrameDefault ? NULL : hook;
 }
 
+/* While there is a hook CPython specialises no call of a Python function, unless it is told, from 3.15 on, that it may: such
+ * calls still lead to the hook, and are inlined as soon as it is gone. What a foreign hook below ours can do it has said itself. */
+static void let_specialise_calls(PyInterpreterState *interp, bool may) {
+#if DYN_PY >= 315
+    _PyInterpreterState_SetEvalFrameAllowSpecialization(interp, may);
+#else
+    (void)interp, (void)may;
+#endif
+}
+
 /* A hook that was put above ours keeps a pointer to ours: ours then stays and only passes on, and is not put in a second time,
  * which would make a circle. */
 void dyn_hook_set(DynEvalHook hook) {
@@ -39,7 +49,13 @@ void dyn_hook_set(DynEvalHook hook) {
         foreign_hook = now;
         our_hook = hook;
         _PyInterpreterState_SetEvalFrameFunc(interp, hook);
+        if (foreign_hook == NULL) {
+            let_specialise_calls(interp, true);
+        }
     } else if (now && now == our_hook) {
+        if (foreign_hook == NULL) {
+            let_specialise_calls(interp, false);
+        }
         _PyInterpreterState_SetEvalFrameFunc(interp, foreign_hook ? foreign_hook : _PyEval_EvalFrameDefault);
         foreign_hook = above = NULL;
     } else if (our_hook) {
@@ -287,6 +303,17 @@ bool dyn_call_null_first(void) { return DYN_PY < 313; }
 bool dyn_send_drops_iterator(void) { return DYN_PY < 312; }
 
 bool dyn_with_keeps_two(void) { return DYN_PY >= 314; }
+
+uint32_t dyn_iterator_slots(void) { return DYN_PY >= 315 ? 2 : 1; }
+
+bool dyn_cpy_is_lazy_import(PyObject *o) {
+#if DYN_PY >= 315
+    return PyLazyImport_CheckExact(o);
+#else
+    (void)o;
+    return false;
+#endif
+}
 
 bool dyn_complex_mixes(void) { return DYN_PY >= 314; }
 

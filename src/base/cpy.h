@@ -1,5 +1,5 @@
 /* cpy.h: the fence around CPython's insides. cpy*.c (with decode and asm) is the only place that includes internal headers or
- * tests PY_VERSION_HEX; everything else sees frames, hooks and versions through these functions, the same on 3.11 to 3.14.
+ * tests PY_VERSION_HEX; everything else sees frames, hooks and versions through these functions, the same on 3.11 to 3.15.
  *
  * Positions in code are indices of code units (2 bytes) from the start of co_code. */
 #ifndef DYN_CPY_H
@@ -27,8 +27,9 @@ DYN_HIDDEN PyObject *dyn_frame_globals(DynFrame *f);
 DYN_HIDDEN PyObject *dyn_frame_builtins(DynFrame *f);
 /* Slots: locals, cells and free variables, then the stack. NULL stands for an empty one. A slot holds its value as CPython keeps
  * it: a pointer up to 3.13; from 3.14 a tagged one, which owns a count, or borrows it (LOAD_FAST_BORROW; immortal objects), or is
- * a small number: where an exception was raised, which is a Lasti here (dyn_lasti_new). `get` borrows; `put` takes the value over
- * and forgets what was there; `take` hands over a count of the caller's own and leaves the slot empty. */
+ * a small number: where an exception was raised, which is a Lasti here (dyn_lasti_new), or a place in a sequence
+ * (dyn_frame_settle). `get` borrows; `put` takes the value over and forgets what was there; `take` hands over a count of the
+ * caller's own and leaves the slot empty. */
 DYN_HIDDEN PyObject *dyn_frame_get(DynFrame *f, uint32_t slot); /* not where a Lasti may be */
 DYN_HIDDEN void dyn_frame_put(DynFrame *f, uint32_t slot, PyObject *value);
 DYN_HIDDEN PyObject *dyn_frame_take(DynFrame *f, uint32_t slot);
@@ -148,6 +149,14 @@ DYN_HIDDEN bool dyn_call_null_first(void);
 DYN_HIDDEN bool dyn_send_drops_iterator(void); /* at its end: 3.11; from 3.12 END_SEND does */
 /* A with statement keeps a manager's __exit__ bound, in one slot, or in two: (function, self) or (bound, NULL). From 3.14. */
 DYN_HIDDEN bool dyn_with_keeps_two(void);
+/* Slots that an iterator takes on the stack: 1; from 3.15 on 2: the iterator and NULL, or a sequence and, as a tagged number, a
+ * place in it. What dynoc puts on a stack is always the former. */
+DYN_HIDDEN uint32_t dyn_iterator_slots(void);
+/* Among the `depth` stack values of a frame that CPython ran, sequences with a number become iterators and NULL. false: one can't
+ * be made so, and all is as it was with that one. */
+DYN_HIDDEN bool dyn_frame_settle(DynFrame *f, int depth);
+/* Stands for a module, or for a name of one, that is imported when it is used: from 3.15 on. */
+DYN_HIDDEN bool dyn_cpy_is_lazy_import(PyObject *o);
 /* Arithmetic of a complex number and a real one leaves the real one as it is, and infinities of products and quotients are
  * recovered where both parts became NaN: from 3.14 on. */
 DYN_HIDDEN bool dyn_complex_mixes(void);

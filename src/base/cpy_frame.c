@@ -191,6 +191,50 @@ PyObject *dyn_frame_take(DynFrame *f, uint32_t slot) {
 
 #endif
 
+#if DYN_PY >= 315
+
+/* The iterator of a sequence that stands at `at`; NULL without an exception where none stands there. */
+static PyObject *iterator_at(PyObject *sequence, intptr_t at) {
+    bool within = !PyList_CheckExact(sequence) || at <= PyList_GET_SIZE(sequence); /* it may have become shorter */
+    PyObject *it = within ? PyObject_GetIter(sequence) : NULL;
+    PyObject *done = it == NULL ? NULL : PyObject_CallMethod(it, "__setstate__", "n", (Py_ssize_t)at);
+    if (done == NULL) {
+        Py_CLEAR(it);
+        PyErr_Clear();
+    }
+    Py_XDECREF(done);
+    return it;
+}
+
+bool dyn_frame_settle(DynFrame *f, int depth) {
+    _PyStackRef *stack = f->localsplus + FRAME_CODE(f)->co_nlocalsplus;
+    for (int i = 1; i < depth; i++) {
+        bool pair = PyStackRef_IsTaggedInt(stack[i]) && !PyStackRef_IsNullOrInt(stack[i - 1]);
+        PyObject *sequence = pair ? PyStackRef_AsPyObjectBorrow(stack[i - 1]) : NULL;
+        if (sequence == NULL || Py_TYPE(sequence)->_tp_iteritem == NULL) {
+            continue; /* above anything else a number says where an exception was raised */
+        }
+        PyObject *it = iterator_at(sequence, PyStackRef_UntagInt(stack[i]));
+        if (it == NULL) {
+            return false;
+        }
+        _PyStackRef old = stack[i - 1];
+        stack[i - 1] = PyStackRef_FromPyObjectSteal(it);
+        stack[i] = PyStackRef_NULL;
+        PyStackRef_CLOSE(old);
+    }
+    return true;
+}
+
+#else
+
+bool dyn_frame_settle(DynFrame *f, int depth) {
+    (void)f, (void)depth;
+    return true;
+}
+
+#endif
+
 void dyn_frame_get_all(DynFrame *f, PyObject **out) {
     for (int i = 0; i < FRAME_CODE(f)->co_nlocalsplus; i++) {
         out[i] = dyn_frame_get(f, (uint32_t)i);

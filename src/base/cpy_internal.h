@@ -1,6 +1,6 @@
 /* cpy_internal.h: CPython's internal headers, for cpy*.c, tracer/bytecode/decode.c and tracer/asm*.c alone. Include it first.
  *
- * DYN_PY is the version that the extension is built for: 311 to 314. */
+ * DYN_PY is the version that the extension is built for: 311 to 315. */
 #ifndef DYN_CPY_INTERNAL_H
 #define DYN_CPY_INTERNAL_H
 #ifndef Py_BUILD_CORE
@@ -8,8 +8,8 @@
 #endif
 #include "base/cpy.h"
 
-#if PY_VERSION_HEX >= 0x030f0000 || PY_VERSION_HEX < 0x030b0000
-#error "dynoc knows CPython 3.11 to 3.14"
+#if PY_VERSION_HEX >= 0x03100000 || PY_VERSION_HEX < 0x030b0000
+#error "dynoc knows CPython 3.11 to 3.15"
 #endif
 #define DYN_PY (PY_MAJOR_VERSION * 100 + PY_MINOR_VERSION)
 
@@ -27,6 +27,9 @@
 #include <internal/pycore_interp.h>
 #include <internal/pycore_interpframe.h>
 #include <internal/pycore_stackref.h>
+#endif
+#if PY_VERSION_HEX >= 0x030f0000
+#include <internal/pycore_lazyimportobject.h>
 #endif
 #pragma GCC diagnostic pop
 

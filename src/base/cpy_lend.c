@@ -64,6 +64,7 @@ static bool step_back(Walk *w, int opcode, uint32_t arg) {
         return true;
     case LOAD_FAST:
     case LOAD_CONST:
+    case LOAD_COMMON_CONSTANT:
     case LOAD_SMALL_INT:
     case LOAD_DEREF:
     case PUSH_NULL: unpush(w); return true;

@@ -2,7 +2,7 @@
 
 import sys
 
-KNOWN = ((3, 11), (3, 12), (3, 13), (3, 14))  # versions of CPython, built with the global interpreter lock
+KNOWN = ((3, 11), (3, 12), (3, 13), (3, 14), (3, 15))  # versions of CPython, built with the global interpreter lock
 NAMES = [".".join(map(str, version)) for version in KNOWN]
 ADVICE = f"use CPython {', '.join(NAMES[:-1])} or {NAMES[-1]}"
 

@@ -195,16 +195,17 @@ PyObject *dyn_leave_filled(PyThreadState *ts, DynFrame *f) {
     return dyn_leave_fill(l, ts, f);
 }
 
-/* Arguments that bind to any function: None for each parameter without a place for many. */
+/* Arguments that bind to any function: one that a generator expression can go over, for each parameter but those for many. */
 PyObject *dyn_call_with_nothing(PyObject *func) {
     PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
     Py_ssize_t npos = code->co_argcount, nkw = code->co_kwonlyargcount;
     PyObject **args = PyMem_New(PyObject *, (size_t)(npos + nkw) + 1), *names = PyTuple_New(nkw), *result = NULL;
+    PyObject *nothing = PyTuple_New(0);
     if (args == NULL) {
         PyErr_NoMemory();
-    } else if (names != NULL) {
+    } else if (names != NULL && nothing != NULL) {
         for (Py_ssize_t i = 0; i < npos + nkw; i++) {
-            args[i] = Py_None;
+            args[i] = nothing;
         }
         for (Py_ssize_t i = 0; i < nkw; i++) {
             PyTuple_SET_ITEM(names, i, Py_NewRef(dyn_code_local_name(code, (int)(npos + i))));
@@ -212,6 +213,7 @@ PyObject *dyn_call_with_nothing(PyObject *func) {
         result = dyn_func_call(func, args, (size_t)npos, nkw > 0 ? names : NULL);
     }
     Py_XDECREF(names);
+    Py_XDECREF(nothing);
     PyMem_Free(args);
     return result;
 }

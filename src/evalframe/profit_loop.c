@@ -58,8 +58,8 @@ static PyObject *with_trap(PyObject *f) {
     DynCode *c = dyn_decode(code);
     PyObject *made = NULL;
     for (uint32_t i = 0; c != NULL && made == NULL && i < c->v.n; i++) {
-        const bool bound[2] = {true, true}, null[1] = {false};
-        const DynFrameShape before = {c->v.at[i].start, 1, bound, null};
+        const bool bound[2] = {true, true}, null[2] = {false, true};
+        const DynFrameShape before = {c->v.at[i].start, dyn_iterator_slots(), bound, null};
         if (c->v.at[i].op != DYN_I_FOR_ITER) {
             continue;
         }

@@ -207,10 +207,15 @@ static PyObject *make_generator(const Build *b, const DynRecipe *r) {
     }
     DynFrame *f = dyn_frame_of_generator(o);
     uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(dyn_frame_code(f)), n = r->n - 1;
+    uint32_t nfilled = nslots + (uint32_t)dyn_frame_depth(f);
     bool begun = dyn_frame_position(f) != r->id;
+    if (!dyn_frame_settle(f, dyn_frame_depth(f))) {
+        Py_DECREF(o);
+        return PyErr_NoMemory();
+    }
     for (uint32_t i = 0; i < n; i++) {
         PyObject *value = Py_XNewRef(b->made[r->items[1 + i]]);
-        PyObject *old = i < nslots ? dyn_frame_take(f, i) : NULL;
+        PyObject *old = i < nfilled ? dyn_frame_take(f, i) : NULL;
         dyn_frame_put(f, i, value);
         Py_XDECREF(old);
     }

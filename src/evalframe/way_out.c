@@ -55,7 +55,7 @@ static PyObject *way_out_call(PyObject *self, PyObject *const *args, size_t narg
     }
     DynLoopTick tick = w->at_once ? DYN_TICK_NOT : dyn_loop_tick(w->entry);
     bool out = w->at_once || (tick == DYN_TICK_NOT ? is_worth_it(w->entry) : tick == DYN_TICK_OUT);
-    return PyBool_FromLong(out && !dyn_cpy_is_traced(ts) && is_as_recorded(w, f));
+    return PyBool_FromLong(out && !dyn_cpy_is_traced(ts) && dyn_frame_settle(f, (int)w->nstack) && is_as_recorded(w, f));
 }
 
 static void way_out_dealloc(PyObject *self) {

@@ -150,13 +150,15 @@ static int jump(Run *r, const DynInstr *in) {
         Py_DECREF(pop(r));
         break;
     case DYN_I_FOR_ITER: {
-        PyObject *it = r->stack[r->depth - 1], *v = Py_TYPE(it)->tp_iternext(it);
+        PyObject *it = r->stack[r->depth - (int)dyn_iterator_slots()], *v = Py_TYPE(it)->tp_iternext(it);
         if (v)
             return push(r, v), 1;
         if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_StopIteration))
             return -1;
         PyErr_Clear();
-        Py_DECREF(pop(r));
+        for (uint32_t i = 0; i < dyn_iterator_slots(); i++) {
+            Py_XDECREF(pop(r));
+        }
         break;
     }
     default: return 0;
@@ -213,6 +215,7 @@ static int stack_op(Run *r, const DynInstr *in) {
     case DYN_I_NOP: return 1;
     case DYN_I_LOAD_CONST: DONE(push(r, Py_NewRef(PyTuple_GET_ITEM(r->c->code->co_consts, in->arg))));
     case DYN_I_LOAD_SMALL_INT: DONE(push(r, PyLong_FromUnsignedLong(in->arg)));
+    case DYN_I_LOAD_COMMON_CONSTANT: DONE(push(r, Py_NewRef(dyn_cpy_common_constant(in->arg))));
     case DYN_I_PUSH_NULL: r->stack[r->depth++] = NULL; return 1;
     case DYN_I_POP_TOP: Py_XDECREF(pop(r)); return 1;
     case DYN_I_COPY:
@@ -265,7 +268,12 @@ static int operation(Run *r, const DynInstr *in) {
     case DYN_I_BUILD_LIST:
     case DYN_I_BUILD_SET: DONE(build(r, in));
     case DYN_I_CALL: DONE(call(r, in));
-    case DYN_I_GET_ITER: DONE(finish(r, 1, PyObject_GetIter(*top)));
+    case DYN_I_GET_ITER: {
+        int status = finish(r, 1, PyObject_GetIter(*top));
+        if (status >= 0 && dyn_iterator_slots() == 2)
+            r->stack[r->depth++] = NULL;
+        DONE(status);
+    }
     default: return jump(r, in);
     }
 }

@@ -384,6 +384,18 @@ def test_foreign_hook(minirec, other):
         assert taken() == (0, 0)
 
 
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="a hook keeps calls from being specialised")
+def test_calls_are_specialised_under_the_hook(minirec):
+    space = {}
+    exec("def fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)", space)
+    minirec.hook(True)
+    try:
+        assert space["fib"](15) == 610
+    finally:
+        minirec.hook(False)
+    assert "CALL_PY_EXACT_ARGS" in [i.opname for i in dis.get_instructions(space["fib"], adaptive=True)]
+
+
 def test_traced(minirec):
     assert not minirec.traced()
     seen = []
@@ -443,7 +455,7 @@ def test_dict_cells_are_used_again(minirec):
 
 # No instructions of their own: prefixes, what follows a loop's end, and what CPython puts in while it runs.
 NOT_DECODED = set(
-    """CACHE EXTENDED_ARG KW_NAMES PRECALL END_FOR INTERPRETER_EXIT RESERVED EXIT_INIT_CHECK ENTER_EXECUTOR
+    """CACHE EXTENDED_ARG KW_NAMES PRECALL END_FOR INTERPRETER_EXIT RESERVED EXIT_INIT_CHECK ENTER_EXECUTOR TRACE_RECORD
     BINARY_OP_INPLACE_ADD_UNICODE""".split()
 )
 
@@ -515,7 +527,7 @@ def check_stack_effects(minirec, code):
 
 
 # What has no opcode of its own, on some version.
-OTHER_NAMES = ("LOAD_METHOD", "UNARY_POSITIVE", "LIST_TO_TUPLE", "BINARY_SUBSCR", "BEFORE_WITH")
+OTHER_NAMES = ("LOAD_METHOD", "UNARY_POSITIVE", "LIST_TO_TUPLE", "BINARY_SUBSCR", "BEFORE_WITH", "GET_YIELD_FROM_ITER")
 IN_SEQUENCE = {"COPY", "LOAD_SPECIAL", "SWAP"}  # of a with statement's beginning, from 3.14 on: one instruction, at its CALL
 
 

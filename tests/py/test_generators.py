@@ -70,3 +70,86 @@ def test_an_inlined_function_deletes_a_generator_that_runs_code(fn, backend):
     fast = dynoc.optimize(fn, backend=backend, wait=True)
     for n in (1, 2, 3, 2.5):
         assert outcome_of(fast, (np.arange(3.0), n)) == outcome_of(fn, (np.arange(3.0), n))
+
+
+# ---- generator expressions, which ask for their iterator before they begin from 3.15 on
+
+
+class Numbers:
+    """Its __iter__ is a function in Python."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __iter__(self):
+        for i in range(self.n):
+            yield i + 0.5
+
+
+class Raises:
+    """Its __iter__ raises."""
+
+    def __iter__(self):
+        raise ValueError("none")
+
+
+def over_an_object(a, xs):
+    return a + sum(x * 2 for x in Numbers(3)), [x for x in Numbers(4)]
+
+
+def over_what_raises(a, xs):
+    try:
+        return a + sum(x for x in Raises())
+    except ValueError as error:
+        return a * 2, str(error)
+
+
+def left_half_done(a, xs):
+    numbers = (x * 2 for x in xs)
+    first = next(numbers)
+    print(end="")
+    return a + first, list(numbers)
+
+
+def left_not_begun(a, xs):
+    numbers = (x + y for x in xs for y in xs)
+    print(end="")
+    return a + 1, list(numbers)
+
+
+def left_in_the_middle(a, xs):
+    total = 0
+    for x in (y for y in xs):
+        total += x
+        if total > 3:
+            break
+    print(end="")
+    return a + total
+
+
+def as_arguments(a, xs):
+    kept = tuple(x for x in xs), list(x for x in xs), any(x > 2 for x in xs), all(x > 2 for x in xs)
+    return a + len(kept), kept, {x for x in xs}
+
+
+def delegated(a, xs):
+    def numbers():
+        yield from xs
+        yield from (x + 1 for x in xs)
+
+    for x in numbers():
+        a = a + x
+        print(end="")
+    return a
+
+
+EXPRESSIONS = [over_an_object, over_what_raises, left_half_done, left_not_begun, left_in_the_middle, as_arguments, delegated]
+
+
+@pytest.mark.parametrize("make", [list, tuple, iter], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("fn", EXPRESSIONS, ids=lambda f: f.__name__)
+def test_generator_expressions(fn, make):
+    fast = dynoc.optimize(fn, wait=True)
+    for n in (5, 5, 30, 5):
+        got, expected = fast(np.arange(4.0), make(range(1, n))), fn(np.arange(4.0), make(range(1, n)))
+        assert repr(got) == repr(expected)

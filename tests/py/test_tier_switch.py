@@ -159,10 +159,51 @@ def late_name(x):
     return x
 
 
+def over_a_list(x):
+    for i in [*range(100)]:
+        x = x * 0.5 + i
+        if i == 30:
+            ready()
+    return x
+
+
+def over_a_tuple(x):
+    for i in tuple(range(100)):
+        x = x * 0.5 + i
+        if i == 30:
+            ready()
+    return x
+
+
+def over_text(x):
+    for i, c in enumerate("abcde" * 20):
+        for d in c * 20:
+            x = x * 0.5 + ord(d)
+        if i == 30:
+            ready()
+    return x
+
+
+def over_a_list_that_is_cut(x):
+    items = [*range(100)]
+    for i in items:
+        x = x * 0.5 + i
+        if i == 30:
+            ready()
+        if i == 60:
+            del items[10:]
+            items.extend(range(200, 255))
+    return x
+
+
 @pytest.mark.parametrize(
     ("function", "least"),
     [
         (for_loop, 50),
+        (over_a_list, 50),
+        (over_a_tuple, 50),
+        (over_text, 50),
+        (over_a_list_that_is_cut, 3),
         (while_loop, 3),
         (with_a_break, 100),
         (nested, 50),

@@ -68,7 +68,7 @@ static int resume_slots(PyCodeObject *code, uint32_t nstack, DynSlots *out) {
 
 static void emit_resume(DynAsm *a, const DynCode *c, const DynFrameShape *shape) {
     uint32_t nslots = (uint32_t)c->code->co_nlocalsplus;
-    dyn_asm_emit(a, RESUME, 0);
+    dyn_asm_emit_resume(a);
     for (uint32_t i = 0; i < nslots; i++) {
         if (!shape->bound[i]) {
             dyn_asm_emit(a, DELETE_FAST, i);

@@ -113,8 +113,23 @@ static void emit_enter(DynAsm *a, uint32_t enter) {
     dyn_asm_emit(a, SWAP, 2);
 }
 
-/* enter: of the constants, the function that enters a manager. */
-static void emit_instruction(DynAsm *a, const DynCode *c, const DynInstr *in, uint32_t enter) {
+/* Where an iterator takes two slots, GET_ITER may leave a sequence and a place in it, which can't be handed on: a function gives
+ * the iterator, and NULL stands beside it. */
+static void emit_get_iter(DynAsm *a, uint32_t iterate) {
+    dyn_asm_emit_callable(a, iterate);
+    dyn_asm_emit(a, SWAP, 2);
+    dyn_asm_emit(a, SWAP, 3);
+    dyn_asm_emit_call(a, 1);
+    dyn_asm_emit(a, PUSH_NULL, 0);
+}
+
+/* enter, iterate: of the constants, the functions that enter a manager and give an iterator. */
+static void emit_instruction(DynAsm *a, const DynCode *c, const DynInstr *in, uint32_t enter, uint32_t iterate) {
+    if (in->op == DYN_I_GET_ITER && dyn_iterator_slots() == 2) {
+        dyn_asm_locate(a, position_of(c, in->at));
+        emit_get_iter(a, iterate);
+        return;
+    }
     if (in->op == DYN_I_BEFORE_WITH && dyn_with_keeps_two()) {
         dyn_asm_locate(a, position_of(c, in->at));
         emit_enter(a, enter);
@@ -218,6 +233,7 @@ enum {
     CONST_RESUME,
     CONST_NONE = CONST_RESUME + DYN_WAYS,
     CONST_ENTER, /* what enters a manager */
+    CONST_ITER,  /* what gives an iterator */
     CONST_LASTI, /* where the instruction stands, as handlers have it on the stack */
     CONSTS
 };
@@ -235,7 +251,7 @@ static void emit_ways(DynAsm *a, const Break *b, uint32_t *end) {
     if (ways[DYN_WAY_JUMP].resume) {
         jump = emit_jump(a, b->c, in);
     } else if (runs(in, b->before, ways)) {
-        emit_instruction(a, b->c, in, b->first_const + CONST_ENTER);
+        emit_instruction(a, b->c, in, b->first_const + CONST_ENTER, b->first_const + CONST_ITER);
     }
     *end = dyn_asm_units(a);
     dyn_asm_locate(a, (DynPosition){position_of(b->c, in->at).line, -1, -1, -1});
@@ -318,7 +334,7 @@ static void emit_stay(DynAsm *a, const Break *b, uint32_t *end) {
         return;
     }
     if (dyn_flow(in) != DYN_FLOW_JUMP) {
-        emit_instruction(a, b->c, in, b->first_const + CONST_ENTER);
+        emit_instruction(a, b->c, in, b->first_const + CONST_ENTER, b->first_const + CONST_ITER);
     }
     *end = dyn_asm_units(a);
     emit_jump_back(a, dyn_flow(in) == DYN_FLOW_JUMP ? b->c->v.at[in->target].start : in->next);
@@ -423,6 +439,7 @@ static PyObject *make(Break *b, PyObject *first, void (*emit)(DynAsm *, const Br
     }
     more[CONST_NONE] = Py_None;
     more[CONST_ENTER] = dyn_asm_enter != NULL ? dyn_asm_enter : Py_None;
+    more[CONST_ITER] = dyn_asm_iter != NULL ? dyn_asm_iter : Py_None;
     more[CONST_LASTI] = lasti;
     PyObject *consts = lasti == NULL ? NULL : dyn_asm_consts_with(code, CONSTS, more), *result = NULL;
     DynSlots s = dyn_asm_same_slots(code);

@@ -11,6 +11,7 @@ enum { PRECALL_CACHES = 1, CALL_CACHES = 4 };
 #else
 enum { CALL_CACHES = 3 };
 #endif
+enum { RESUME_CACHES = DYN_PY >= 315 };
 
 /* ---- emitting ---- */
 
@@ -50,6 +51,8 @@ void dyn_asm_emit_call(DynAsm *a, uint32_t nargs) {
 #endif
     dyn_asm_emit_cached(a, CALL, nargs, CALL_CACHES);
 }
+
+void dyn_asm_emit_resume(DynAsm *a) { dyn_asm_emit_cached(a, RESUME, 0, RESUME_CACHES); }
 
 /* The slot's value goes to the stack, the slot is empty: references are moved, not copied. */
 void dyn_asm_emit_move(DynAsm *a, uint32_t slot) {
@@ -185,7 +188,7 @@ void dyn_asm_emit_entry(DynAsm *a, const DynCode *c) {
     if (nfree) {
         dyn_asm_emit(a, COPY_FREE_VARS, nfree);
     }
-    dyn_asm_emit(a, RESUME, 0);
+    dyn_asm_emit_resume(a);
 }
 
 /* ---- super() ----

@@ -1,11 +1,11 @@
-/* asm_enter.c: the function that rewritten code calls at the beginning of a with statement, from 3.14 on, where no instruction
- * does.
+/* asm_enter.c: the functions that rewritten code calls where no instruction leaves on the stack what can be handed on: at the
+ * beginning of a with statement, from 3.14 on, and of a for statement, from 3.15 on.
  *
- * Called by code that asm_break.c makes. The function lives as long as the process. */
+ * Called by code that asm_break.c makes. The functions live as long as the process. */
 #include "base/cpy_internal.h"
 #include "tracer/bytecode/asm_internal.h"
 
-PyObject *dyn_asm_enter;
+PyObject *dyn_asm_enter, *dyn_asm_iter;
 
 static bool is_asynchronous(PyTypeObject *type) {
     return dyn_cpy_lookup_named(type, "__aenter__") != NULL && dyn_cpy_lookup_named(type, "__aexit__") != NULL;
@@ -37,10 +37,17 @@ static PyObject *enter(PyObject *self, PyObject *manager) {
     return both;
 }
 
+static PyObject *iterate(PyObject *self, PyObject *o) { return PyObject_GetIter(o); }
+
 int dyn_asm_enter_init(void) {
     static PyMethodDef method = {"enter", enter, METH_O, "What __enter__ of a context manager gives, and its __exit__."};
     if (dyn_with_keeps_two() && dyn_asm_enter == NULL) {
         dyn_asm_enter = PyCFunction_New(&method, NULL);
     }
-    return dyn_with_keeps_two() && dyn_asm_enter == NULL ? -1 : 0;
+    static PyMethodDef iter = {"iter", iterate, METH_O, "An iterator of an object."};
+    if (dyn_iterator_slots() == 2 && dyn_asm_iter == NULL) {
+        dyn_asm_iter = PyCFunction_New(&iter, NULL);
+    }
+    bool lacks = (dyn_with_keeps_two() && dyn_asm_enter == NULL) || (dyn_iterator_slots() == 2 && dyn_asm_iter == NULL);
+    return lacks ? -1 : 0;
 }

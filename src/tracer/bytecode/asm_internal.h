@@ -27,8 +27,9 @@ DYN_HIDDEN void dyn_asm_append_lines(DynAsm *a, PyCodeObject *c);
 DYN_HIDDEN void dyn_asm_append_handlers(DynAsm *a, PyCodeObject *c, uint32_t shift);
 DYN_HIDDEN void dyn_asm_add_handler(DynAsm *a, DynHandler h); /* in order of their starts */
 
-/* asm_enter.c: the function that enters a manager, for code objects' constants; NULL where BEFORE_WITH does. */
-extern DYN_HIDDEN PyObject *dyn_asm_enter;
+/* asm_enter.c: the function that enters a manager, for code objects' constants; NULL where BEFORE_WITH does. The function that
+ * gives an iterator; NULL where GET_ITER leaves one. */
+extern DYN_HIDDEN PyObject *dyn_asm_enter, *dyn_asm_iter;
 DYN_HIDDEN int dyn_asm_enter_init(void);
 
 /* asm_emit.c */
@@ -44,6 +45,7 @@ DYN_HIDDEN void dyn_asm_emit_cached(DynAsm *a, int opcode, uint32_t arg, int cac
 DYN_HIDDEN void dyn_asm_emit(DynAsm *a, int opcode, uint32_t arg);
 DYN_HIDDEN void dyn_asm_emit_callable(DynAsm *a, uint32_t const_index);
 DYN_HIDDEN void dyn_asm_emit_call(DynAsm *a, uint32_t nargs);
+DYN_HIDDEN void dyn_asm_emit_resume(DynAsm *a); /* at the start of a code, behind COPY_FREE_VARS */
 DYN_HIDDEN void dyn_asm_emit_move(DynAsm *a, uint32_t slot);
 DYN_HIDDEN void dyn_asm_emit_order(DynAsm *a, uint32_t *have, uint32_t n);
 DYN_HIDDEN void dyn_asm_emit_entry(DynAsm *a, const DynCode *c);

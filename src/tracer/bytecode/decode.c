@@ -10,7 +10,7 @@
 typedef enum Form {
     PLAIN,       /* arg as it is */
     FORWARD,     /* jumps arg units ahead of the next instruction */
-    FORWARD_FOR, /* FOR_ITER: behind the END_FOR (and POP_TOP) that stand at the target */
+    FORWARD_FOR, /* FOR_ITER: behind the END_FOR (and what drops the iterator) that stand at the target */
     BACK,        /* jumps back, serving the eval breaker */
     BACK_QUIET,  /* jumps back without */
     BINARY,      /* 13 and up are the in-place operators */
@@ -23,6 +23,8 @@ typedef enum Form {
     CONVERT,     /* sub: conversion */
     CALLED,      /* keyword names from KW_NAMES before it */
     INTRINSIC,   /* which of several operations */
+    ITERATED,    /* 3.15: what for; nothing: a loop */
+    IMPORTED,    /* two low bits (3.15): not lazily, whatever is said elsewhere; lazily */
     KEYWORDS,    /* 3.14: keyword arguments are always there, or NULL */
     TWO_SLOTS,   /* 3.13: two operations on locals in one: `op` and `second`, slots in the high and low half */
     GENERATOR    /* tells what the code is */
@@ -84,7 +86,7 @@ static const Row rows[256] = {
     SAME(PUSH_NULL),
     WITH(CALL, CALL, CALLED),
     SAME(MAKE_FUNCTION),
-    SAME(GET_ITER),
+    WITH(GET_ITER, GET_ITER, ITERATED),
     SAME(GET_LEN),
     WITH(FOR_ITER, FOR_ITER, FORWARD_FOR),
     WITH(JUMP_FORWARD, JUMP, FORWARD),
@@ -92,7 +94,7 @@ static const Row rows[256] = {
     WITH(JUMP_BACKWARD_NO_INTERRUPT, JUMP, BACK_QUIET),
     SAME(RETURN_VALUE),
     SAME(RAISE_VARARGS),
-    SAME(IMPORT_NAME),
+    WITH(IMPORT_NAME, IMPORT_NAME, IMPORTED),
     SAME(IMPORT_FROM),
     SAME(LOAD_BUILD_CLASS),
     WITH(RETURN_GENERATOR, RETURN_GENERATOR, GENERATOR),
@@ -108,7 +110,9 @@ static const Row rows[256] = {
     SAME(MATCH_KEYS),
     SAME(MATCH_CLASS),
     WITH(SEND, SEND, FORWARD),
+#if DYN_PY < 315
     SAME(GET_YIELD_FROM_ITER),
+#endif
     SAME(GET_AWAITABLE),
     SAME(GET_AITER),
     SAME(GET_ANEXT),
@@ -169,7 +173,7 @@ static const Row rows[256] = {
     SAME(BUILD_INTERPOLATION),
     SAME(BUILD_TEMPLATE),
     AS(NOT_TAKEN, NOP),
-    AS(POP_ITER, POP_TOP),
+    SAME(POP_ITER),
     WITH(CALL_FUNCTION_EX, CALL_FUNCTION_EX, KEYWORDS),
 #endif
 #if DYN_PY == 312 || DYN_PY == 313
@@ -225,6 +229,10 @@ int dyn_forward_opcode(int cpython_opcode) {
     return cpython_opcode;
 }
 
+#if DYN_PY >= 315
+enum { IMPORT_EAGERLY = 2 }; /* of the bits below the name that IMPORT_NAME has */
+#endif
+
 /* Reads the argument; jumps leave the code unit in `target`. */
 static void read_arg(DynInstr *in, Form form, uint32_t kwnames) {
     uint32_t arg = in->arg;
@@ -278,6 +286,17 @@ static void read_arg(DynInstr *in, Form form, uint32_t kwnames) {
         if (arg == 5 || arg == 6) {
             in->op = arg == 5 ? DYN_I_UNARY_POSITIVE : DYN_I_LIST_TO_TUPLE;
         }
+        break;
+    case ITERATED:
+#if DYN_PY >= 315
+        in->op = arg == 0 ? DYN_I_GET_ITER : DYN_I_GET_YIELD_FROM_ITER;
+#endif
+        break;
+    case IMPORTED:
+#if DYN_PY >= 315
+        in->sub = arg & IMPORT_EAGERLY ? 0 : 1;
+        in->arg = arg >> 2;
+#endif
         break;
     case PLAIN:
     case TWO_SLOTS:

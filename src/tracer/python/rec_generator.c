@@ -9,6 +9,20 @@
 /* A slot of which nothing is known but whether something is in it. */
 static DynVal *unknown_slot(DynRec *r, PyObject *real) { return rec_new(r, real != NULL ? DV_OPAQUE : DV_NULL); }
 
+/* From 3.15 on a generator expression has its iterator on the stack before it begins. */
+static int open_iterator(DynRec *r, RecFrame *f, const DynInstr *loaded) {
+    DynVal *null = rec_new(r, DV_NULL), *it = NULL;
+    if (loaded->op == DYN_I_LOAD_FAST && null != NULL && dyn_frame_settle(f->f, dyn_frame_depth(f->f))) {
+        it = rec_plain_iterator(r, (DynOperand){f->shadow[loaded->arg], rec_local(f, loaded->arg)});
+    }
+    if (it == NULL) {
+        return -1;
+    }
+    push_shadow(f, it);
+    push_shadow(f, null);
+    return 0;
+}
+
 /* Shadows as RETURN_GENERATOR left the slots: cells are made and free variables are there. */
 static int open_slots(DynRec *r, RecGenerator *g, const RecPending *call) {
     RecFrame *f = &g->frame;
@@ -36,6 +50,9 @@ static int open_slots(DynRec *r, RecGenerator *g, const RecPending *call) {
             }
             cell->fresh = true;
             f->shadow[in->arg] = cell;
+        }
+        if (in->op == DYN_I_GET_ITER && open_iterator(r, f, in - 1) < 0) {
+            return -1;
         }
     }
     return 0;
@@ -117,7 +134,7 @@ static int resume(DynRec *r, RecGenerator *g) {
     RecFrame *f = &g->frame;
     uint32_t depth = (uint32_t)dyn_frame_depth(g->f), at = dyn_frame_position(g->f), top = f->nslots + depth - 1;
     f->pc = at < f->code->nunits ? f->code->at_unit[at] : DYN_NONE;
-    if (g->sent.v == NULL || f->pc == DYN_NONE || depth == 0) {
+    if (g->sent.v == NULL || f->pc == DYN_NONE || depth == 0 || !dyn_frame_settle(g->f, (int)depth)) {
         return -1;
     }
     if (dyn_frame_get(g->f, top) != g->sent.real || f->ssp != top) {

@@ -380,6 +380,9 @@ Step rec_LOAD_SUPER_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 Step rec_IMPORT_NAME(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject *name = rec_name(f, in->arg), *from = *real_top(f, 1), *level = *real_top(f, 2);
+    if (in->sub == 1) {
+        return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "lazy import");
+    }
     int l = PyLong_AsLong(level);
     PyObject *module = PyImport_ImportModuleLevelObject(name, dyn_frame_globals(f->f), Py_None, from, l);
     return rec_commit(r, f, 2, module, module ? dyn_rec_const(r, module) : NULL);

@@ -184,11 +184,34 @@ static int way_caught(DynRec *r, RecFrame *b) {
     return pc == DYN_NONE ? 0 : way_on(r, b, DYN_WAY_CAUGHT, pc, h.depth + h.lasti + 1, h.depth);
 }
 
+/* The place, from the top, of the NULL that rewritten code has on its stack behind the instruction; 0: there is none. */
+static uint32_t null_behind(const DynInstr *in) {
+    switch (in->op) {
+    case DYN_I_LOAD_METHOD: return dyn_call_null_first() ? 2 : 1;
+    case DYN_I_BEFORE_WITH: return dyn_with_keeps_two() ? 2 : 0;
+    case DYN_I_GET_ITER: return dyn_iterator_slots() == 2 ? 1 : 0;
+    case DYN_I_FOR_ITER: return dyn_iterator_slots() == 2 ? 2 : 0;
+    case DYN_I_WITH_EXCEPT_START: return dyn_with_keeps_two() ? 5 : 0;
+    default: return 0;
+    }
+}
+
+/* The way on to the next instruction. `below`: values that this one doesn't take. */
+static int way_next(DynRec *r, RecFrame *f, const DynInstr *in, uint32_t below) {
+    uint32_t n = below + dyn_stack_effect(in).pushes, null = null_behind(in);
+    if (way_on(r, f, DYN_WAY_NEXT, f->pc + 1, n, below) < 0) {
+        return -1;
+    }
+    if (null > 0) {
+        ((bool *)r->cap->after[DYN_WAY_NEXT].null_stack)[n - null] = true;
+    }
+    return 0;
+}
+
 /* The ways on from a conditional jump that found `depth` values on the stack. */
 static int two_ways(DynRec *r, RecFrame *f, const DynInstr *in, uint32_t depth) {
-    DynStackEffect stack = dyn_stack_effect(in);
-    uint32_t below = depth - stack.pops, jumped = dyn_opcodes[in->op].jumped;
-    if (way_on(r, f, DYN_WAY_NEXT, f->pc + 1, below + stack.pushes, below) < 0) {
+    uint32_t below = depth - dyn_stack_effect(in).pops, jumped = dyn_opcodes[in->op].jumped;
+    if (way_next(r, f, in, below) < 0) {
         return -1;
     }
     return way_on(r, f, DYN_WAY_JUMP, in->target, below + jumped, below);
@@ -199,28 +222,9 @@ static bool may_go_on_behind(const DynInstr *in, uint32_t depth) {
     return dyn_opcodes[in->op].breaks && dyn_stack_effect(in).pops <= depth;
 }
 
-/* The place, from the top, of the NULL that rewritten code has on its stack behind the instruction; 0: there is none. */
-static uint32_t null_behind(const DynInstr *in) {
-    switch (in->op) {
-    case DYN_I_LOAD_METHOD: return dyn_call_null_first() ? 2 : 1;
-    case DYN_I_BEFORE_WITH: return dyn_with_keeps_two() ? 2 : 0;
-    case DYN_I_WITH_EXCEPT_START: return dyn_with_keeps_two() ? 5 : 0;
-    default: return 0;
-    }
-}
-
 /* The ways on behind an instruction that found `depth` values on the stack, and is still running. */
 static int way_behind(DynRec *r, RecFrame *b, const DynInstr *at, uint32_t depth) {
-    DynStackEffect stack = dyn_stack_effect(at);
-    uint32_t below = depth - stack.pops, n = below + stack.pushes;
-    if (!may_go_on_behind(at, depth) || way_on(r, b, DYN_WAY_NEXT, b->pc + 1, n, below) < 0) {
-        return -1;
-    }
-    uint32_t null = null_behind(at);
-    if (null > 0) {
-        ((bool *)r->cap->after[DYN_WAY_NEXT].null_stack)[n - null] = true;
-    }
-    return 0;
+    return may_go_on_behind(at, depth) ? way_next(r, b, at, depth - dyn_stack_effect(at).pops) : -1;
 }
 
 /* The ways on behind the instruction of the segment's base frame, which is the one that breaks or a call that is still running.

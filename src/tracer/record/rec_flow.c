@@ -98,14 +98,8 @@ DynVal *rec_new_iter(DynRec *r, DynVal *container) {
     return v;
 }
 
-Step rec_GET_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
-    (void)in;
-    DynOperand o = operand(f, 1);
-    DynOperand method = rec_resolve_walked(r, o.v, o.real) == 0 ? rec_special(r, o, "__iter__") : (DynOperand){0};
-    if (method.v != NULL) {
-        RecCall c = {.callable = method, .args = &o, .npos = 1};
-        return rec_finish_call(r, f, &c, 1);
-    }
+/* What an object gives for a loop; NULL: unknown. Its __iter__ isn't one in Python. */
+static DynVal *iterator_over(DynRec *r, DynOperand o) {
     DynVal *v = rec_is_iterator(o.v) ? o.v : rec_new_iter(r, rec_iterate(r, o.v, o.real));
     if (o.v->kind == DV_ARRAY && o.v->real == NULL) { /* its rows are taken from it by index */
         v = v != NULL && rec_keep(r, o.real) == 0 ? v : NULL;
@@ -114,8 +108,57 @@ Step rec_GET_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (v != NULL && v->kind == DV_ITER && v->iter.over->kind == DV_OPAQUE) {
         v->looped = true;
     }
+    return v;
+}
+
+/* Its __iter__, where that is written in Python. */
+static DynOperand iter_method(DynRec *r, DynOperand o) {
+    return rec_resolve_walked(r, o.v, o.real) == 0 ? rec_special(r, o, "__iter__") : (DynOperand){0};
+}
+
+/* The operand gives place to its iterator, in one slot. */
+static Step get_iterator(DynRec *r, RecFrame *f) {
+    DynOperand o = operand(f, 1), method = iter_method(r, o);
+    if (method.v != NULL) {
+        RecCall c = {.callable = method, .args = &o, .npos = 1};
+        return rec_finish_call(r, f, &c, 1);
+    }
+    DynVal *v = iterator_over(r, o);
     return rec_commit(r, f, 1, PyObject_GetIter(o.real), v);
 }
+
+DynVal *rec_plain_iterator(DynRec *r, DynOperand o) { return iter_method(r, o).v == NULL ? iterator_over(r, o) : NULL; }
+
+/* get_iterator, or nothing to be done where `is_one`; then the iterator takes its second slot. */
+static Step put_iterator(DynRec *r, RecFrame *f, bool is_one) {
+    DynVal *null = rec_new(r, DV_NULL);
+    if (null == NULL) {
+        return step_bail(r, DYN_R_NO_MEMORY, NULL);
+    }
+    Step step = is_one ? STEP_NEXT : get_iterator(r, f);
+    if (dyn_iterator_slots() == 2 && (step == STEP_NEXT || step == STEP_BREAK)) {
+        push_real(f, NULL);
+        if (step == STEP_NEXT) {
+            push_shadow(f, null);
+        }
+    }
+    return step;
+}
+
+Step rec_GET_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)in;
+    return put_iterator(r, f, false);
+}
+
+Step rec_POP_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
+    (void)r, (void)in;
+    f->ssp -= dyn_iterator_slots();
+    rec_drop(f, dyn_iterator_slots());
+    return STEP_NEXT;
+}
+
+/* The iterator of a for statement, on top of the stack. */
+static DynOperand iterator_of_loop(RecFrame *f) { return operand(f, dyn_iterator_slots()); }
 
 /* Row i of an array, as iteration gives it. */
 static DynVal *row(DynRec *r, DynVal *array, uint32_t i, PyObject *item) {
@@ -189,15 +232,15 @@ int rec_next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out) {
 /* The next value of an iterator that runs Python code; the end of it is the end of the loop. */
 static Step for_lazy(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynVal *v;
-    DynOperand o = operand(f, 1);
+    DynOperand o = iterator_of_loop(f);
     PyObject *item = rec_take(r, o, &v);
     if (item == NULL && PyErr_Occurred()) {
         return STEP_ERROR;
     }
     bool kept = item == NULL || rec_keep(r, item) == 0, known = kept && !r->take_lost && rec_snapshot_new_nodes(r) == 0;
     if (item == NULL) {
-        f->ssp -= known;
-        rec_drop(f, 1);
+        f->ssp -= known ? dyn_iterator_slots() : 0;
+        rec_drop(f, dyn_iterator_slots());
         f->next = in->target;
         return known ? STEP_NEXT : STEP_BREAK;
     }
@@ -214,13 +257,12 @@ Step rec_GET_YIELD_FROM_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (PyCoro_CheckExact(*real_top(f, 1))) { /* which code may have one is CPython's to say */
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "coroutine");
     }
-    return PyGen_CheckExact(*real_top(f, 1)) ? STEP_NEXT : rec_GET_ITER(r, f, in);
+    return put_iterator(r, f, PyGen_CheckExact(*real_top(f, 1)));
 }
 
 Step rec_END_SEND(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand value = operand(f, 1);
-    (void)in;
-    return rec_commit(r, f, 2, Py_NewRef(value.real), value.v);
+    return rec_commit(r, f, dyn_stack_effect(in).pops, Py_NewRef(value.real), value.v);
 }
 
 /* What an iterator returned: the value of the StopIteration that is set. NULL: another exception is. */
@@ -244,7 +286,7 @@ static PyObject *returned_value(void) {
 /* Sends v, on top of the stack, to the iterator below. What the iterator yields takes v's place. At the iterator's end, what it
  * returned takes v's place, and on 3.11 the iterator's too. */
 Step rec_SEND(DynRec *r, RecFrame *f, const DynInstr *in) {
-    DynOperand it = operand(f, 2), sent = operand(f, 1);
+    DynOperand it = operand(f, 1 + dyn_iterator_slots()), sent = operand(f, 1);
     DynVal *v = NULL;
     if (!rec_is_iterator(it.v) || (it.v->kind != DV_GENERATOR && sent.real != Py_None)) {
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "yield from an iterator of this kind");
@@ -278,7 +320,7 @@ static Step for_unknown(RecFrame *f, const DynInstr *in, PyObject *iterator) {
         }
         PyErr_Clear();
     }
-    rec_drop(f, 1);
+    rec_drop(f, dyn_iterator_slots());
     f->next = in->target;
     return STEP_BREAK;
 }
@@ -342,7 +384,7 @@ static bool has_many_trips(DynRec *r, RecFrame *f, DynVal *it) {
 }
 
 Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
-    DynOperand o = operand(f, 1);
+    DynOperand o = iterator_of_loop(f);
     if (o.v->kind == DV_LAZY && has_many_trips(r, f, o.v)) {
         r->why = DYN_R_LOOP;
         return for_unknown(f, in, o.real);
@@ -386,8 +428,8 @@ Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
         rec_ended(r, o.v);
     }
     if (item == NULL) {
-        f->ssp--;
-        rec_drop(f, 1);
+        f->ssp -= dyn_iterator_slots();
+        rec_drop(f, dyn_iterator_slots());
         f->next = in->target;
         return STEP_NEXT;
     }

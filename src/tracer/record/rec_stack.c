@@ -113,6 +113,9 @@ Step rec_LOAD_GLOBAL(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (o == NULL || v == NULL || null == NULL) {
         return step_bail(r, DYN_R_EXCEPTION, "global that isn't there");
     }
+    if (dyn_cpy_is_lazy_import(o)) {
+        return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "lazy import");
+    }
     bool with_null = in->sub == 1, null_first = dyn_call_null_first();
     if (with_null && null_first) {
         push_real(f, NULL);
