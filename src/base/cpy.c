@@ -24,7 +24,8 @@ DynEvalHook dyn_hook_get(void) {
 }
 
 /* While there is a hook CPython specialises no call of a Python function, unless it is told, from 3.15 on, that it may: such
- * calls still lead to the hook, and are inlined as soon as it is gone. What a foreign hook below ours can do it has said itself. */
+ * calls still lead to the hook, and are inlined as soon as it is gone. What a foreign hook below ours can do it has said itself.
+ */
 static void let_specialise_calls(PyInterpreterState *interp, bool may) {
 #if DYN_PY >= 315
     _PyInterpreterState_SetEvalFrameAllowSpecialization(interp, may);
