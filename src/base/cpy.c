@@ -307,6 +307,15 @@ bool dyn_with_keeps_two(void) { return DYN_PY >= 314; }
 
 uint32_t dyn_iterator_slots(void) { return DYN_PY >= 315 ? 2 : 1; }
 
+bool dyn_cpy_is_walked_by_index(PyObject *o) {
+#if DYN_PY >= 315
+    return Py_TYPE(o)->_tp_iteritem != NULL;
+#else
+    (void)o;
+    return false;
+#endif
+}
+
 bool dyn_cpy_is_lazy_import(PyObject *o) {
 #if DYN_PY >= 315
     return PyLazyImport_CheckExact(o);

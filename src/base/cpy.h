@@ -155,6 +155,8 @@ DYN_HIDDEN uint32_t dyn_iterator_slots(void);
 /* Among the `depth` stack values of a frame that CPython ran, sequences with a number become iterators and NULL. false: one can't
  * be made so, and all is as it was with that one. */
 DYN_HIDDEN bool dyn_frame_settle(DynFrame *f, int depth);
+/* A sequence that loops, and generators that delegate to it, walk by index: from 3.15 on. */
+DYN_HIDDEN bool dyn_cpy_is_walked_by_index(PyObject *o);
 /* Stands for a module, or for a name of one, that is imported when it is used: from 3.15 on. */
 DYN_HIDDEN bool dyn_cpy_is_lazy_import(PyObject *o);
 /* Arithmetic of a complex number and a real one leaves the real one as it is, and infinities of products and quotients are

@@ -211,7 +211,7 @@ bool dyn_frame_settle(DynFrame *f, int depth) {
     for (int i = 1; i < depth; i++) {
         bool pair = PyStackRef_IsTaggedInt(stack[i]) && !PyStackRef_IsNullOrInt(stack[i - 1]);
         PyObject *sequence = pair ? PyStackRef_AsPyObjectBorrow(stack[i - 1]) : NULL;
-        if (sequence == NULL || Py_TYPE(sequence)->_tp_iteritem == NULL) {
+        if (sequence == NULL || !dyn_cpy_is_walked_by_index(sequence)) {
             continue; /* above anything else a number says where an exception was raised */
         }
         PyObject *it = iterator_at(sequence, PyStackRef_UntagInt(stack[i]));

@@ -153,3 +153,25 @@ def test_generator_expressions(fn, make):
     for n in (5, 5, 30, 5):
         got, expected = fast(np.arange(4.0), make(range(1, n))), fn(np.arange(4.0), make(range(1, n)))
         assert repr(got) == repr(expected)
+
+
+def sent_to_a_sequence(a, xs):
+    def numbers():
+        yield from xs
+
+    generator = numbers()
+    first = next(generator)
+    shown = type(generator.gi_yieldfrom).__name__
+    try:
+        generator.send(1)
+    except AttributeError as error:
+        return a + first, shown, str(error)
+    return None
+
+
+@pytest.mark.parametrize("make", [list, tuple, iter], ids=lambda m: m.__name__)
+def test_what_is_delegated_to_is_shown(make):
+    fast = dynoc.optimize(sent_to_a_sequence, wait=True)
+    for _ in range(3):
+        got, expected = (fn(np.arange(4.0), make([1, 2, 3])) for fn in (fast, sent_to_a_sequence))
+        assert repr(got) == repr(expected)

@@ -257,6 +257,9 @@ Step rec_GET_YIELD_FROM_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (PyCoro_CheckExact(*real_top(f, 1))) { /* which code may have one is CPython's to say */
         return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "coroutine");
     }
+    if (dyn_cpy_is_walked_by_index(*real_top(f, 1))) { /* gi_yieldfrom and errors of send() show the sequence */
+        return step_bail(r, DYN_R_UNSUPPORTED_VALUE, "yield from a sequence");
+    }
     return put_iterator(r, f, PyGen_CheckExact(*real_top(f, 1)));
 }
 
