@@ -68,3 +68,27 @@ def test_one_divisor(name, dtype):
         if info.min <= c <= info.max:
             (wanted, flags), (found, ours) = told(fn, a, c), told(fast, a, c)
             assert np.array_equal(found, wanted) and ours == flags, c
+
+
+DIVIDED_BY_ITSELF_LESS_ITSELF = {
+    "floor_divide": lambda a: a // (a - a),
+    "remainder": lambda a: a % (a - a),
+    "fmod": lambda a: np.fmod(a, a - a),
+    "divmod": lambda a: divmod(a, a ^ a),
+    "reciprocal": lambda a: np.reciprocal(a - a),
+    "reciprocal of no": lambda a: np.reciprocal(a < a),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", DIVIDED_BY_ITSELF_LESS_ITSELF)
+def test_divisors_that_a_compiler_knows_to_be_0_warn_too(name, dtype):
+    fn = DIVIDED_BY_ITSELF_LESS_ITSELF[name]
+    fast = dynoc.optimize(fn, wait=True)
+    x = np.arange(100).astype(dtype)
+    want, said = told(fn, x)
+    assert said
+    for _ in range(3):
+        got, heard = told(fast, x)
+        np.testing.assert_array_equal(got, want)
+        assert heard == said

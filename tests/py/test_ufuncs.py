@@ -481,3 +481,16 @@ def test_small_integer_powers(dtype):
     fast = dynoc.optimize(power, wait=True)
     for exponent in (2, 5, 3, 2, 1, 3):
         np.testing.assert_array_equal(fast(x, exponent), power(x, exponent))
+
+
+@pytest.mark.parametrize("dtype", "fdbI")
+def test_exponents_that_numpys_loop_of_floats_knows(dtype):
+    """np.float_power has np.power's loop, which makes products, roots and quotients of some exponents, to the bit."""
+    x = np.random.default_rng(5).uniform(0, 120, (6, 33)).astype(dtype)
+    for exponent in (2, 2.0, 0.5, -1, np.float64(2), 1, 0):
+        fn = lambda x, e=exponent: np.float_power(x, e)  # noqa: E731
+        fast = dynoc.optimize(fn, wait=True)
+        for a in (x, x[:, ::2], x.T, x[0]):
+            with np.errstate(all="ignore"):
+                for _ in range(2):
+                    np.testing.assert_array_equal(fast(a), fn(a))

@@ -275,3 +275,16 @@ def test_what_numpys_python_code_says_of_nan_is_said_once(name):
     column[:, 0] = np.nan
     for x in (np.ones((3, 4)), np.full((3, 4), np.nan), column, np.zeros((0, 4)), np.zeros((4, 0)), column):
         check(fn, fast, lambda x=x: [x.copy()])
+
+
+DISCARDING = {
+    "asarray": lambda z: np.asarray(z, "u1"),
+    "array": lambda z: (np.array(z, "f8") + 1.0, np.tanh(z) * 2.0),
+    "astype": lambda z: z.astype("i4") * 2,
+    "ascontiguousarray": lambda z: np.ascontiguousarray(z, "f4") + 1.0,
+}
+
+
+@pytest.mark.parametrize("name", DISCARDING)
+def test_parts_that_are_discarded_are_told_where_they_are(name):
+    calls(DISCARDING[name], np.arange(5) * (1 + 2j))
