@@ -236,3 +236,17 @@ def test_a_tensor_that_is_not_captured(reason):
         y = fast(x)
         assert type(y) is type(x) and y.shape == x.shape and y.dtype == x.dtype and y.device == x.device
     assert fast.refusals[0].startswith(reason + ": ")
+
+
+def test_a_function_that_was_called_without_arrays_is_captured_when_it_is_handed_a_tensor():
+    torch = pytest.importorskip("torch")
+
+    def twice(x):
+        return None if x is None else x * 2
+
+    fast = dynoc.optimize(twice, wait=True)
+    for _ in range(20):
+        assert fast(None) is None
+    x = torch.arange(4.0)
+    assert torch.equal(fast(x), twice(x))
+    assert any(str(entry.graph).count("multiply") for entry in fast.entries)
