@@ -6,6 +6,7 @@
 #include "base/torch.h"
 #include "evalframe/hold.h"
 #include "evalframe/known.h"
+#include "ir/place.h"
 
 #define MAX_REFUSALS 3
 #define MAX_EXCEPTIONS 16 /* calls that raised while they were recorded: each says little about the next */
@@ -15,7 +16,53 @@
 static DynCache *all_caches;
 static uint32_t entries_made;
 
-static void forget_told(DynCache *c);
+/* ---- what wasn't captured, as text */
+
+static bool is_told(const DynCache *root, const char *text) {
+    for (uint32_t i = 0; i < root->told.n; i++) {
+        if (strcmp(root->told.at[i], text) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void dyn_cache_tell(DynCache *root, DynReason why, const DynPlace *place) {
+    DynStr s = {0};
+    bool says_nothing = why == DYN_R_NO_ARRAYS && root->told.n > 0; /* the rest of a function whose work wasn't captured */
+    if (says_nothing || root->told.n >= MAX_TOLD) {
+        return;
+    }
+    dyn_report_reason(&s, why, NULL, place);
+    size_t size = s.failed ? 0 : (size_t)s.n + 1;
+    char *text = s.failed || is_told(root, dyn_str_at(&s)) ? NULL : PyMem_RawMalloc(size);
+    if (text != NULL) {
+        memcpy(text, dyn_str_at(&s), size);
+    }
+    if (text != NULL && dyn_vec_push(&root->told, text) < 0) { /* it isn't told, then: memory is short */
+        PyMem_RawFree(text);
+    }
+    dyn_str_free(&s);
+}
+
+PyObject *dyn_cache_refusals(const DynCache *root) {
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list != NULL && i < root->told.n; i++) {
+        PyObject *text = PyUnicode_FromString(root->told.at[i]);
+        if (text == NULL || PyList_Append(list, text) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(text);
+    }
+    return list;
+}
+
+static void forget_told(DynCache *c) {
+    while (c->told.n > 0) {
+        PyMem_RawFree(c->told.at[--c->told.n]);
+    }
+    dyn_vec_free(&c->told);
+}
 
 /* ---- entries */
 
@@ -262,7 +309,7 @@ static void give_up(DynCache *c, DynReason why) {
 }
 
 bool dyn_cache_wakes(DynCache *c) {
-    if (c->dead != DYN_R_REQUIRES_GRAD || dyn_torch_records_gradients()) {
+    if (!dyn_cache_may_wake(c) || dyn_torch_records_gradients()) {
         return false;
     }
     c->dead = DYN_R_OK;
@@ -316,52 +363,6 @@ void dyn_cache_refused(DynCache *c, DynReason why) {
     if (++c->refusals >= MAX_REFUSALS) {
         give_up(c, why);
     }
-}
-
-static bool is_told(const DynCache *root, const char *text) {
-    for (uint32_t i = 0; i < root->told.n; i++) {
-        if (strcmp(root->told.at[i], text) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-void dyn_cache_tell(DynCache *root, DynReason why, const DynPlace *place) {
-    DynStr s = {0};
-    bool says_nothing = why == DYN_R_NO_ARRAYS && root->told.n > 0; /* the rest of a function whose work wasn't captured */
-    if (says_nothing || root->told.n >= MAX_TOLD) {
-        return;
-    }
-    dyn_debug_reason(why, place, &s);
-    size_t size = s.failed ? 0 : (size_t)s.n + 1;
-    char *text = s.failed || is_told(root, dyn_str_at(&s)) ? NULL : PyMem_RawMalloc(size);
-    if (text != NULL) {
-        memcpy(text, dyn_str_at(&s), size);
-    }
-    if (text != NULL && dyn_vec_push(&root->told, text) < 0) { /* it isn't told, then: memory is short */
-        PyMem_RawFree(text);
-    }
-    dyn_str_free(&s);
-}
-
-PyObject *dyn_cache_refusals(const DynCache *root) {
-    PyObject *list = PyList_New(0);
-    for (uint32_t i = 0; list != NULL && i < root->told.n; i++) {
-        PyObject *text = PyUnicode_FromString(root->told.at[i]);
-        if (text == NULL || PyList_Append(list, text) < 0) {
-            Py_CLEAR(list);
-        }
-        Py_XDECREF(text);
-    }
-    return list;
-}
-
-static void forget_told(DynCache *c) {
-    while (c->told.n > 0) {
-        PyMem_RawFree(c->told.at[--c->told.n]);
-    }
-    dyn_vec_free(&c->told);
 }
 
 /* ---- resume functions */

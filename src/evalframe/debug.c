@@ -33,22 +33,13 @@ void dyn_debug_disassemble(PyObject *code, DynStr *out) {
     PyErr_Clear();
 }
 
-void dyn_debug_reason(DynReason why, const DynPlace *place, DynStr *out) {
-    dyn_str_printf(out, "%s: %s\n", dyn_reason_code(why), dyn_reason_message(why));
-    if (place != NULL && place->code != NULL) {
-        dyn_report_place(out, place);
-        dyn_str_putc(out, '\n');
-    }
-    dyn_str_printf(out, "hint: %s", dyn_reason_hint(why));
-}
-
 void dyn_debug_break(DynReason why, const DynPlace *place, const char *what) {
     if (!dyn_log_on(DYN_LOG_graph_breaks)) {
         return;
     }
     DynStr s = {0};
     dyn_str_printf(&s, "%s ", what);
-    dyn_debug_reason(why, place, &s);
+    dyn_report_reason(&s, why, NULL, place);
     dyn_log_text(DYN_LOG_graph_breaks, dyn_str_at(&s));
     dyn_str_free(&s);
 }

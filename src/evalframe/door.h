@@ -117,6 +117,7 @@ DYN_HIDDEN int dyn_cache_add(DynCache *c, DynEntry *e); /* takes e over; -1: mem
 DYN_HIDDEN bool dyn_cache_may_record(DynCache *c, PyObject *const *slots);
 DYN_HIDDEN void dyn_cache_refused(DynCache *c, DynReason why);
 /* Calls go straight through where nothing will be recorded. Where that is because of gradients, it ends when they are off. */
+static inline bool dyn_cache_may_wake(const DynCache *c) { return c->dead == DYN_R_REQUIRES_GRAD; }
 DYN_HIDDEN bool dyn_cache_wakes(DynCache *c);
 static inline bool dyn_cache_idles(DynCache *c) { return c->idle && !dyn_cache_wakes(c); }
 /* Keeps why something of a root's function wasn't captured, and where, for dyn_cache_refusals: a list of str, or NULL. */
@@ -265,5 +266,4 @@ DYN_HIDDEN void dyn_debug_entry(DynDump *d);
 DYN_HIDDEN void dyn_debug_free(DynDump *d);
 DYN_HIDDEN void dyn_debug_disassemble(PyObject *code, DynStr *out);
 DYN_HIDDEN void dyn_debug_break(DynReason why, const DynPlace *place, const char *what);
-DYN_HIDDEN void dyn_debug_reason(DynReason why, const DynPlace *place, DynStr *out); /* what happened, where, what to do */
 #endif

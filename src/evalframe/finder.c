@@ -52,7 +52,7 @@ static PyObject *door(PyObject *func, PyObject *const *args, size_t nargsf, PyOb
 
 static DynKnown *row_of(PyObject *func) {
     DynKnown *row = finder.on ? dyn_known_find(PyFunction_GET_CODE(func)) : NULL;
-    if (row == NULL || row->cache == NULL || (row->cache->idle && row->cache->dead != DYN_R_REQUIRES_GRAD)) {
+    if (row == NULL || row->cache == NULL || (row->cache->idle && !dyn_cache_may_wake(row->cache))) {
         return NULL;
     }
     return row->globals == PyFunction_GET_GLOBALS(func) ? row : NULL;

@@ -85,14 +85,14 @@ static void refused(DynRecording *r, PyObject *code, DynReason why, DynReason ca
     Recording *rec = (Recording *)r;
     DynResume *row;
     DynCache *c = dyn_cache_of_code(root_of(rec), code, &row);
-    DynReason told = why == DYN_R_NO_ARRAYS && dyn_reason_is_of_array(cause) ? cause : why;
+    DynReason told = dyn_reason_is_of_array(cause) ? cause : why;
     dyn_count_reason("refused", told);
     own_business++;
     if (told != DYN_R_NO_ARRAYS) {
         dyn_debug_break(told, place, "refused");
     }
     if (!root_of(rec)->quiet) {
-        dyn_cache_tell(root_of(rec), why == DYN_R_NO_ARRAYS ? cause : why, place);
+        dyn_cache_tell(root_of(rec), cause, place);
     }
     own_business--;
     if (why == DYN_R_NO_PROFIT && c == root_of(rec)) {

@@ -166,18 +166,33 @@ static bool is_framework_method(PyObject *f) {
     return of == &PyUFunc_Type || (dyn_torch_tensor != NULL && PyType_IsSubtype(dyn_torch_tensor, of));
 }
 
-bool dyn_extern_is_compiled(DynExtern *x) {
-    if (x->compiled == 0) {
-        PyObject *f = Py_NewRef(x->callable), *inner = PyObject_GetAttrString(f, "_implementation"); /* of a dispatcher */
-        if (inner != NULL) {
-            Py_SETREF(f, inner);
-        }
-        PyErr_Clear();
-        bool compiled = Py_TYPE(f) == &PyUFunc_Type || PyCFunction_CheckExact(f) || is_framework_method(f);
-        x->compiled = compiled ? 1 : 2;
-        Py_DECREF(f);
+static bool is_compiled(PyObject *callable) {
+    PyObject *f = Py_NewRef(callable), *inner = PyObject_GetAttrString(f, "_implementation"); /* of a dispatcher */
+    if (inner != NULL) {
+        Py_SETREF(f, inner);
     }
-    return x->compiled == 1;
+    PyErr_Clear();
+    bool compiled = Py_TYPE(f) == &PyUFunc_Type || PyCFunction_CheckExact(f) || is_framework_method(f);
+    Py_DECREF(f);
+    return compiled;
+}
+
+/* Complex numbers become real ones, which NumPy warns of by a ComplexWarning. */
+static bool may_discard_parts(const DynGraph *g, const DynNode *n) {
+    bool given = false;
+    for (int i = 0; i < n->nargs; i++) {
+        given |= n->args[i].kind == DYN_ARG_NODE && dyn_dtype_is_complex((DynDtype)dyn_graph_node(g, n->args[i].id)->dtype);
+    }
+    return given && !dyn_dtype_is_complex((DynDtype)n->dtype);
+}
+
+bool dyn_extern_warns_by_flags(const DynGraph *g, uint32_t id) {
+    const DynNode *n = dyn_graph_node(g, id);
+    DynExtern *x = &g->externs.at[n->extern_index];
+    if (x->by_flags == 0) {
+        x->by_flags = is_compiled(x->callable) && !may_discard_parts(g, n) ? 1 : 2;
+    }
+    return x->by_flags == 1;
 }
 
 static PyObject *keyword_dict(PyObject *names, PyObject *args, Py_ssize_t npos) {

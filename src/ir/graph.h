@@ -99,7 +99,7 @@ typedef struct DynExtern {
     bool once;                /* the call has an effect (a random generator goes on): once made it is never made again */
     bool inside;              /* … on an object that the graph made, so nobody outside sees it */
     bool marked;              /* by dynoc.allow_in_graph: the program's own code, which gradients are recorded of as it likes */
-    uint8_t compiled;         /* dyn_extern_is_compiled: 0 not looked at, 1 yes, 2 no */
+    uint8_t by_flags;         /* dyn_extern_warns_by_flags: 0 not looked at, 1 yes, 2 no */
 } DynExtern;
 /* Where in the source a node comes from: file, function and position (columns as in co_positions, -1 unknown). */
 typedef struct DynPlace {

@@ -1,6 +1,6 @@
 /* place.c: a place in the source as people read it: file, line, function, the source line and a caret under what is meant.
  *
- * Called by the recorder for dynoc.Unsupported and by evalframe/debug.c for the graph_breaks log. */
+ * Called by the recorder for dynoc.Unsupported, and by evalframe for the graph_breaks log and what wasn't captured. */
 #include "ir/place.h"
 
 /* linecache.getline(file, line) without the newline: new reference or NULL without an exception. */
@@ -45,4 +45,17 @@ void dyn_report_place(DynStr *out, const DynPlace *p) {
     PyErr_Clear();
     Py_XDECREF(line);
     PyErr_Restore(type, value, tb);
+}
+
+void dyn_report_reason(DynStr *out, DynReason why, const char *detail, const DynPlace *place) {
+    dyn_str_printf(out, "%s: %s", dyn_reason_code(why), dyn_reason_message(why));
+    if (detail != NULL) {
+        dyn_str_printf(out, " (%s)", detail);
+    }
+    dyn_str_putc(out, '\n');
+    if (place != NULL && place->code != NULL) {
+        dyn_report_place(out, place);
+        dyn_str_putc(out, '\n');
+    }
+    dyn_str_printf(out, "hint: %s", dyn_reason_hint(why));
 }

@@ -6,4 +6,7 @@
 /* `file.py:12: in f`, then the source line and a caret under the columns, each on a line of its own (no newline at the end). The
  * source line comes from linecache; where there is none, only the first line. Needs the GIL; keeps the current exception. */
 DYN_HIDDEN void dyn_report_place(DynStr *out, const DynPlace *place);
+/* The reason's code and sentence (with a detail, unless that is NULL), the place (unless it is NULL, or has no code), and what
+ * can be done; no newline at the end. */
+DYN_HIDDEN void dyn_report_reason(DynStr *out, DynReason why, const char *detail, const DynPlace *place);
 #endif

@@ -141,16 +141,6 @@ static DynRunStatus call_failed(DynCall *c, uint32_t node, DynExternStatus statu
     return DYN_RUN_ERROR;
 }
 
-/* A conversion of complex numbers to real ones warns of a kind that isn't floating-point's. */
-static bool may_discard_parts(const DynGraph *g, const DynNode *n) {
-    bool takes_complex = false;
-    for (int i = 0; i < n->nargs; i++) {
-        takes_complex =
-            takes_complex || (n->args[i].kind == DYN_ARG_NODE && dyn_dtype_is_complex(dyn_graph_node(g, n->args[i].id)->dtype));
-    }
-    return takes_complex && !dyn_dtype_is_complex(n->dtype);
-}
-
 static DynTaskEnd bind_call(DynCall *c, DynTask *t) {
     uint32_t node = c->p->steps.at[t->first].id;
     const DynNode *n = dyn_graph_node(c->p->graph, node);
@@ -161,8 +151,7 @@ static DynTaskEnd bind_call(DynCall *c, DynTask *t) {
     }
     /* A call that acts on something isn't made twice; one that runs Python code may have warned before it raises. */
     bool acts = x->once || dyn_graph_written(c->p->graph, node) != DYN_NONE;
-    bool flags_alone = dyn_extern_is_compiled(x) && !may_discard_parts(c->p->graph, n);
-    bool silent = n->snapshot != DYN_NONE && !acts && flags_alone;
+    bool silent = n->snapshot != DYN_NONE && !acts && dyn_extern_warns_by_flags(c->p->graph, node);
     dyn_call_be_strict(c, silent && !c->p->tensors);
     dyn_torch_grad_back(c->grad && x->marked);
     DynExternStatus status = dyn_extern_run(c->p->graph, node, extern_operand, c, c->objects, c->run->sym, silent);

@@ -24,31 +24,6 @@ static DynStackEffect stack_with_end(const DynInstr *in) {
 }
 static DynStackEffect stack_all(const DynInstr *in) { return (DynStackEffect){in->arg, 0}; }
 
-static DynStackEffect stack_iter(const DynInstr *in) {
-    (void)in;
-    return (DynStackEffect){1, dyn_iterator_slots()};
-}
-static DynStackEffect stack_for(const DynInstr *in) {
-    (void)in;
-    return (DynStackEffect){dyn_iterator_slots(), dyn_iterator_slots() + 1};
-}
-static DynStackEffect stack_pop_iter(const DynInstr *in) {
-    (void)in;
-    return (DynStackEffect){dyn_iterator_slots(), 0};
-}
-static DynStackEffect stack_send(const DynInstr *in) {
-    (void)in;
-    return (DynStackEffect){dyn_iterator_slots() + 1, dyn_iterator_slots() + 1};
-}
-static DynStackEffect stack_end_send(const DynInstr *in) {
-    (void)in;
-    return (DynStackEffect){dyn_iterator_slots() + 1, 1};
-}
-static DynStackEffect stack_cleanup(const DynInstr *in) {
-    (void)in;
-    return (DynStackEffect){dyn_iterator_slots() + 2, dyn_iterator_slots() + 1};
-}
-
 /* Each of the four flags stands for a value below the code. */
 static DynStackEffect stack_function(const DynInstr *in) {
     uint32_t pops = 1;
@@ -58,8 +33,8 @@ static DynStackEffect stack_function(const DynInstr *in) {
     return (DynStackEffect){pops, 1};
 }
 
-/* Up to 3.11 SEND pops the iterator at its end; END_SEND does from 3.12 on. */
-enum { SEND_LEAVES = DYN_PY >= 315 ? 3 : DYN_PY >= 312 ? 2 : 1 };
+/* The slots of an iterator (dyn_iterator_slots). Up to 3.11 SEND pops it at its end; END_SEND does from 3.12 on. */
+enum { ITER = DYN_PY >= 315 ? 2 : 1, SEND_LEAVES = DYN_PY >= 312 ? ITER + 1 : 1 };
 
 /* ---- the table */
 

@@ -150,10 +150,15 @@ Step rec_GET_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
     return put_iterator(r, f, false);
 }
 
+/* A loop's iterator is dropped, with its shadow where recording goes on. */
+static void drop_iterator(RecFrame *f, bool recorded) {
+    f->ssp -= recorded ? dyn_iterator_slots() : 0;
+    rec_drop(f, dyn_iterator_slots());
+}
+
 Step rec_POP_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
     (void)r, (void)in;
-    f->ssp -= dyn_iterator_slots();
-    rec_drop(f, dyn_iterator_slots());
+    drop_iterator(f, true);
     return STEP_NEXT;
 }
 
@@ -239,8 +244,7 @@ static Step for_lazy(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     bool kept = item == NULL || rec_keep(r, item) == 0, known = kept && !r->take_lost && rec_snapshot_new_nodes(r) == 0;
     if (item == NULL) {
-        f->ssp -= known ? dyn_iterator_slots() : 0;
-        rec_drop(f, dyn_iterator_slots());
+        drop_iterator(f, known);
         f->next = in->target;
         return known ? STEP_NEXT : STEP_BREAK;
     }
@@ -323,7 +327,7 @@ static Step for_unknown(RecFrame *f, const DynInstr *in, PyObject *iterator) {
         }
         PyErr_Clear();
     }
-    rec_drop(f, dyn_iterator_slots());
+    drop_iterator(f, false);
     f->next = in->target;
     return STEP_BREAK;
 }
@@ -431,8 +435,7 @@ Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {
         rec_ended(r, o.v);
     }
     if (item == NULL) {
-        f->ssp -= dyn_iterator_slots();
-        rec_drop(f, dyn_iterator_slots());
+        drop_iterator(f, true);
         f->next = in->target;
         return STEP_NEXT;
     }

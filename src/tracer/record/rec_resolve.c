@@ -27,23 +27,30 @@ static bool may_capture(DynRec *r, PyObject *a, const DynArrayView *view) {
 
 DynReason dyn_rec_why_no_array(PyObject *o) {
     if (PyArray_Check(o)) {
-        bool known = dyn_dtype_of(PyArray_DESCR((PyArrayObject *)o)) != DYN_NO_DTYPE;
-        return !PyArray_CheckExact(o) ? DYN_R_SUBCLASS : known ? DYN_R_LAYOUT : DYN_R_DTYPE;
+        if (!PyArray_CheckExact(o)) {
+            return DYN_R_SUBCLASS;
+        }
+        return dyn_dtype_of(PyArray_DESCR((PyArrayObject *)o)) == DYN_NO_DTYPE ? DYN_R_DTYPE : DYN_R_LAYOUT;
     }
     return dyn_torch_tensor != NULL && PyObject_TypeCheck(o, dyn_torch_tensor) ? rec_torch_why_none(o) : DYN_R_OK;
 }
 
-/* An operand, or an item of one that is a list or tuple. */
 static DynReason why_none(DynOperand o) {
-    if (o.v == NULL || o.v->kind == DV_OBJECT) {
-        return o.v == NULL ? DYN_R_OK : dyn_rec_why_no_array(o.real);
-    }
-    bool sequence = (o.v->kind == DV_LIST && PyList_CheckExact(o.real)) || (o.v->kind == DV_TUPLE && PyTuple_CheckExact(o.real));
-    uint32_t n = sequence && PySequence_Fast_GET_SIZE(o.real) == (Py_ssize_t)o.v->n ? o.v->n : 0;
-    DynReason why = DYN_R_OK;
-    for (uint32_t i = 0; i < n && why == DYN_R_OK; i++) {
-        DynVal *item = o.v->items[i];
-        why = item->kind == DV_OBJECT ? dyn_rec_why_no_array(PySequence_Fast_GET_ITEM(o.real, i)) : DYN_R_OK;
+    bool may_be = o.v != NULL && o.v->kind == DV_OBJECT;
+    return may_be ? dyn_rec_why_no_array(o.real) : DYN_R_OK;
+}
+
+static uint32_t count_items(DynOperand o) {
+    bool list = o.v != NULL && o.v->kind == DV_LIST && PyList_CheckExact(o.real);
+    bool tuple = o.v != NULL && o.v->kind == DV_TUPLE && PyTuple_CheckExact(o.real);
+    return (list || tuple) && PySequence_Fast_GET_SIZE(o.real) == (Py_ssize_t)o.v->n ? o.v->n : 0;
+}
+
+/* Why it isn't captured, or the first of its items that isn't. */
+static DynReason why_no_part(DynOperand o) {
+    DynReason why = why_none(o);
+    for (uint32_t i = 0, n = count_items(o); i < n && why == DYN_R_OK; i++) {
+        why = why_none((DynOperand){o.v->items[i], PySequence_Fast_GET_ITEM(o.real, i)});
     }
     return why;
 }
@@ -52,7 +59,7 @@ void rec_blame_operands(DynRec *r, RecFrame *f, uint32_t n) {
     bool unsupported = r->why == DYN_R_UNSUPPORTED_VALUE || r->why == DYN_R_UNSUPPORTED_OP;
     DynReason own = DYN_R_OK;
     for (uint32_t k = n; unsupported && own == DYN_R_OK && k > 0; k--) {
-        own = why_none(operand(f, k));
+        own = why_no_part(operand(f, k));
     }
     r->why = own == DYN_R_OK ? r->why : own;
 }

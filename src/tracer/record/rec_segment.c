@@ -251,7 +251,8 @@ void rec_deliver(DynRec *r) {
             r->req->captured(r->req, c);
         } else {
             if (!work) {
-                r->req->refused(r->req, c->code, why, c->reason == DYN_R_OK ? why : c->reason, &c->end_place);
+                bool says_more = why == DYN_R_NO_ARRAYS && c->reason != DYN_R_OK;
+                r->req->refused(r->req, c->code, why, says_more ? c->reason : why, &c->end_place);
             }
             dyn_capture_free(c);
         }
@@ -268,13 +269,7 @@ void rec_deliver(DynRec *r) {
 static void describe(DynRec *r, RecFrame *f, const DynInstr *in, DynStr *out) {
     DynPlace p;
     place_of(r, f, in, &p);
-    dyn_str_printf(out, "%s: %s", dyn_reason_code(r->why), dyn_reason_message(r->why));
-    if (r->detail != NULL) {
-        dyn_str_printf(out, " (%s)", r->detail);
-    }
-    dyn_str_puts(out, "\n");
-    dyn_report_place(out, &p);
-    dyn_str_printf(out, "\nhint: %s", dyn_reason_hint(r->why));
+    dyn_report_reason(out, r->why, r->detail, &p);
     Py_DECREF(p.code);
 }
 

@@ -38,7 +38,7 @@ struct DynRecording {
     double (*gain)(const DynCapture *capture, uint32_t ninstrs);
     /* A segment is finished. Takes the capture over. */
     void (*captured)(DynRecording *, DynCapture *capture);
-    /* Nothing was kept of a segment or of the call. cause: what ended the segment, where that says more; else `why`. */
+    /* Nothing was kept of a segment or of the call. cause: where there was no array work, what ended the segment; else `why`. */
     void (*refused)(DynRecording *, PyObject *code, DynReason why, DynReason cause, const DynPlace *place);
     /* Nothing more will be recorded of the call, whose rest may be the whole program. */
     void (*ended)(DynRecording *);

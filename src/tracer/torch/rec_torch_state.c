@@ -10,22 +10,20 @@ int rec_torch_begin(DynRec *r) { return r->torch; }
 
 void rec_torch_segment(DynRec *r) { r->torch = dyn_torch_find() ? dyn_torch_state() : -1; }
 
+static bool is_followed(int state, PyObject *tensor) { return (state & DYN_TORCH_GRAD) && dyn_torch_requires_grad(tensor); }
+
 bool rec_torch_allows(DynRec *r, PyObject *tensor) {
     int now = r->torch < 0 ? -1 : dyn_torch_state();
     if (now < 0 || ((now ^ r->torch) & DYN_TORCH_INFERENCE) != 0) {
         return false;
     }
-    bool gradients = (now & DYN_TORCH_GRAD) && dyn_torch_requires_grad(tensor);
-    return DYN_TORCH_DEFAULT(now) == DYN_TORCH_DEFAULT(r->torch) && !gradients;
+    return DYN_TORCH_DEFAULT(now) == DYN_TORCH_DEFAULT(r->torch) && !is_followed(now, tensor);
 }
 
-/* Is torch.device's type, or the tensor's layout, another than the one that is captured? */
-static bool is_elsewhere(PyObject *tensor, const char *path, const char *here) {
-    PyObject *at = dyn_torch_lookup(tensor, path), *name = at == NULL ? NULL : PyObject_Str(at);
-    bool elsewhere = name != NULL && PyUnicode_CompareWithASCIIString(name, here) != 0;
-    PyErr_Clear();
+static bool is_elsewhere(PyObject *tensor) {
+    PyObject *name = dyn_torch_lookup(tensor, "device.type");
+    bool elsewhere = name != NULL && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "cpu") != 0;
     Py_XDECREF(name);
-    Py_XDECREF(at);
     return elsewhere;
 }
 
@@ -40,15 +38,17 @@ DynReason rec_torch_why_none(PyObject *tensor) {
     if (!dyn_torch_is(tensor)) {
         return DYN_R_SUBCLASS;
     }
-    if (is_elsewhere(tensor, "device.type", "cpu")) {
+    if (is_elsewhere(tensor)) {
         return DYN_R_DEVICE;
     }
     if (!has_known_dtype(tensor)) {
         return DYN_R_DTYPE;
     }
     int state = dyn_torch_state();
-    bool gradients = state >= 0 && (state & DYN_TORCH_GRAD) && dyn_torch_requires_grad(tensor);
-    return gradients ? DYN_R_REQUIRES_GRAD : state < 0 ? DYN_R_UNSUPPORTED_VALUE : DYN_R_LAYOUT;
+    if (state < 0) {
+        return DYN_R_UNSUPPORTED_VALUE;
+    }
+    return is_followed(state, tensor) ? DYN_R_REQUIRES_GRAD : DYN_R_LAYOUT;
 }
 
 int rec_torch_guard(DynRec *r) {
