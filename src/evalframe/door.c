@@ -3,6 +3,7 @@
  * A call binds its arguments, looks for an entry whose guards hold, and runs it; no frame is made where the whole function is one
  * graph. No entry: the call is recorded (hook.c), or the function runs as it is. The door holds its function and its cache. */
 #include "evalframe/hook.h"
+#include "evalframe/loops.h"
 #include <structmember.h>
 
 typedef struct DynDoor {
@@ -152,6 +153,9 @@ static PyObject *take_turn(DynCache *c, DynTurn turn, PyObject *func, bool froze
 }
 
 PyObject *dyn_door_call(DynCache *c, PyObject *func, bool frozen, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    if (dyn_loops_serve(c)) {
+        return dyn_loops_call(c, func, args, nargsf, kwnames);
+    }
     DynTurn turn = dyn_profit_turn(&c->profit, c);
     DynHitKind kind;
     return DYN_LIKELY(turn == DYN_TURN_SERVE) ? serve(c, func, frozen, args, nargsf, kwnames, &kind)
@@ -165,7 +169,8 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
         return dyn_hook_plain(func, args, nargsf, kwnames);
     }
     PyThreadState *ts = PyThreadState_Get();
-    if (dyn_cache_idles(d->cache) || is_forbidden(ts) || dyn_cpy_is_raising(ts)) {
+    bool idles = !dyn_loops_serve(d->cache) && dyn_cache_idles(d->cache);
+    if (idles || is_forbidden(ts) || dyn_cpy_is_raising(ts)) {
         return dyn_hook_plain(func, args, nargsf, kwnames);
     }
     return dyn_door_call(d->cache, func, d->frozen, args, nargsf, kwnames);
