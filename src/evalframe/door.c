@@ -252,6 +252,8 @@ static PyObject *get_entries(PyObject *self, void *none) { return dyn_pyentry_li
 
 static PyObject *get_refusals(PyObject *self, void *none) { return dyn_cache_refusals(((DynDoor *)self)->cache); }
 
+static PyObject *get_loops(PyObject *self, void *none) { return dyn_loops_list(((DynDoor *)self)->cache); }
+
 #define FORWARD(name) \
     { #name, forward_get, forward_set, NULL, #name }
 #define FORWARD_READ(name) \
@@ -272,6 +274,7 @@ static PyGetSetDef getset[] = {
     {"__wrapped__", get_wrapped, NULL, "The function itself.", NULL},
     {"__dict__", PyObject_GenericGetDict, NULL, NULL, NULL},
     {"refusals", get_refusals, NULL, "What was not captured, why and where: a few different ones.", NULL},
+    {"loops", get_loops, NULL, "Loops that were arrived at, and what became of each.", NULL},
     {"entries", get_entries, NULL, "Cache entries, the function's own first, then those of what follows its graph breaks.", NULL},
     {0}};
 
@@ -287,6 +290,14 @@ static PyObject *source(PyObject *self, PyObject *none) {
         }
         Py_XDECREF(one);
     }
+    DynStr loops = {0};
+    dyn_loops_source(((DynDoor *)self)->cache, &loops);
+    PyObject *last = parts == NULL || loops.n == 0 ? NULL : PyUnicode_FromString(dyn_str_at(&loops));
+    if (loops.n > 0 && (last == NULL || PyList_Append(parts, last) < 0)) {
+        Py_CLEAR(parts);
+    }
+    Py_XDECREF(last);
+    dyn_str_free(&loops);
     PyObject *line = parts == NULL ? NULL : PyUnicode_FromString("\n");
     if (line != NULL) {
         text = PyUnicode_Join(line, parts);

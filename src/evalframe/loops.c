@@ -434,6 +434,50 @@ bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t h
     return true;
 }
 
+/* ---- what became of them, for whoever asks */
+
+static const char *said_of(DynLoopState state) {
+    switch (state) {
+    case DYN_LOOP_NATIVE: return "native";
+    case DYN_LOOP_WAITING: return "waiting for the compiler";
+    case DYN_LOOP_RETIRED: return "CPython's for a while: left again too soon";
+    case DYN_LOOP_REFUSED: return "CPython's";
+    case DYN_LOOP_NEW: break;
+    }
+    return NULL;
+}
+
+PyObject *dyn_loops_list(const DynCache *c) {
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list != NULL && c->loops != NULL && i < c->loops->nloops; i++) {
+        const char *what = said_of(c->loops->loops[i].state);
+        DynPlace place;
+        DynStr s = {0};
+        if (what == NULL) {
+            continue;
+        }
+        place_of(c->loops, c->loops->headers[i], &place);
+        dyn_str_printf(&s, "%s: ", what);
+        dyn_report_place(&s, &place);
+        PyObject *text = PyUnicode_FromString(dyn_str_at(&s));
+        if (text == NULL || PyList_Append(list, text) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(text);
+        dyn_str_free(&s);
+    }
+    return list;
+}
+
+void dyn_loops_source(const DynCache *c, DynStr *out) {
+    const DynLoops *l = c->loops;
+    for (uint32_t i = 0; l != NULL && i < l->nloops; i++) {
+        for (uint32_t k = 0; k < l->loops[i].nregions; k++) {
+            l->engine->source(l->loops[i].regions[k], out);
+        }
+    }
+}
+
 /* ---- for tests */
 
 static PyObject *loops_null(PyObject *module, PyObject *args) {

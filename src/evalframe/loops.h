@@ -86,6 +86,9 @@ DYN_HIDDEN bool dyn_loops_open(DynLoops *l, uint32_t i, bool open);
 DYN_HIDDEN DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyObject *const *slots, uint32_t nstack, PyObject *globals,
                                        PyObject *builtins);
 DYN_HIDDEN void dyn_loops_retire(DynLoops *l, uint32_t i);
+/* What became of the loops that were arrived at: a list of str, or NULL; and the C of those that are native. */
+DYN_HIDDEN PyObject *dyn_loops_list(const DynCache *c);
+DYN_HIDDEN void dyn_loops_source(const DynCache *c, DynStr *out);
 DYN_HIDDEN int dyn_loops_init(PyObject *module); /* adds functions for tests */
 
 /* ---- loops_arrive.c */
