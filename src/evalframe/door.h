@@ -270,4 +270,7 @@ DYN_HIDDEN void dyn_debug_entry(DynDump *d);
 DYN_HIDDEN void dyn_debug_free(DynDump *d);
 DYN_HIDDEN void dyn_debug_disassemble(PyObject *code, DynStr *out);
 DYN_HIDDEN void dyn_debug_break(DynReason why, const DynPlace *place, const char *what);
+
+/* ---- region_door.c */
+DYN_HIDDEN int dyn_region_door_init(PyObject *module); /* functions by which tests reach regions */
 #endif

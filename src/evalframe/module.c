@@ -209,7 +209,7 @@ static int start_rooms(PyObject *module) {
     if (dyn_loops_init(module) < 0 || dyn_door_init(module) < 0 || dyn_pyentry_init(module) < 0) {
         return -1;
     }
-    if (dyn_decode_init(module) < 0 || dyn_asm_init(module) < 0) {
+    if (dyn_decode_init(module) < 0 || dyn_asm_init(module) < 0 || dyn_region_door_init(module) < 0) {
         return -1;
     }
     return dyn_sym_init_module(module) < 0 || dyn_graph_init_module(module) < 0 || dyn_guards_init_module(module) < 0 ? -1 : 0;

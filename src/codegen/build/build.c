@@ -541,6 +541,53 @@ int dyn_build_source(const char *source, DynBuildResult *out) {
     return 0;
 }
 
+/* ---- Text without an artifact: whoever asks for it has a reference to its job. */
+
+DynBuildText *dyn_build_text(const char *source, bool wait) {
+    dyn_build_poll();
+    Job *job = new_job(source, &dyn_config);
+    if (job == NULL) {
+        return NULL;
+    }
+    warn_refused_flags(job->env);
+    if (submit(job, NULL, wait, &job) != 0) {
+        return NULL;
+    }
+    if (wait) {
+        wait_until(job_is_done, job);
+        dyn_build_poll();
+    }
+    return (DynBuildText *)job;
+}
+
+DynBuildTextState dyn_build_text_state(const DynBuildText *t) {
+    const Job *job = (const Job *)t;
+    pthread_mutex_lock(&lock);
+    DynBuildTextState state = !job->done ? DYN_TEXT_WAITING : job->loaded != NULL ? DYN_TEXT_LOADED : DYN_TEXT_FAILED;
+    state = job->dropped ? DYN_TEXT_DROPPED : state;
+    pthread_mutex_unlock(&lock);
+    return state;
+}
+
+void *dyn_build_text_symbol(const DynBuildText *t, const char *name) {
+    return dyn_build_text_state(t) == DYN_TEXT_LOADED ? dyn_load_symbol(((const Job *)t)->loaded, name) : NULL;
+}
+
+DynReason dyn_build_text_failure(const DynBuildText *t, const char **detail) {
+    const Job *job = (const Job *)t;
+    bool failed = dyn_build_text_state(t) == DYN_TEXT_FAILED;
+    if (detail != NULL) {
+        *detail = failed ? dyn_str_at(&job->result.detail) : "";
+    }
+    return failed ? job->result.why : DYN_R_OK;
+}
+
+void dyn_build_text_free(DynBuildText *t) {
+    pthread_mutex_lock(&lock);
+    release_job((Job *)t);
+    pthread_mutex_unlock(&lock);
+}
+
 void dyn_build_wait_all(void) {
     bool more = true, signalled = false;
     while (more && !signalled) {
