@@ -108,7 +108,7 @@ static void refused(DynRecording *r, PyObject *code, DynReason why, DynReason ca
 
 /* The recorder comes to a header of a loop. */
 static bool takes_loop(DynRecording *r, const DynCode *code, DynFrame *f, uint32_t header, PyObject *const *slots, uint32_t nstack,
-                       PyObject **loop_code, uint32_t *at) {
+                       uint32_t nnodes, PyObject **loop_code, uint32_t *at) {
     Recording *rec = (Recording *)r;
     DynCache *root = root_of(rec), *c = (PyObject *)code->code == root->code ? root : NULL;
     if (c == NULL) {
@@ -120,7 +120,7 @@ static bool takes_loop(DynRecording *r, const DynCode *code, DynFrame *f, uint32
     }
     own_business++;
     dyn_cache_incref(c);
-    bool takes = dyn_loops_take(c, code, f, header, slots, nstack, loop_code, at);
+    bool takes = dyn_loops_take(c, code, f, header, slots, nstack, nnodes, loop_code, at);
     Py_XINCREF(takes ? *loop_code : NULL);
     dyn_cache_decref(c);
     own_business--;

@@ -9,8 +9,16 @@
 #include "ir/place.h"
 
 
-const DynLoopEngine *dyn_loop_engine;
+static const DynLoopEngine native = {dyn_region_headers, dyn_region_plan, dyn_region_build, dyn_region_state, dyn_region_failure,
+                                     dyn_region_run,     dyn_region_exit, dyn_region_source, dyn_region_free};
+const DynLoopEngine *dyn_loop_engine = &native;
 static DynLoops *all_loops;
+
+/* What is taken for true of loops that weren't measured. */
+#define USUAL_TRIPS 100
+#define INNER_TRIPS 8
+#define INSTRUCTION_NS 25.   /* of CPython's, in a loop */
+#define OPERATION_NS 2000.   /* that a graph saves for an array operation */
 
 /* ---- ways */
 
@@ -87,7 +95,8 @@ static bool fits(const DynLoops *l, uint32_t i, const DynRegion *r) {
 /* Is it nested in a loop that is native, or will be? Then it isn't planned alone. */
 static bool is_covered(const DynLoops *l, uint32_t i) {
     for (uint32_t k = 0; k < l->nloops; k++) {
-        bool stands = l->loops[k].state == DYN_LOOP_WAITING || l->loops[k].state == DYN_LOOP_NATIVE;
+        DynLoopState state = l->loops[k].state;
+        bool stands = state == DYN_LOOP_COLD || state == DYN_LOOP_WAITING || state == DYN_LOOP_NATIVE;
         if (stands && l->made != NULL && (l->made->ways[k].inner >> i & 1) != 0) {
             return true;
         }
@@ -98,8 +107,9 @@ static bool is_covered(const DynLoops *l, uint32_t i) {
 /* Ways are as the states of all loops say. */
 static void set_ways(DynLoops *l) {
     for (uint32_t i = 0; i < l->nloops; i++) {
-        bool fresh = l->loops[i].state == DYN_LOOP_NEW && !is_covered(l, i);
-        dyn_loops_open(l, i, fresh || l->loops[i].state == DYN_LOOP_NATIVE);
+        DynLoopState state = l->loops[i].state;
+        bool fresh = state == DYN_LOOP_NEW && !is_covered(l, i);
+        dyn_loops_open(l, i, fresh || state == DYN_LOOP_COLD || state == DYN_LOOP_NATIVE);
     }
 }
 
@@ -134,7 +144,7 @@ static void look_at_build(DynLoops *l, uint32_t i) {
     } else {
         const char *detail = NULL;
         DynReason why = l->engine->failure(loop->regions[0], &detail);
-        say_refusal(l, why, l->headers[i], detail);
+        say_refusal(l, why != DYN_R_OK ? why : DYN_R_LOAD_FAILED, l->headers[i], detail);
         remove_region(l, loop, 0);
         settle(l, i, loop->nregions > 0 ? DYN_LOOP_NATIVE : DYN_LOOP_REFUSED);
         look_at_all(l);
@@ -176,6 +186,22 @@ static DynLoopState refuse(DynLoops *l, uint32_t i, const DynRegionRefusal *why)
     return DYN_LOOP_REFUSED;
 }
 
+DynLoopState dyn_loops_build(DynLoops *l, uint32_t i) {
+    DynLoop *loop = &l->loops[i];
+    DynRegion *r = loop->regions[0];
+    bool wait = l->cache != NULL && dyn_options_wait(l->cache->options);
+    l->refs++; /* waiting gives up the GIL */
+    if (l->engine->build(r, wait) < 0) {
+        remove_region(l, loop, 0);
+        refuse(l, i, &(DynRegionRefusal){DYN_R_NO_MEMORY, l->headers[i], ""});
+    } else if (loop->nregions > 0 && loop->regions[0] == r) {
+        look_at_build(l, i);
+    }
+    DynLoopState state = loop->state;
+    dyn_loops_decref(l);
+    return state;
+}
+
 DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyObject *const *slots, uint32_t nstack,
                             PyObject *globals, PyObject *builtins) {
     DynLoop *loop = &l->loops[i];
@@ -193,16 +219,14 @@ DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyO
     loop->regions[0] = r;
     loop->nregions++;
     dyn_count("loops", "planned");
-    l->refs++; /* waiting gives up the GIL */
-    if (l->engine->build(r, dyn_options_wait(l->cache->options)) < 0) {
-        remove_region(l, loop, 0);
-        refuse(l, i, &(DynRegionRefusal){DYN_R_NO_MEMORY, l->headers[i], ""});
-    } else if (loop->nregions > 0 && loop->regions[0] == r) {
-        look_at_build(l, i);
+    const DynOptions *o = l->cache->options;
+    if (l->cache->quiet && !dyn_options_wait(o) && loop->nregions == 1) {
+        loop->arrived = 0;
+        loop->since = dyn_cycles();
+        settle(l, i, DYN_LOOP_COLD);
+        return DYN_LOOP_COLD;
     }
-    DynLoopState state = loop->state;
-    dyn_loops_decref(l);
-    return state;
+    return dyn_loops_build(l, i);
 }
 
 void dyn_loops_retire(DynLoops *l, uint32_t i) {
@@ -243,7 +267,7 @@ void dyn_loops_refresh(DynLoops *l) {
     for (uint32_t i = 0; i < l->nloops; i++) {
         DynLoop *loop = &l->loops[i];
         if (loop->state == DYN_LOOP_RETIRED && dyn_cycles() >= loop->next) {
-            loop->entered = loop->missed = 0;
+            loop->entered = 0;
             loop->inside = 0;
             settle(l, i, DYN_LOOP_NATIVE);
         }
@@ -336,7 +360,7 @@ DynLoops *dyn_loops_of(DynCache *c, const DynCode *decoded) {
     c->loops_known = true;
     const DynOptions *o = c->options;
     bool ours = c->root == NULL && !o->eager && !o->fullgraph && !o->hands_on;
-    bool may = ours && dyn_loop_engine != NULL && dyn_options_config(o).loops && dyn_cpy_may_patch();
+    bool may = ours && dyn_options_config(o).loops && dyn_cpy_may_patch();
     uint32_t headers[DYN_MOST_LOOPS], n = may ? headers_of(decoded, headers) : 0;
     DynLoops *l = n > 0 ? PyMem_RawCalloc(1, sizeof *l) : NULL;
     if (l == NULL) {
@@ -411,14 +435,47 @@ bool dyn_loops_frame(DynCache *c, PyThreadState *ts, DynFrame *f) {
     return goes;
 }
 
+/* Trips that a for loop has left, as far as its iterator tells without running anything. */
+static Py_ssize_t trips_of(const PyObject *it) {
+    bool tells = it != NULL && (Py_IS_TYPE(it, &PyRangeIter_Type) || Py_IS_TYPE(it, &PyListIter_Type) ||
+                                Py_IS_TYPE(it, &PyTupleIter_Type));
+    Py_ssize_t n = tells ? PyObject_LengthHint((PyObject *)it, USUAL_TRIPS) : USUAL_TRIPS;
+    PyErr_Clear();
+    return n < 0 ? USUAL_TRIPS : n;
+}
+
+/* Is there more to gain in the loop than in the array operations that were recorded before it? Either way is what it will be at
+ * later calls: the function's graphs, or its loops. */
+static bool outweighs(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, uint32_t nnodes) {
+    uint32_t n = 0, nslots = (uint32_t)dyn_code_nlocalsplus(c->code), inner = 0, iterator = dyn_iterator_slots();
+    bool *members = nnodes > 0 ? dyn_loop_members(c, header) : NULL;
+    if (members == NULL) {
+        return true;
+    }
+    for (uint32_t i = 0; i < c->v.n; i++) {
+        n += members[i];
+        inner += members[i] && c->v.at[i].op == DYN_I_FOR_ITER && c->v.at[i].start != header;
+    }
+    PyMem_RawFree(members);
+    bool has_iterator = c->v.at[c->at_unit[header]].op == DYN_I_FOR_ITER && nstack >= iterator;
+    double trips = (double)(has_iterator ? trips_of(slots[nslots + nstack - iterator]) : USUAL_TRIPS);
+    for (uint32_t i = 0; i < inner; i++) {
+        trips *= INNER_TRIPS;
+    }
+    return trips * n * INSTRUCTION_NS > (double)nnodes * OPERATION_NS;
+}
+
 bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t header, PyObject *const *slots, uint32_t nstack,
-                    PyObject **code, uint32_t *at) {
+                    uint32_t nnodes, PyObject **code, uint32_t *at) {
     DynLoops *l = dyn_loops_of(c, decoded);
     uint32_t i = 0;
     while (l != NULL && i < l->nloops && l->headers[i] != header) {
         i++;
     }
     if (l == NULL || i == l->nloops || l->loops[i].state == DYN_LOOP_REFUSED || l->loops[i].state == DYN_LOOP_RETIRED) {
+        return false;
+    }
+    if (!outweighs(decoded, header, slots, nstack, nnodes)) {
         return false;
     }
     DynLoopState state = l->loops[i].state;
@@ -439,6 +496,7 @@ bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t h
 static const char *said_of(DynLoopState state) {
     switch (state) {
     case DYN_LOOP_NATIVE: return "native";
+    case DYN_LOOP_COLD: return "CPython's until it has run for a while";
     case DYN_LOOP_WAITING: return "waiting for the compiler";
     case DYN_LOOP_RETIRED: return "CPython's for a while: left again too soon";
     case DYN_LOOP_REFUSED: return "CPython's";
@@ -481,16 +539,12 @@ void dyn_loops_source(const DynCache *c, DynStr *out) {
 /* ---- for tests */
 
 static PyObject *loops_null(PyObject *module, PyObject *args) {
-    static const DynLoopEngine *before;
     Py_ssize_t after;
     if (!PyArg_ParseTuple(args, "n", &after)) {
         return NULL;
     }
-    if (dyn_loop_engine != &dyn_loop_null) {
-        before = dyn_loop_engine;
-    }
     dyn_loop_null_leave(after);
-    dyn_loop_engine = after < -1 ? before : &dyn_loop_null;
+    dyn_loop_engine = after < -1 ? &native : &dyn_loop_null;
     Py_RETURN_NONE;
 }
 

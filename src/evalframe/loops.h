@@ -32,6 +32,7 @@ DYN_HIDDEN void dyn_loop_null_leave(int64_t after); /* test: after so many instr
 
 typedef enum DynLoopState {
     DYN_LOOP_NEW,     /* It was not arrived at. */
+    DYN_LOOP_COLD,    /* It has a region, and nobody asked for the function: it is built when the loop has run for a while. */
     DYN_LOOP_WAITING, /* The compiler works on it: its way is closed. */
     DYN_LOOP_NATIVE,  /* Its way is open. */
     DYN_LOOP_REFUSED, /* There is no region for it: closed for good. */
@@ -45,8 +46,10 @@ typedef struct DynLoop {
     uint32_t nregions;
     PyObject *way_in; /* strong */
     bool open;
-    uint32_t entered, missed; /* arrivals that ran a region, and that none fitted, since … */
-    uint64_t inside;          /* cycles that regions ran in `entered` arrivals */
+    uint32_t arrived;         /* while it is cold, from the time `since`, in cycles */
+    uint64_t since;
+    uint32_t entered;         /* arrivals that ran a region … */
+    uint64_t inside;          /* … and cycles that regions ran in them */
     uint64_t next, patience;  /* when a retired one is tried again, and the time behind that; in cycles */
 } DynLoop;
 
@@ -75,16 +78,17 @@ static inline bool dyn_loops_serve(const DynCache *c) { return DYN_UNLIKELY(c->l
 /* The call in loop code; and a fresh frame to run in it (false: it isn't changed). */
 DYN_HIDDEN PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 DYN_HIDDEN bool dyn_loops_frame(DynCache *c, PyThreadState *ts, DynFrame *f);
-/* The recorder stands at a header of the cache's function, in frame f with these slots and stack values: plans its region. true:
- * calls run in loop code from now on, and the frame is to go on at unit *at of code (borrowed). */
+/* The recorder stands at a header of the cache's function, in frame f with these slots and stack values, and has recorded so
+ * many array operations before it: plans the loop's region. true: calls run in loop code from now on, and the frame is to go on at unit *at of code (borrowed). */
 DYN_HIDDEN bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t header, PyObject *const *slots,
-                               uint32_t nstack, PyObject **code, uint32_t *at);
+                               uint32_t nstack, uint32_t nnodes, PyObject **code, uint32_t *at);
 /* Opens ways of what has been built. */
 DYN_HIDDEN void dyn_loops_poll(void);
 DYN_HIDDEN void dyn_loops_refresh(DynLoops *l); /* a call begins: ways that were closed for a time are opened */
 DYN_HIDDEN bool dyn_loops_open(DynLoops *l, uint32_t i, bool open);
 DYN_HIDDEN DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyObject *const *slots, uint32_t nstack, PyObject *globals,
                                        PyObject *builtins);
+DYN_HIDDEN DynLoopState dyn_loops_build(DynLoops *l, uint32_t i); /* a cold loop's region */
 DYN_HIDDEN void dyn_loops_retire(DynLoops *l, uint32_t i);
 /* What became of the loops that were arrived at: a list of str, or NULL; and the C of those that are native. */
 DYN_HIDDEN PyObject *dyn_loops_list(const DynCache *c);

@@ -8,6 +8,8 @@
 #include "evalframe/hook.h"
 
 #define TRIAL 64             /* arrivals, before it is asked whether they pay */
+#define MOST_COLD 256        /* arrivals at a loop of a function that nobody asked for, before it is built … */
+#define MOST_COLD_NS 2e6     /* … or so long after the first */
 #define LEAST_INSIDE_NS 150. /* that a region has to run, on average, to pay for the way in and out */
 
 typedef struct WayIn {
@@ -156,6 +158,13 @@ static bool plan_another(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     return state == DYN_LOOP_NATIVE;
 }
 
+/* Has the loop run for so long, or so often, that its code is worth a compiler's time? Then that is asked. */
+static bool is_hot(DynLoops *l, uint32_t i) {
+    DynLoop *loop = &l->loops[i];
+    bool hot = ++loop->arrived >= MOST_COLD || dyn_cycles_ns((double)(dyn_cycles() - loop->since)) >= MOST_COLD_NS;
+    return hot && dyn_loops_build(l, i) == DYN_LOOP_NATIVE;
+}
+
 /* The frame was left at exit's place: false; it stands at the header as it did: true. */
 static bool enter(WayIn *w, DynLoops *l, DynFrame *f) {
     const DynLoopWay *way = &l->made->ways[w->index];
@@ -163,6 +172,10 @@ static bool enter(WayIn *w, DynLoops *l, DynFrame *f) {
     DynRegionExit exit = {0};
     Slots s;
     if (!open_slots(f, way->depth, &s)) {
+        return true;
+    }
+    if (loop->state == DYN_LOOP_COLD && !is_hot(l, w->index)) {
+        close_slots(f, &s);
         return true;
     }
     uint64_t began = dyn_cycles();

@@ -175,7 +175,8 @@ static bool is_taken(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     dyn_frame_get_all(f->f, slots);
     memcpy(slots + f->nslots, f->real + f->nslots, nstack * sizeof *slots);
-    return r->req->takes_loop(r->req, f->code, f->f, in->start, slots, nstack, &f->loop_code, &f->loop_at);
+    uint32_t ninputs = r->cap != NULL ? r->cap->graph.inputs.n : 0, nnodes = r->nnodes > ninputs ? r->nnodes - ninputs : 0;
+    return r->req->takes_loop(r->req, f->code, f->f, in->start, slots, nstack, nnodes, &f->loop_code, &f->loop_at);
 }
 
 /* What has to be asked before the instruction `in` runs. */
