@@ -107,6 +107,9 @@ DYN_HIDDEN bool dyn_cpy_may_patch(void);
 DYN_HIDDEN bool dyn_frame_may_change(PyThreadState *ts, DynFrame *f, PyCodeObject *code);
 DYN_HIDDEN void dyn_frame_change_code(DynFrame *f, PyCodeObject *code);
 
+/* The main thread calls it between two of its next instructions. Any thread, without the GIL; -1: there are too many already. */
+DYN_HIDDEN int dyn_cpy_call_soon(int (*call)(void *));
+
 /* f, or the nearest below it on the stack that is a Python function's and has begun; who called it. NULL: none. */
 DYN_HIDDEN DynFrame *dyn_frame_complete(DynFrame *f);
 DYN_HIDDEN DynFrame *dyn_frame_caller(DynFrame *f);

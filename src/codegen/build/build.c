@@ -245,7 +245,7 @@ void dyn_build_tell(int (*new)(void *)) { atomic_store(&told, new); }
 static void tell(void) {
     int (*call)(void *) = atomic_load(&told);
     if (call != NULL && !dyn_cpy_is_finalizing()) {
-        (void)Py_AddPendingCall(call, NULL);
+        (void)dyn_cpy_call_soon(call);
     }
 }
 
