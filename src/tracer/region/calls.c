@@ -268,39 +268,41 @@ static Went finish(Plan *p, uint32_t slots, PlanValue v) {
     return plan_go(p, plan_frame(p)->at + 1);
 }
 
+/* The best so far against args[i] and those behind it. Of one type it is chosen; of several the ways part. */
+static Went extreme(Plan *p, bool largest, PlanValue best, const PlanValue *args, uint32_t i, uint32_t n, uint32_t slots) {
+    PlanValue test, other = args[i < n ? i : 0];
+    PlanWays ways;
+    int known;
+    uint32_t reg;
+    if (i == n) {
+        return finish(p, slots, best);
+    }
+    if (!plan_compare(p, largest ? Py_GT : Py_LT, other, best, &test) || !plan_truth(p, &test, &known, &reg)) {
+        return WENT_NOWHERE;
+    }
+    if (best.v.kind == other.v.kind && best.v.dtype == other.v.dtype) {
+        uint32_t a = plan_reg(p, &other), b = plan_reg(p, &best);
+        char type = p->r->regs.at[a];
+        DynRegionOp op = type == 'I' ? DYN_RO_ISELECT : type == 'D' ? DYN_RO_DSELECT : DYN_RO_SSELECT;
+        best.known = false;
+        best.v.regs[0] = plan_emit(p, op, reg, a, b);
+        return extreme(p, largest, best, args, i + 1, n, slots);
+    }
+    if (!plan_two_ways(p, reg, &ways)) {
+        return WENT_AWAY;
+    }
+    if (extreme(p, largest, other, args, i + 1, n, slots) == WENT_NOWHERE) {
+        plan_leave(p);
+    }
+    plan_other_way(p, &ways);
+    return extreme(p, largest, best, args, i + 1, n, slots);
+}
+
 static Went call_extreme(Plan *p, bool largest, const PlanValue *args, uint32_t n, uint32_t slots) {
     if (n < 2 || n > 4) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "as many arguments of min or max");
     }
-    PlanValue best = args[0];
-    for (uint32_t i = 1; i < n; i++) {
-        PlanValue test;
-        int known;
-        uint32_t reg;
-        if (!plan_compare(p, largest ? Py_GT : Py_LT, args[i], best, &test) || !plan_truth(p, &test, &known, &reg)) {
-            return WENT_NOWHERE;
-        }
-        PlanWays ways;
-        if (i + 1 < n && !(best.v.kind == args[i].v.kind && best.v.dtype == args[i].v.dtype)) {
-            return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "min or max of several types");
-        }
-        if (i + 1 < n) {
-            uint32_t a = plan_reg(p, (PlanValue[]){args[i]}), b = plan_reg(p, &best);
-            char type = p->r->regs.at[a];
-            DynRegionOp op = type == 'I' ? DYN_RO_ISELECT : type == 'D' ? DYN_RO_DSELECT : DYN_RO_SSELECT;
-            best.known = false;
-            best.v.nregs = 1;
-            best.v.regs[0] = plan_emit(p, op, reg, a, b);
-            continue;
-        }
-        if (!plan_two_ways(p, reg, &ways)) {
-            return WENT_AWAY;
-        }
-        finish(p, slots, args[i]);
-        plan_other_way(p, &ways);
-        return finish(p, slots, best);
-    }
-    return WENT_AWAY;
+    return extreme(p, largest, args[0], args, 1, n, slots);
 }
 
 /* ---- Python functions */

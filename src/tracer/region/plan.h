@@ -89,8 +89,7 @@ DYN_HIDDEN Went plan_unknown(Plan *p, DynReason why, const char *what);
 /* A way to `at` in the innermost frame with the state as it is: moves into p->block, and the block to jump to. */
 DYN_HIDDEN uint32_t plan_edge(Plan *p, uint32_t at);
 DYN_HIDDEN Went plan_go(Plan *p, uint32_t at); /* Ends the block by a jump there. */
-/* Ends the block: to `yes` where the register isn't 0, else to `no`; the state may differ on both ways: see plan_begin_way. */
-DYN_HIDDEN Went plan_branch(Plan *p, uint32_t reg, uint32_t yes, uint32_t no);
+DYN_HIDDEN void plan_leave(Plan *p); /* Ends the block: CPython has to execute the instruction, as p->why says. */
 /* Two ways by a register, written one after the other: begin, write the first, plan_other_way, write the second. */
 typedef struct PlanWays {
     PlanState *state;
