@@ -1,8 +1,8 @@
 """Helpers for tests of native loops: the loop of a function is run by CPython alone, and as a region that CPython goes on behind.
 
-A case is a function whose loop comes first, so that its arguments are its slots at the header, and the iterator that lies on the
-stack there. What is compared is what the function returns or raises, what it warns, and the arrays that it was given: values, types
-and bits.
+A case is a function whose loop comes first, so that its arguments are its slots at the header, and the iterator that lies on
+the stack there. What is compared is what the function returns or raises, what it warns, and the arrays that it was given:
+values, types and bits.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""Native loops, called through the test door: values, types, bits, warnings and exceptions are CPython's, whichever exit is taken."""
+"""Native loops, through the test door: values, types, bits, warnings and exceptions are CPython's, whichever exit is taken."""
 
 import math
 

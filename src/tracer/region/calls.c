@@ -1,5 +1,6 @@
-/* calls.c: calls of builtins and of the math module's functions, by identity, and of Python functions, which are followed in place.
- * Called by step.c. The table of callables is filled once, when the first loop is planned, and holds references for good. */
+/* calls.c: calls of builtins and of the math module's functions, by identity, and of Python functions, which are followed in
+ * place. Called by step.c. The table of callables is filled once, when the first loop is planned, and holds references for good.
+ */
 #include "tracer/region/plan.h"
 
 typedef bool (*CallHandler)(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out);
@@ -347,7 +348,8 @@ static bool can_inline(Plan *p, PyFunctionObject *f, uint32_t n) {
 }
 
 static bool add_function_fact(Plan *p, PyFunctionObject *f) {
-    DynRegionFact fact = {.dict = (PyObject *)f, .name = f->func_code, .value = f->func_defaults, .extra = DYN_NONE, .function = true};
+    DynRegionFact fact = {
+        .dict = (PyObject *)f, .name = f->func_code, .value = f->func_defaults, .extra = DYN_NONE, .function = true};
     for (uint32_t i = 0; i < p->r->facts.n; i++) {
         if (p->r->facts.at[i].function && p->r->facts.at[i].dict == fact.dict) {
             return true;
@@ -378,7 +380,8 @@ static Went call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, u
     }
     for (uint32_t i = 0; i < (uint32_t)code->co_argcount; i++) {
         Py_ssize_t from_end = code->co_argcount - (Py_ssize_t)i;
-        passed[i] = i < n ? args[i] : plan_const(p, PyTuple_GET_ITEM(f->func_defaults, PyTuple_GET_SIZE(f->func_defaults) - from_end));
+        passed[i] =
+            i < n ? args[i] : plan_const(p, PyTuple_GET_ITEM(f->func_defaults, PyTuple_GET_SIZE(f->func_defaults) - from_end));
         if (passed[i].known) {
             plan_reg(p, &passed[i]);
         }
@@ -409,7 +412,8 @@ Went plan_call(Plan *p, const DynInstr *in) {
     if (in->target != DYN_NONE || n > DYN_COUNTOF(args)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "keyword arguments");
     }
-    PlanValue *base = plan_top(p, slots - 1), *callee = &base[dyn_call_null_first() ? 1 : 0], *self = &base[dyn_call_null_first() ? 0 : 1];
+    PlanValue *base = plan_top(p, slots - 1), *callee = &base[dyn_call_null_first() ? 1 : 0],
+              *self = &base[dyn_call_null_first() ? 0 : 1];
     PyObject *o = plan_object(p, callee);
     if (self->v.kind != DYN_RK_NULL || o == NULL) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a callable that isn't known");

@@ -6,8 +6,8 @@
  * begins as a float and goes on as np.float64 has a block for its first trip and one for the rest, and nothing asks for a type at
  * run time. Each version of the header is a way in, too.
  *
- * What isn't in the language, or is due to raise or warn, is an exit to the last place from which nothing has had an effect: mostly
- * the start of the statement. Inlined calls leave to their caller's, so they need no frames. */
+ * What isn't in the language, or is due to raise or warn, is an exit to the last place from which nothing has had an effect:
+ * mostly the start of the statement. Inlined calls leave to their caller's, so they need no frames. */
 #include "tracer/region/plan.h"
 
 /* ---- states: of their values only those that are there */
