@@ -26,7 +26,11 @@ def slots_of(function, args):
 def fresh(values):
     """Copies of arrays and iterators; what is the same object stays one."""
     memo = {}
-    return [copy.deepcopy(value, memo) if isinstance(value, np.ndarray) else copy.copy(value) for value in values]
+    copies = [copy.deepcopy(value, memo) if isinstance(value, np.ndarray) else copy.copy(value) for value in values]
+    for value, made in zip(values, copies):
+        if isinstance(value, np.ndarray):
+            made.flags.writeable = value.flags.writeable
+    return copies
 
 
 def seen(value):
@@ -95,6 +99,13 @@ class Case:
         assert not isinstance(region, tuple), region
         self.region = region
         return region
+
+    def refusal(self):
+        """(reason, code unit, what) of a loop that has no region."""
+        slots, stack = self.begin()
+        why = _dynoc._region_plan(self.function, self.header, slots, stack)
+        assert isinstance(why, tuple), _dynoc._region_text(why)
+        return why
 
     def run(self, interpreted, force=-1, after=0):
         """The outcome, and the exit that was taken."""

@@ -1,10 +1,15 @@
 """Native loops, through the test door: values, types, bits, warnings and exceptions are CPython's, whichever exit is taken."""
 
+import gc
 import math
+import signal
+import sys
 
 import numpy as np
 import pytest
-from regions import check
+from regions import INTERPRETED, NATIVE, Case, check, seen, slots_of
+
+from dynoc import _dynoc
 
 A = np.array([0.5, -1.25, 3.0, 1e-300, 7.75, -0.0, 2.0, 9.5])
 B = np.arange(24.0).reshape(4, 6) - 7.5
@@ -226,3 +231,262 @@ CASES = {
 def test_the_loop_does_what_cpython_does(name):
     function, args, ranges = CASES[name]
     check(function, args, [iter(r) for r in ranges])
+
+
+def index_error(a, n):
+    for i in range(n):
+        a[i] = i
+    return a
+
+
+def index_error_below(a, n):
+    for i in range(n):
+        a[-i] = i
+    return a
+
+
+def divides(n, s):
+    for i in range(n):
+        s += 10 // (5 - i)
+    return s
+
+
+def divides_floats(n, s):
+    for i in range(n):
+        s += 10.0 / (5 - i)
+    return s
+
+
+def squares(n, x):
+    for i in range(n):
+        x = x * x
+    return x
+
+
+def element_squares(a, n):
+    for i in range(n):
+        a[1] = a[0] * a[0]
+        a[0] = a[1] - 1
+    return a
+
+
+def element_quotient(a, n):
+    for i in range(n):
+        a[2] = a[i] / a[n - 1 - i]
+    return a
+
+
+def roots(a, s):
+    for i in range(N):
+        s += math.sqrt(a[i])
+    return s
+
+
+def unbound(n, s):
+    for i in range(n):
+        if i == 5:
+            s += t
+        elif i > 6:
+            t = 1
+    return s
+
+
+def prints(a, s, say):
+    for i in range(N):
+        if a[i] > 5:
+            say(i)
+        s += a[i]
+    return s
+
+
+def shifts(n, x):
+    for i in range(n):
+        x = (x << i) - (x >> (3 - i))
+    return x
+
+
+def powers(n, x):
+    for i in range(n):
+        x += 3**i + (-2) ** i + 2 ** (i - 4)
+    return x
+
+
+def halves(a, s):
+    for i in range(N):
+        s = a[i] * s
+    return s
+
+
+FULL = np.full(3, 1e200)
+LEAVES = {
+    "index too large": (index_error, (A.copy(), 20), [range(20)], "EXCEPTION"),
+    "index too small": (index_error_below, (A.copy(), 20), [range(20)], "EXCEPTION"),
+    "division by 0": (divides, (20, 0), [range(20)], "EXCEPTION"),
+    "division of floats by 0": (divides_floats, (20, 0), [range(20)], "EXCEPTION"),
+    "an int of many digits": (squares, (8, 3), [range(8)], "EXCEPTION"),
+    "a float that overflows": (squares, (12, 3.5), [range(12)], "OK"),
+    "a NumPy scalar that overflows": (squares, (12, np.float64(3.5)), [range(12)], "FLAGS"),
+    "a NumPy integer that overflows": (squares, (8, np.int64(3)), [range(8)], "FLAGS"),
+    "a single that overflows": (squares, (12, np.float32(3.5)), [range(12)], "FLAGS"),
+    "elements that overflow": (element_squares, (FULL, 3), [range(3)], None),
+    "elements that divide by 0": (element_quotient, (np.arange(4.0), 4), [range(4)], None),
+    "elements of nan": (element_quotient, (np.full(4, np.nan), 4), [range(4)], "OK"),
+    "a domain error": (roots, (A, 0.0), [range(N)], "EXCEPTION"),
+    "a variable without a value": (unbound, (10, 0), [range(10)], "EXCEPTION"),
+    "a call that isn't known": (prints, (A, 0.0, lambda i: None), [range(N)], None),
+    "shifts": (shifts, (12, 3), [range(12)], "EXCEPTION"),
+    "powers": (powers, (8, 1), [range(8)], "EXCEPTION"),
+    "infinities": (halves, (np.full(N, np.inf), 1.0), [range(N)], "OK"),
+}
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_what_is_due_is_cpythons(name):
+    function, args, ranges, why = LEAVES[name]
+    check(function, args, [iter(r) for r in ranges], leaves=why)
+
+
+def test_an_array_that_cannot_be_written():
+    a = A.copy()
+    a.flags.writeable = False
+    case = Case(index_error, (a, N), [iter(range(N))])
+    reason, _, what = case.refusal()
+    assert reason == "EXCEPTION" and "written" in what
+
+
+def test_a_loop_with_nothing_in_it_that_is_known_is_refused():
+    def loop(n, f):
+        for i in range(n):
+            f.send(i)
+
+    assert Case(loop, (3, object()), [iter(range(3))]).refusal()[0] == "UNSUPPORTED_VALUE"
+
+
+def test_headers_are_those_of_natural_loops():
+    def loops(n):
+        for i in range(n):
+            while n:
+                n -= 1
+        for j in range(n):
+            pass
+
+    def generator(n):
+        for i in range(n):
+            yield i
+
+    assert len(_dynoc._region_headers(loops)) == 3
+    assert _dynoc._region_headers(generator) == []
+
+
+def test_the_types_of_a_later_trip_are_a_way_in_too():
+    case = Case(total, (A, 0.0), [iter(range(N))])
+    case.plan()
+    for s in (0.0, np.float64(1.0)):
+        slots, stack = [A, s, 1], [iter(range(2, N))]
+        end = _dynoc._region_run(case.region, slots, stack, INTERPRETED, -1, 0)
+        assert seen(end[0][1:]) == seen([sum(A[2:], start=s), N - 1])
+
+
+def test_other_types_do_not_enter():
+    case = Case(total, (A, 0.0), [iter(range(N))])
+    region = case.plan()
+    for args in ((A.astype(np.float32), 0.0), (A, 1 + 2j), (A, np.float32(1)), (B, 0.0), (A, "text"), (A.tolist(), 0.0)):
+        slots = slots_of(total, args)
+        assert _dynoc._region_run(region, slots, [iter(range(N))], INTERPRETED, -1, 0) is None, args
+
+
+def test_a_global_that_changed_does_not_enter():
+    scope = {}
+    exec("def f(n, s):\n    for i in range(n):\n        s += scale * i\n    return s", scope)
+    scope["scale"] = 3
+    case = Case(scope["f"], (4, 0), [iter(range(4))])
+    case.plan()
+    assert case.run(INTERPRETED)[0] == case.eager()
+    scope["scale"] = 4
+    assert _dynoc._region_run(case.region, [4, 0, ...], [iter(range(4))], INTERPRETED, -1, 0) is None
+    scope["scale"] = 3
+    scope["range"] = reversed
+    assert case.run(INTERPRETED)[0] == case.eager()
+
+
+def test_an_array_of_the_module_may_be_another_one():
+    scope = {"table": A}
+    exec("def f(n, s):\n    for i in range(n):\n        s += table[i]\n    return s", scope)
+    case = Case(scope["f"], (4, 0), [iter(range(4))])
+    case.plan()
+    scope["table"] = A[::-1].copy()
+    assert case.run(INTERPRETED)[0] == case.eager()
+
+
+def test_underflow_that_is_to_be_reported_is_cpythons():
+    case = Case(element_quotient, (np.full(4, 1e-300), 4), [iter(range(4))])
+    case.plan()
+    slots, stack = case.begin()
+    with np.errstate(under="raise"):
+        assert _dynoc._region_run(case.region, slots, stack, INTERPRETED, -1, 0) is None
+
+
+def test_an_object_that_says_the_same_stays():
+    def loop(n, x, y):
+        for i in range(n):
+            y = x
+            x = y
+        return x, y
+
+    x = float("1.5")
+    case = Case(loop, (4, x, 0), [iter(range(4))])
+    case.plan()
+    slots, _, stack = [*case.begin()[0]], None, [iter(range(4))]
+    end = _dynoc._region_run(case.region, slots, stack, INTERPRETED, -1, 0)
+    assert end[0][1] is x
+
+
+def test_an_iterator_that_somebody_else_has_is_advanced():
+    def loop(it, s):
+        for i in it:
+            if i > 5:
+                break
+            s += i
+        return s
+
+    for n in (3, 20):
+        it = iter(range(n))
+        check(loop, (it, 0), [it], forced=False)
+        case = Case(loop, (it, 0), [it])
+        case.plan()
+        _dynoc._region_run(case.region, [it, 0, ...], [it], INTERPRETED, -1, 0)
+        assert list(it) == list(range(n))[7:]
+
+
+def test_signals_are_served_at_the_jump_back():
+    def loop(n, s):
+        while n:
+            s += 1
+        return s
+
+    class Caught(Exception):
+        pass
+
+    def handler(*_):
+        raise Caught
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        case = Case(loop, (1, 0))
+        assert _dynoc._region_build(case.plan(), False) == 1
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Caught):
+            end = _dynoc._region_run(case.region, [1, 0], [], NATIVE, -1, 0)
+            case.go_on(end[0], end[1], end[2])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_what_was_replaced_is_freed():
+    gc.collect()
+    refs = sys.getrefcount(A)
+    for _ in range(3):
+        check(store, (A, np.zeros(N)), [iter(range(N))])
+    gc.collect()
+    assert sys.getrefcount(A) == refs
