@@ -177,14 +177,6 @@ DYN_HIDDEN bool dyn_complex_mixes(void);
 /* What LOAD_COMMON_CONSTANT loads: AssertionError is 0. Borrowed. */
 DYN_HIDDEN PyObject *dyn_cpy_common_constant(uint32_t number);
 
-/* For native loops (cpy_region.c). An exact iterator of a range whose numbers are C longs: the next, how many are left, the step. It
- * can be set to any state that it may come to. `new` is NULL with an exception where memory is out. */
-DYN_HIDDEN bool dyn_cpy_range_iterator(PyObject *o, int64_t state[3]);
-DYN_HIDDEN void dyn_cpy_range_iterator_set(PyObject *o, const int64_t state[3]);
-DYN_HIDDEN PyObject *dyn_cpy_range_iterator_new(const int64_t state[3]);
-/* A byte that isn't 0 while the eval breaker of the thread wants something. */
-DYN_HIDDEN const volatile unsigned char *dyn_cpy_breaker(PyThreadState *ts);
-
 /* Dict watching: tell when a dict may have changed since the last look. token_get gives a token (3.11: version tag; 3.12+: a
  * watcher is attached to the dict and the token is a counter of its events); same() is true while nothing changed. A dict that
  * cannot be watched gives tokens that are never the same. dyn_cpy_init tries each kind of change; watchers that fail are not

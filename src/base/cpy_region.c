@@ -1,6 +1,7 @@
-/* cpy_region.c: what native loops need of CPython's insides: iterators of ranges, and the eval breaker. Called by tracer/region and
- * codegen/region, with the GIL. Owns nothing. */
+/* cpy_region.c: what native loops need of CPython's insides: iterators of ranges, and the eval breaker. Called by tracer/region
+ * and codegen/region, with the GIL. Owns nothing. */
 #include "base/cpy_internal.h"
+#include "base/cpy_region.h"
 #if DYN_PY >= 312
 #include <internal/pycore_range.h>
 typedef _PyRangeIterObject RangeIterator;
@@ -38,7 +39,8 @@ void dyn_cpy_range_iterator_set(PyObject *o, const int64_t state[3]) {
 
 PyObject *dyn_cpy_range_iterator_new(const int64_t state[3]) {
     int64_t stop = (int64_t)((uint64_t)state[0] + (uint64_t)state[1] * (uint64_t)state[2]);
-    PyObject *range = PyObject_CallFunction((PyObject *)&PyRange_Type, "LLL", (long long)state[0], (long long)stop, (long long)state[2]);
+    PyObject *range =
+        PyObject_CallFunction((PyObject *)&PyRange_Type, "LLL", (long long)state[0], (long long)stop, (long long)state[2]);
     PyObject *it = range == NULL ? NULL : PyObject_GetIter(range);
     Py_XDECREF(range);
     return it;

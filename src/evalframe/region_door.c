@@ -1,6 +1,6 @@
-/* region_door.c: functions by which tests plan, print, build, run and leave regions on lists of slots, without any loop code. Each has
- * a name that begins with _region. In lists of slots and stack values Ellipsis stands for an empty one. Called from Python alone; a
- * region is owned by a capsule. */
+/* region_door.c: functions by which tests plan, print, build, run and leave regions on lists of slots, without any loop code.
+ * Each has a name that begins with _region. In lists of slots and stack values Ellipsis stands for an empty one. Called from
+ * Python alone; a region is owned by a capsule. */
 #include "evalframe/door.h"
 #include "ir/region_ir.h"
 #include "tracer/region/region.h"
@@ -165,8 +165,8 @@ static PyObject *build(PyObject *module, PyObject *args) {
     return PyErr_Occurred() ? NULL : PyLong_FromLong(dyn_region_state(r));
 }
 
-/* _region_run(region, slots, stack, interpreted, force, after): None where it isn't entered, or (slots, code unit, stack, exit, why).
- * force: the number of an exit, or -1. */
+/* _region_run(region, slots, stack, interpreted, force, after): None where it isn't entered, or (slots, code unit, stack, exit,
+ * why). force: the number of an exit, or -1. */
 static PyObject *run(PyObject *module, PyObject *args) {
     PyObject *capsule, *slots, *stack;
     int interpreted, force;
@@ -248,10 +248,10 @@ static PyObject *go_on(PyObject *module, PyObject *args) {
     return result;
 }
 
-static PyMethodDef methods[] = {{"_region_headers", headers, METH_O, NULL},    {"_region_plan", plan, METH_VARARGS, NULL},
-                                {"_region_text", text, METH_O, NULL},          {"_region_source", source, METH_O, NULL},
-                                {"_region_parse", parse, METH_O, NULL},        {"_region_exits", exits, METH_O, NULL},
-                                {"_region_build", build, METH_VARARGS, NULL},  {"_region_run", run, METH_VARARGS, NULL},
+static PyMethodDef methods[] = {{"_region_headers", headers, METH_O, NULL},   {"_region_plan", plan, METH_VARARGS, NULL},
+                                {"_region_text", text, METH_O, NULL},         {"_region_source", source, METH_O, NULL},
+                                {"_region_parse", parse, METH_O, NULL},       {"_region_exits", exits, METH_O, NULL},
+                                {"_region_build", build, METH_VARARGS, NULL}, {"_region_run", run, METH_VARARGS, NULL},
                                 {"_region_go_on", go_on, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 
 int dyn_region_door_init(PyObject *module) { return PyModule_AddFunctions(module, methods); }

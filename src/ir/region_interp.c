@@ -18,7 +18,7 @@ typedef double M_F64 __attribute__((may_alias));
 #define LIBM(name, arity) LIBM_##arity(name)
 #define LIBM_1(name) extern D rg_##name(D) __asm__(#name) __attribute__((const, nothrow));
 #define LIBM_2(name) extern D rg_##name(D, D) __asm__(#name) __attribute__((const, nothrow));
-#define MATH(type, name, args, ...) static inline type name args __VA_ARGS__
+#define MATH(name, type, args, ...) static inline type name args __VA_ARGS__
 #include "ir/region_math.def"
 #undef LIBM
 #undef LIBM_1
@@ -28,7 +28,7 @@ typedef double M_F64 __attribute__((may_alias));
 #define LIBM(name, arity) LIBM_##arity(name)
 #define LIBM_1(name) "D rg_" #name "(D) __asm__(\"" #name "\") __attribute__((const, nothrow));\n"
 #define LIBM_2(name) "D rg_" #name "(D, D) __asm__(\"" #name "\") __attribute__((const, nothrow));\n"
-#define MATH(type, name, args, ...) "static inline " #type " " #name #args " " #__VA_ARGS__ "\n"
+#define MATH(name, type, args, ...) "static inline " #type " " #name #args " " #__VA_ARGS__ "\n"
 const char *const dyn_region_math =
     "typedef long I; typedef double D; typedef float S; typedef char *P;\n"
     "typedef short M_I16 __attribute__((may_alias)); typedef unsigned short M_U16 __attribute__((may_alias));\n"
@@ -47,22 +47,23 @@ const DynRegionOpInfo dyn_region_ops[DYN_RO_COUNT] = {
 };
 
 const char *const dyn_region_kinds[DYN_RK_COUNT] = {
-    [DYN_RK_NULL] = "null",   [DYN_RK_ENTRY] = "entry", [DYN_RK_CONST] = "const", [DYN_RK_BOOL] = "bool",   [DYN_RK_INT] = "int",
-    [DYN_RK_FLOAT] = "float", [DYN_RK_NP] = "np",       [DYN_RK_ARRAY] = "array", [DYN_RK_VIEW] = "view",   [DYN_RK_RANGE] = "range",
-    [DYN_RK_ITER] = "iter",   [DYN_RK_TUPLE] = "tuple", [DYN_RK_SEQ] = "seq",
+    [DYN_RK_NULL] = "null", [DYN_RK_ENTRY] = "entry", [DYN_RK_CONST] = "const", [DYN_RK_BOOL] = "bool",
+    [DYN_RK_INT] = "int",   [DYN_RK_FLOAT] = "float", [DYN_RK_NP] = "np",       [DYN_RK_ARRAY] = "array",
+    [DYN_RK_VIEW] = "view", [DYN_RK_RANGE] = "range", [DYN_RK_ITER] = "iter",   [DYN_RK_TUPLE] = "tuple",
+    [DYN_RK_SEQ] = "seq",
 };
 
 #define BREAKER (*breaker != 0)
-#define GET_I(x, k)          \
+#define GET_I(x, k)        \
     I x = v[in->arg[k]].i; \
     (void)x;
-#define GET_D(x, k)          \
+#define GET_D(x, k)        \
     D x = v[in->arg[k]].f; \
     (void)x;
-#define GET_S(x, k)             \
+#define GET_S(x, k)           \
     S x = (S)v[in->arg[k]].f; \
     (void)x;
-#define GET_P(x, k)                         \
+#define GET_P(x, k)                     \
     P x = (P)(intptr_t)v[in->arg[k]].i; \
     (void)x;
 #define GET_N(x, k)
@@ -83,11 +84,11 @@ static bool step(const DynRegionInstr *in, DynScalar *v, const volatile unsigned
     const double fimm = in->imm.f;
     (void)fimm;
     switch ((DynRegionOp)in->op) {
-#define ROP(NAME, text, R, A, B, C, fails, value)    \
-    case DYN_RO_##NAME: {                            \
+#define ROP(NAME, text, R, A, B, C, fails, value)                                      \
+    case DYN_RO_##NAME: {                                                              \
         GET_##A(a, 0) GET_##B(b, 1) GET_##C(c, 2) HAS_##R if (fails) { return false; } \
-        d = value;                                   \
-        SET_##R break;                               \
+        d = value;                                                                     \
+        SET_##R break;                                                                 \
     }
 #include "ir/region_ops.def"
 #undef ROP

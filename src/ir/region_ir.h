@@ -3,9 +3,9 @@
  * files region_*.c here print, read, verify and interpret it.
  *
  * A register may be assigned in several blocks (there are no phis: compilers of C find them by themselves), and is assigned on
- * every way to where it is used. Blocks are made for types: one stretch of bytecode has a block for each combination of types that
- * its slots come with, so what is computed never looks at a type. An exit stands in front of an instruction that has not been
- * executed; what happened since then has no effect outside of registers. */
+ * every way to where it is used. Blocks are made for types: one stretch of bytecode has a block for each combination of types
+ * that its slots come with, so what is computed never looks at a type. An exit stands in front of an instruction that has not
+ * been executed; what happened since then has no effect outside of registers. */
 #ifndef DYN_REGION_IR_H
 #define DYN_REGION_IR_H
 #include "base/arrays.h"
@@ -43,20 +43,20 @@ typedef struct DynRegionBlock {
 
 /* What a value is: for an entry what has to be in a slot, for an exit what is put there. */
 typedef enum DynRegionKind {
-    DYN_RK_NULL,    /* Nothing: an empty local, or CPython's NULL on the stack. */
-    DYN_RK_ENTRY,   /* The object that slot `ref` held at the entry, whatever it is; at an entry of the slot itself. */
-    DYN_RK_CONST,   /* The object `ref` of the region's objects. */
-    DYN_RK_BOOL,    /* regs: value */
-    DYN_RK_INT,     /* regs: value */
-    DYN_RK_FLOAT,   /* regs: value */
-    DYN_RK_NP,      /* A NumPy scalar of `dtype`. regs: value */
-    DYN_RK_ARRAY,   /* An ndarray of `dtype` and rank `n`. regs: the object, data, sizes, strides in bytes. */
-    DYN_RK_VIEW,    /* A view that is no object yet. regs: the object that owns the memory, data, sizes, strides */
-    DYN_RK_RANGE,   /* regs: start, length, step, stop. n: 1 where the step is 1 */
-    DYN_RK_ITER,    /* An iterator of a range. regs: next, how many are left, step; n as of RANGE. ref: the slot it was in at the entry, or
-                     * DYN_NONE: it is made anew. */
-    DYN_RK_TUPLE,   /* Of the `n` values that follow, each with those in it. */
-    DYN_RK_SEQ,     /* An iterator of an array. regs: the array's, then the next place. ref as of ITER. */
+    DYN_RK_NULL,  /* Nothing: an empty local, or CPython's NULL on the stack. */
+    DYN_RK_ENTRY, /* The object that slot `ref` held at the entry, whatever it is; at an entry of the slot itself. */
+    DYN_RK_CONST, /* The object `ref` of the region's objects. */
+    DYN_RK_BOOL,  /* regs: value */
+    DYN_RK_INT,   /* regs: value */
+    DYN_RK_FLOAT, /* regs: value */
+    DYN_RK_NP,    /* A NumPy scalar of `dtype`. regs: value */
+    DYN_RK_ARRAY, /* An ndarray of `dtype` and rank `n`. regs: the object, data, sizes, strides in bytes. */
+    DYN_RK_VIEW,  /* A view that is no object yet. regs: the object that owns the memory, data, sizes, strides */
+    DYN_RK_RANGE, /* regs: start, length, step, stop. n: 1 where the step is 1 */
+    DYN_RK_ITER,  /* An iterator of a range. regs: next, how many are left, step; n as of RANGE. ref: the slot it was in at the
+                   * entry, or  DYN_NONE: it is made anew. */
+    DYN_RK_TUPLE, /* Of the `n` values that follow, each with those in it. */
+    DYN_RK_SEQ,   /* An iterator of an array. regs: the array's, then the next place. ref as of ITER. */
     DYN_RK_COUNT
 } DynRegionKind;
 extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
@@ -76,7 +76,8 @@ typedef struct DynRegionValue {
 } DynRegionValue;
 typedef DYN_VEC(DynRegionValue) DynRegionValues;
 
-/* One way in: what the slots have to hold, and the block that runs then. The values of slots, then of the region's extra objects. */
+/* One way in: what the slots have to hold, and the block that runs then. The values of slots, then of the region's extra objects.
+ */
 typedef struct DynRegionEntry {
     uint32_t block;
     DynRegionValues values;
@@ -92,18 +93,18 @@ typedef struct DynRegionOut {
  * function its code and defaults. Strong. */
 typedef struct DynRegionFact {
     PyObject *dict, *name, *value;
-    bool function; /* `dict` is a function, `name` its code, `value` its defaults or NULL. */
+    bool function;  /* `dict` is a function, `name` its code, `value` its defaults or NULL. */
     uint32_t extra; /* The index of the extra object that it gives, or DYN_NONE. */
 } DynRegionFact;
 
 typedef struct DynRegionCode DynRegionCode; /* native code: codegen/region */
 struct DynRegion {
-    PyObject *code;   /* The code object, strong; or NULL in tests. */
-    uint32_t header;  /* Code unit. */
-    uint32_t nslots;  /* Locals, cells and free variables. */
-    uint32_t nstack;  /* Stack values at the header. */
-    uint32_t nextra;  /* Objects that don't come in slots. */
-    bool warns;       /* It does arithmetic that NumPy may report on: how is asked at the entry. */
+    PyObject *code;     /* The code object, strong; or NULL in tests. */
+    uint32_t header;    /* Code unit. */
+    uint32_t nslots;    /* Locals, cells and free variables. */
+    uint32_t nstack;    /* Stack values at the header. */
+    uint32_t nextra;    /* Objects that don't come in slots. */
+    bool warns;         /* It does arithmetic that NumPy may report on: how is asked at the entry. */
     DYN_VEC(char) regs; /* The type of each register: I, D, S, P. */
     DYN_VEC(DynRegionBlock) blocks;
     DYN_VEC(DynRegionEntry) entries;
@@ -122,10 +123,12 @@ DYN_HIDDEN uint32_t dyn_region_reg(DynRegion *r, char type); /* DYN_NONE: no mem
 /* Text. parse: NULL with a sentence in error. It knows no objects: consts and facts are printed, and not read. */
 DYN_HIDDEN void dyn_region_text(const DynRegion *r, DynStr *out);
 DYN_HIDDEN DynRegion *dyn_region_parse(const char *text, DynStr *error);
-/* Every register is assigned on each way to where it is used, types fit, blocks end once, exits say of each slot what it holds. */
+/* Every register is assigned on each way to where it is used, types fit, blocks end once, exits say of each slot what it holds.
+ */
 DYN_HIDDEN int dyn_region_verify(const DynRegion *r, DynStr *error);
 /* Runs it from block `block` with a value for each register; returns the exit that was taken. `breaker`: see POLL. */
 DYN_HIDDEN uint32_t dyn_region_interpret(DynRegion *r, uint32_t block, DynScalar *values, const volatile unsigned char *breaker);
-DYN_HIDDEN bool dyn_region_is_droppable(PyObject *o); /* Dropping it runs no code: numbers and what has no contents; NULL is too. */
+DYN_HIDDEN bool dyn_region_is_droppable(
+    PyObject *o); /* Dropping it runs no code: numbers and what has no contents; NULL is too. */
 DYN_HIDDEN extern const char *const dyn_region_math; /* region_math.def as text, with the types that it uses */
 #endif

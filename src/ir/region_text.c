@@ -24,7 +24,8 @@ DynRegion *dyn_region_new(void) {
 uint32_t dyn_region_reg(DynRegion *r, char type) { return dyn_vec_push(&r->regs, type) < 0 ? DYN_NONE : r->regs.n - 1; }
 
 bool dyn_region_is_droppable(PyObject *o) {
-    if (o == NULL || o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o)) {
+    if (o == NULL || o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
+        PyUnicode_CheckExact(o)) {
         return true;
     }
     if (PyArray_CheckExact(o)) {
@@ -119,7 +120,8 @@ void dyn_region_text(const DynRegion *r, DynStr *out) {
     }
     for (uint32_t i = 0; i < r->exits.n; i++) {
         const DynRegionOut *x = &r->exits.at[i];
-        dyn_str_printf(out, "exit x%u at %u stack=%u more=%u %s:", i, x->at, x->nstack, x->nmore, x->why == DYN_R_OK ? "OK" : dyn_reason_code(x->why));
+        dyn_str_printf(out, "exit x%u at %u stack=%u more=%u %s:", i, x->at, x->nstack, x->nmore,
+                       x->why == DYN_R_OK ? "OK" : dyn_reason_code(x->why));
         print_values(&x->values, r->nslots, out);
     }
 }

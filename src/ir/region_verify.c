@@ -2,8 +2,8 @@
  * it runs.
  *
  * A block ends with the one instruction in it that jumps or leaves. Operands and results have the types of region_ops.def. What
- * may leave has an exit. Wherever a register is read, in an instruction or at an exit, every way from an entry has assigned it. An
- * entry has a value for each slot, stack value and extra object, an exit for each slot and each of its stack values. */
+ * may leave has an exit. Wherever a register is read, in an instruction or at an exit, every way from an entry has assigned it.
+ * An entry has a value for each slot, stack value and extra object, an exit for each slot and each of its stack values. */
 #define _GNU_SOURCE 1
 #include "ir/region_ir.h"
 

@@ -1,5 +1,6 @@
 /* emit.c: region IR → C. One function: registers are its locals, blocks its labels, and each exit a label behind them that writes
- * what the exit shows into args->values and returns the exit's number. Instructions are the text of region_ops.def. Called by run.c.
+ * what the exit shows into args->values and returns the exit's number. Instructions are the text of region_ops.def. Called by
+ * run.c.
  */
 #include "codegen/region/region_code.h"
 

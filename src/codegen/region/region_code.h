@@ -1,5 +1,5 @@
-/* region_code.h: what the files of this folder share: emit.c writes a region as C, run.c builds that and runs it between a frame's
- * slots. Nobody else includes it. */
+/* region_code.h: what the files of this folder share: emit.c writes a region as C, run.c builds that and runs it between a
+ * frame's slots. Nobody else includes it. */
 #ifndef DYN_REGION_CODE_H
 #define DYN_REGION_CODE_H
 #include "codegen/native.h"

@@ -1,10 +1,10 @@
-/* run.c: builds regions and runs them: from a frame's slots into registers, through native code, and back. Called by evalframe, with
- * the GIL. A region owns its references to objects and its job of the build queue; a run owns the array of register values.
+/* run.c: builds regions and runs them: from a frame's slots into registers, through native code, and back. Called by evalframe,
+ * with the GIL. A region owns its references to objects and its job of the build queue; a run owns the array of register values.
  *
- * On the way in nothing is touched before every guard holds. On the way out new objects are made first, then they take their places,
- * and what was there is dropped last. A number that is what the slot's object says already keeps that object. */
+ * On the way in nothing is touched before every guard holds. On the way out new objects are made first, then they take their
+ * places, and what was there is dropped last. A number that is what the slot's object says already keeps that object. */
 #include "codegen/region/region_code.h"
-#include "base/cpy.h"
+#include "base/cpy_region.h"
 #include "codegen/run/flags.h"
 
 /* ---- building */
@@ -291,7 +291,8 @@ static PyObject *make_view(const DynRegionValue *v, const DynScalar *values) {
     }
     PyArray_Descr *descr = PyArray_DescrFromType(dyn_dtypes[v->dtype].npy);
     int flags = PyArray_FLAGS(owner) & NPY_ARRAY_WRITEABLE;
-    PyObject *o = PyArray_NewFromDescr(&PyArray_Type, descr, v->n, dims, strides, (void *)(intptr_t)values[v->regs[1]].i, flags, NULL);
+    PyObject *o =
+        PyArray_NewFromDescr(&PyArray_Type, descr, v->n, dims, strides, (void *)(intptr_t)values[v->regs[1]].i, flags, NULL);
     if (o != NULL && PyArray_SetBaseObject((PyArrayObject *)o, Py_NewRef((PyObject *)owner)) < 0) {
         Py_CLEAR(o);
     }
@@ -302,8 +303,8 @@ static PyObject *make_view(const DynRegionValue *v, const DynScalar *values) {
 }
 
 static PyObject *make_range(const DynRegionValue *v, const DynScalar *values) {
-    return PyObject_CallFunction((PyObject *)&PyRange_Type, "LLL", (long long)values[v->regs[0]].i, (long long)values[v->regs[3]].i,
-                                 (long long)values[v->regs[2]].i);
+    return PyObject_CallFunction((PyObject *)&PyRange_Type, "LLL", (long long)values[v->regs[0]].i,
+                                 (long long)values[v->regs[3]].i, (long long)values[v->regs[2]].i);
 }
 
 static PyObject *make_iterator(const Run *run, const DynRegionValue *v) {
@@ -435,7 +436,8 @@ DynRegionEnd dyn_region_run(DynRegion *r, PyObject **slots, uint32_t nstack, Dyn
         const volatile unsigned char *breaker = dyn_cpy_breaker(PyThreadState_Get());
         long after = (long)r->after;
         DynRegionArgs args = {run.values, breaker, (long)e->block, r->force == DYN_NONE ? -1 : (long)r->force, &after};
-        exit->exit = r->interpreted ? dyn_region_interpret(r, e->block, run.values, breaker) : (uint32_t)r->native->function(&args);
+        exit->exit =
+            r->interpreted ? dyn_region_interpret(r, e->block, run.values, breaker) : (uint32_t)r->native->function(&args);
         const DynRegionOut *x = &r->exits.at[exit->exit];
         write_back(&run, x);
         exit->at = x->at;

@@ -1,5 +1,6 @@
-/* calls.c: calls of builtins and of the math module's functions, by identity, and of Python functions, which are followed in place.
- * Called by step.c. The table of callables is filled once, when the first loop is planned, and holds references for good. */
+/* calls.c: calls of builtins and of the math module's functions, by identity, and of Python functions, which are followed in
+ * place. Called by step.c. The table of callables is filled once, when the first loop is planned, and holds references for good.
+ */
 #include "tracer/region/plan.h"
 
 typedef bool (*CallHandler)(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out);
@@ -268,39 +269,41 @@ static Went finish(Plan *p, uint32_t slots, PlanValue v) {
     return plan_go(p, plan_frame(p)->at + 1);
 }
 
+/* The best so far against args[i] and those behind it. Of one type it is chosen; of several the ways part. */
+static Went extreme(Plan *p, bool largest, PlanValue best, const PlanValue *args, uint32_t i, uint32_t n, uint32_t slots) {
+    PlanValue test, other = args[i < n ? i : 0];
+    PlanWays ways;
+    int known;
+    uint32_t reg;
+    if (i == n) {
+        return finish(p, slots, best);
+    }
+    if (!plan_compare(p, largest ? Py_GT : Py_LT, other, best, &test) || !plan_truth(p, &test, &known, &reg)) {
+        return WENT_NOWHERE;
+    }
+    if (best.v.kind == other.v.kind && best.v.dtype == other.v.dtype) {
+        uint32_t a = plan_reg(p, &other), b = plan_reg(p, &best);
+        char type = p->r->regs.at[a];
+        DynRegionOp op = type == 'I' ? DYN_RO_ISELECT : type == 'D' ? DYN_RO_DSELECT : DYN_RO_SSELECT;
+        best.known = false;
+        best.v.regs[0] = plan_emit(p, op, reg, a, b);
+        return extreme(p, largest, best, args, i + 1, n, slots);
+    }
+    if (!plan_two_ways(p, reg, &ways)) {
+        return WENT_AWAY;
+    }
+    if (extreme(p, largest, other, args, i + 1, n, slots) == WENT_NOWHERE) {
+        plan_leave(p);
+    }
+    plan_other_way(p, &ways);
+    return extreme(p, largest, best, args, i + 1, n, slots);
+}
+
 static Went call_extreme(Plan *p, bool largest, const PlanValue *args, uint32_t n, uint32_t slots) {
     if (n < 2 || n > 4) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "as many arguments of min or max");
     }
-    PlanValue best = args[0];
-    for (uint32_t i = 1; i < n; i++) {
-        PlanValue test;
-        int known;
-        uint32_t reg;
-        if (!plan_compare(p, largest ? Py_GT : Py_LT, args[i], best, &test) || !plan_truth(p, &test, &known, &reg)) {
-            return WENT_NOWHERE;
-        }
-        PlanWays ways;
-        if (i + 1 < n && !(best.v.kind == args[i].v.kind && best.v.dtype == args[i].v.dtype)) {
-            return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "min or max of several types");
-        }
-        if (i + 1 < n) {
-            uint32_t a = plan_reg(p, (PlanValue[]){args[i]}), b = plan_reg(p, &best);
-            char type = p->r->regs.at[a];
-            DynRegionOp op = type == 'I' ? DYN_RO_ISELECT : type == 'D' ? DYN_RO_DSELECT : DYN_RO_SSELECT;
-            best.known = false;
-            best.v.nregs = 1;
-            best.v.regs[0] = plan_emit(p, op, reg, a, b);
-            continue;
-        }
-        if (!plan_two_ways(p, reg, &ways)) {
-            return WENT_AWAY;
-        }
-        finish(p, slots, args[i]);
-        plan_other_way(p, &ways);
-        return finish(p, slots, best);
-    }
-    return WENT_AWAY;
+    return extreme(p, largest, args[0], args, 1, n, slots);
 }
 
 /* ---- Python functions */
@@ -345,7 +348,8 @@ static bool can_inline(Plan *p, PyFunctionObject *f, uint32_t n) {
 }
 
 static bool add_function_fact(Plan *p, PyFunctionObject *f) {
-    DynRegionFact fact = {.dict = (PyObject *)f, .name = f->func_code, .value = f->func_defaults, .extra = DYN_NONE, .function = true};
+    DynRegionFact fact = {
+        .dict = (PyObject *)f, .name = f->func_code, .value = f->func_defaults, .extra = DYN_NONE, .function = true};
     for (uint32_t i = 0; i < p->r->facts.n; i++) {
         if (p->r->facts.at[i].function && p->r->facts.at[i].dict == fact.dict) {
             return true;
@@ -376,7 +380,8 @@ static Went call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, u
     }
     for (uint32_t i = 0; i < (uint32_t)code->co_argcount; i++) {
         Py_ssize_t from_end = code->co_argcount - (Py_ssize_t)i;
-        passed[i] = i < n ? args[i] : plan_const(p, PyTuple_GET_ITEM(f->func_defaults, PyTuple_GET_SIZE(f->func_defaults) - from_end));
+        passed[i] =
+            i < n ? args[i] : plan_const(p, PyTuple_GET_ITEM(f->func_defaults, PyTuple_GET_SIZE(f->func_defaults) - from_end));
         if (passed[i].known) {
             plan_reg(p, &passed[i]);
         }
@@ -407,7 +412,8 @@ Went plan_call(Plan *p, const DynInstr *in) {
     if (in->target != DYN_NONE || n > DYN_COUNTOF(args)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "keyword arguments");
     }
-    PlanValue *base = plan_top(p, slots - 1), *callee = &base[dyn_call_null_first() ? 1 : 0], *self = &base[dyn_call_null_first() ? 0 : 1];
+    PlanValue *base = plan_top(p, slots - 1), *callee = &base[dyn_call_null_first() ? 1 : 0],
+              *self = &base[dyn_call_null_first() ? 0 : 1];
     PyObject *o = plan_object(p, callee);
     if (self->v.kind != DYN_RK_NULL || o == NULL) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a callable that isn't known");

@@ -1,5 +1,5 @@
-/* names.c: globals, builtins, attributes of modules and arrays. Called by step.c. What a name stands for is taken for granted, and
- * becomes a fact of the region that is looked at each time it is entered. */
+/* names.c: globals, builtins, attributes of modules and arrays. Called by step.c. What a name stands for is taken for granted,
+ * and becomes a fact of the region that is looked at each time it is entered. */
 #include "tracer/region/plan.h"
 
 static bool no(Plan *p, const char *what) {
@@ -110,7 +110,7 @@ static bool array_attribute(Plan *p, const PlanValue *a, const char *name, PlanV
     if (strcmp(name, "T") == 0 && a->v.n <= 2) {
         *out = *a;
         out->v.kind = DYN_RK_VIEW;
-        out->v.flags &= (uint8_t)~(a->v.n == 2 ? DYN_RF_CONTIGUOUS : 0);
+        out->v.flags &= (uint8_t) ~(a->v.n == 2 ? DYN_RF_CONTIGUOUS : 0);
         for (uint32_t k = 0; k < a->v.n; k++) {
             out->v.regs[2 + k] = a->v.regs[1 + a->v.n - k];
             out->v.regs[2 + a->v.n + k] = a->v.regs[1 + 2 * a->v.n - k];

@@ -1,5 +1,6 @@
-/* numbers.c: arithmetic, comparisons and truth of numbers, Python's and NumPy's: which instructions compute them, of which type the
- * result is, and where the region is left because Python would raise, warn or need more than 64 bits. Called by step.c, calls.c.
+/* numbers.c: arithmetic, comparisons and truth of numbers, Python's and NumPy's: which instructions compute them, of which type
+ * the result is, and where the region is left because Python would raise, warn or need more than 64 bits. Called by step.c,
+ * calls.c.
  *
  * Which dtype two of NumPy's scalars give is NumPy's own answer (PyArray_PromoteTypes); a Python number beside one is weak. */
 #include "tracer/region/plan.h"
@@ -140,9 +141,7 @@ static uint32_t emit_op(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, DynReas
     return dyn_region_ops[op].fails ? plan_emit_or(p, op, a, b, DYN_NONE, why) : plan_emit(p, op, a, b, DYN_NONE);
 }
 
-static bool is_two(const PlanValue *v) {
-    return v->known && (v->v.kind == DYN_RK_FLOAT ? v->number.f == 2.0 : v->number.i == 2);
-}
+static bool is_two(const PlanValue *v) { return v->known && (v->v.kind == DYN_RK_FLOAT ? v->number.f == 2.0 : v->number.i == 2); }
 
 /* ---- Python's own numbers */
 
@@ -333,7 +332,8 @@ bool plan_truth(Plan *p, PlanValue *v, int *known, uint32_t *reg) {
     } else if (!plan_is_number(v)) {
         return no(p, "the truth of an object that is no number");
     } else if (is_single(v)) {
-        *reg = plan_emit(p, DYN_RO_DNE, plan_emit(p, DYN_RO_S2D, plan_reg(p, v), DYN_NONE, DYN_NONE), plan_dconst(p, 0.0), DYN_NONE);
+        *reg =
+            plan_emit(p, DYN_RO_DNE, plan_emit(p, DYN_RO_S2D, plan_reg(p, v), DYN_NONE, DYN_NONE), plan_dconst(p, 0.0), DYN_NONE);
     } else if (is_float(v)) {
         uint32_t x = plan_reg(p, v);
         *reg = plan_emit(p, DYN_RO_DNE, x, plan_dconst(p, 0.0), DYN_NONE);

@@ -6,8 +6,8 @@
  * begins as a float and goes on as np.float64 has a block for its first trip and one for the rest, and nothing asks for a type at
  * run time. Each version of the header is a way in, too.
  *
- * What isn't in the language, or is due to raise or warn, is an exit to the last place from which nothing has had an effect: mostly
- * the start of the statement. Inlined calls leave to their caller's, so they need no frames. */
+ * What isn't in the language, or is due to raise or warn, is an exit to the last place from which nothing has had an effect:
+ * mostly the start of the statement. Inlined calls leave to their caller's, so they need no frames. */
 #include "tracer/region/plan.h"
 
 /* ---- states: of their values only those that are there */
@@ -248,7 +248,10 @@ static void add_moves(Plan *p, Moves *m, PlanValue *from, const PlanValue *to) {
     if (from->known && from->v.nregs == 0) {
         plan_reg(p, from);
     }
-    for (uint32_t i = 0; i < from->v.nregs && from->v.regs[i] != to->v.regs[i]; i++) {
+    for (uint32_t i = 0; i < from->v.nregs; i++) {
+        if (from->v.regs[i] == to->v.regs[i]) {
+            continue;
+        }
         if (m->n == DYN_COUNTOF(m->to)) {
             plan_stop(p, DYN_R_GRAPH_SIZE);
             return;
@@ -378,16 +381,6 @@ void plan_other_way(Plan *p, PlanWays *ways) {
     p->block = ways->other;
 }
 
-Went plan_branch(Plan *p, uint32_t reg, uint32_t yes, uint32_t no) {
-    PlanWays ways;
-    if (plan_two_ways(p, reg, &ways)) {
-        plan_go(p, yes);
-        plan_other_way(p, &ways);
-        plan_go(p, no);
-    }
-    return WENT_AWAY;
-}
-
 /* ---- blocks */
 
 static void note_first(Plan *p) {
@@ -396,6 +389,11 @@ static void note_first(Plan *p) {
         p->first.at = p->c->v.at[p->s.frames[0].at].start;
         snprintf(p->first.detail, sizeof(p->first.detail), "%s: %s", dyn_opcodes[plan_instr(p)->op].name, p->what);
     }
+}
+
+void plan_leave(Plan *p) {
+    note_first(p);
+    plan_end(p, DYN_RO_LEAVE, DYN_NONE, DYN_NONE, DYN_NONE, plan_exit(p, p->why));
 }
 
 static void write_block(Plan *p, const PlanVersion *version) {
@@ -421,8 +419,7 @@ static void write_block(Plan *p, const PlanVersion *version) {
         uint32_t frames = p->s.nframes, at = f->at;
         Went went = plan_step(p, in);
         if (went == WENT_NOWHERE) {
-            note_first(p);
-            plan_end(p, DYN_RO_LEAVE, DYN_NONE, DYN_NONE, DYN_NONE, plan_exit(p, p->why));
+            plan_leave(p);
         }
         if (went != WENT_ON) {
             return;

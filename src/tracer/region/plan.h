@@ -1,6 +1,6 @@
 /* plan.h: what the files of this folder share: the planner, which follows canonical bytecode with types in place of objects and
- * writes region IR down. plan.c drives it; flow.c knows a function's loops; values.c makes values and instructions; the others have
- * the instructions of bytecode by family. Nobody else includes it. With the GIL; Python code never runs here. */
+ * writes region IR down. plan.c drives it; flow.c knows a function's loops; values.c makes values and instructions; the others
+ * have the instructions of bytecode by family. Nobody else includes it. With the GIL; Python code never runs here. */
 #ifndef DYN_PLAN_H
 #define DYN_PLAN_H
 #include "ir/region_ir.h"
@@ -50,27 +50,27 @@ typedef struct Plan {
     DynRegion *r;
     DynArena arena;
     const DynCode *c;
-    uint32_t header;          /* Canonical instruction. */
-    uint8_t *in_loop;         /* For each canonical instruction: it is part of the loop. */
-    uint8_t *live;            /* For each slot: the loop may read what it holds at the header. */
+    uint32_t header;  /* Canonical instruction. */
+    uint8_t *in_loop; /* For each canonical instruction: it is part of the loop. */
+    uint8_t *live;    /* For each slot: the loop may read what it holds at the header. */
     DYN_VEC(PlanVersion) versions;
-    uint32_t next;            /* The first version whose block isn't written. */
-    DYN_VEC(uint32_t) places; /* Registers of places: see values.c. */
-    DYN_VEC(DynCode *) codes; /* Of inlined functions. */
+    uint32_t next;                  /* The first version whose block isn't written. */
+    DYN_VEC(uint32_t) places;       /* Registers of places: see values.c. */
+    DYN_VEC(DynCode *) codes;       /* Of inlined functions. */
     DYN_VEC(PyCodeObject *) opaque; /* Functions that can't be inlined. */
     DYN_VEC(DynRegionValue) extras; /* Of objects that don't come in slots: their registers are assigned at entries alone. */
-    PlanState s;              /* The state at the instruction that is being followed. */
-    uint32_t block;           /* Where its instructions go. */
-    PlanState resume;         /* The state of the frame itself at the last place from which nothing has had an effect. */
-    uint32_t resume_at;       /* That place; DYN_NONE: within an inlined call something had one. */
-    uint32_t resume_exit;     /* The exit there, when there is one. */
+    PlanState s;                    /* The state at the instruction that is being followed. */
+    uint32_t block;                 /* Where its instructions go. */
+    PlanState resume;               /* The state of the frame itself at the last place from which nothing has had an effect. */
+    uint32_t resume_at;             /* That place; DYN_NONE: within an inlined call something had one. */
+    uint32_t resume_exit;           /* The exit there, when there is one. */
     uint32_t ninstrs;
-    bool closed;              /* A way leads back to the header. */
-    bool again;               /* A function was found that can't be inlined: all is planned anew. */
-    DynReason stop;           /* Planning came to nothing. */
-    DynReason why;            /* The instruction that is being followed isn't in the language: why. */
-    const char *what;         /* In words. */
-    DynRegionRefusal first;   /* The first instruction that wasn't. */
+    bool closed;            /* A way leads back to the header. */
+    bool again;             /* A function was found that can't be inlined: all is planned anew. */
+    DynReason stop;         /* Planning came to nothing. */
+    DynReason why;          /* The instruction that is being followed isn't in the language: why. */
+    const char *what;       /* In words. */
+    DynRegionRefusal first; /* The first instruction that wasn't. */
 } Plan;
 
 /* What following an instruction came to. */
@@ -89,8 +89,7 @@ DYN_HIDDEN Went plan_unknown(Plan *p, DynReason why, const char *what);
 /* A way to `at` in the innermost frame with the state as it is: moves into p->block, and the block to jump to. */
 DYN_HIDDEN uint32_t plan_edge(Plan *p, uint32_t at);
 DYN_HIDDEN Went plan_go(Plan *p, uint32_t at); /* Ends the block by a jump there. */
-/* Ends the block: to `yes` where the register isn't 0, else to `no`; the state may differ on both ways: see plan_begin_way. */
-DYN_HIDDEN Went plan_branch(Plan *p, uint32_t reg, uint32_t yes, uint32_t no);
+DYN_HIDDEN void plan_leave(Plan *p);           /* Ends the block: CPython has to execute the instruction, as p->why says. */
 /* Two ways by a register, written one after the other: begin, write the first, plan_other_way, write the second. */
 typedef struct PlanWays {
     PlanState *state;
@@ -100,8 +99,9 @@ DYN_HIDDEN bool plan_two_ways(Plan *p, uint32_t reg, PlanWays *ways);
 DYN_HIDDEN void plan_other_way(Plan *p, PlanWays *ways);
 /* An effect: what was before can't be done again. The frame can be left at `at` from here on. */
 DYN_HIDDEN void plan_effect(Plan *p, uint32_t at);
-DYN_HIDDEN uint32_t plan_exit(Plan *p, DynReason why);                                  /* at p->resume */
-DYN_HIDDEN uint32_t plan_exit_at(Plan *p, const PlanState *s, uint32_t at, DynReason why); /* of the frame itself, exactly there */
+DYN_HIDDEN uint32_t plan_exit(Plan *p, DynReason why); /* at p->resume */
+DYN_HIDDEN uint32_t plan_exit_at(Plan *p, const PlanState *s, uint32_t at,
+                                 DynReason why); /* of the frame itself, exactly there */
 static inline PlanFrame *plan_frame(Plan *p) { return &p->s.frames[p->s.nframes - 1]; }
 static inline const DynInstr *plan_instr(Plan *p) { return &plan_frame(p)->c->v.at[plan_frame(p)->at]; }
 
@@ -119,7 +119,7 @@ DYN_HIDDEN PlanValue plan_np(DynDtype dt, uint32_t reg);
 DYN_HIDDEN PlanValue plan_int(int64_t number); /* known */
 DYN_HIDDEN PlanValue plan_float(double number);
 DYN_HIDDEN PlanValue plan_bool(bool number);
-DYN_HIDDEN PlanValue plan_const(Plan *p, PyObject *o); /* a number is known, anything else CONST */
+DYN_HIDDEN PlanValue plan_const(Plan *p, PyObject *o);         /* a number is known, anything else CONST */
 DYN_HIDDEN PyObject *plan_object(Plan *p, const PlanValue *v); /* Of a CONST, borrowed; else NULL. */
 DYN_HIDDEN uint32_t plan_emit(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, uint32_t c); /* the register of its result */
 DYN_HIDDEN uint32_t plan_emit_or(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, uint32_t c, DynReason why);

@@ -1,6 +1,7 @@
 /* values.c: values of the planner, the registers they lie in, and the instructions that are written down. Called by all files of
  * this folder. Memory is the plan's arena and the region's own vectors. */
 #include "tracer/region/plan.h"
+#include "base/cpy_region.h"
 
 void plan_stop(Plan *p, DynReason why) { p->stop = p->stop == DYN_R_OK ? why : p->stop; }
 
@@ -170,8 +171,8 @@ uint32_t plan_reg(Plan *p, PlanValue *v) {
     return v->v.regs[0];
 }
 
-/* ---- places: between blocks a value lies in a register that belongs to its place among the values, the part of it, and the type:
- * rows of four in p->places, kept in a list, since a region has some dozens. */
+/* ---- places: between blocks a value lies in a register that belongs to its place among the values, the part of it, and the
+ * type: rows of four in p->places, kept in a list, since a region has some dozens. */
 
 uint32_t plan_place(Plan *p, uint32_t place, uint32_t part, char type) {
     for (uint32_t i = 0; i < p->places.n; i += 4) {
