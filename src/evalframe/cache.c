@@ -512,5 +512,5 @@ int dyn_cache_traverse(DynCache *c, visitproc visit, void *arg) {
     for (uint32_t i = 0; i < c->resumes.n; i++) {
         Py_VISIT(c->resumes.at[i].door);
     }
-    return 0;
+    return dyn_loops_traverse(c, visit, arg);
 }

@@ -10,7 +10,7 @@
 
 
 static const DynLoopEngine native = {dyn_region_headers, dyn_region_plan, dyn_region_build, dyn_region_state, dyn_region_failure,
-                                     dyn_region_run,     dyn_region_exit, dyn_region_source, dyn_region_free};
+                                     dyn_region_run,     dyn_region_exit, dyn_region_source, dyn_region_traverse, dyn_region_free};
 const DynLoopEngine *dyn_loop_engine = &native;
 static DynLoops *all_loops;
 
@@ -124,7 +124,8 @@ static void settle(DynLoops *l, uint32_t i, DynLoopState state) {
 static void look_at_all(DynLoops *l) {
     bool any = false;
     for (uint32_t i = 0; i < l->nloops; i++) {
-        any |= l->loops[i].state != DYN_LOOP_REFUSED && l->loops[i].state != DYN_LOOP_NEW;
+        DynLoopState state = l->loops[i].state;
+        any |= state == DYN_LOOP_COLD || state == DYN_LOOP_WAITING || state == DYN_LOOP_NATIVE;
     }
     if (!any && l->cache != NULL) {
         l->cache->loops_on = false;
@@ -235,6 +236,7 @@ void dyn_loops_retire(DynLoops *l, uint32_t i) {
     dyn_count("loops", "retired");
     settle(l, i, DYN_LOOP_RETIRED);
     say(l, i, "a loop is CPython's for a while: it is left again too soon");
+    look_at_all(l);
 }
 
 /* ---- what the build thread has done */
@@ -260,10 +262,8 @@ static int poll_pending(void *unused) {
     return 0;
 }
 
-void dyn_loops_refresh(DynLoops *l) {
-    if (l->nwaiting > 0) {
-        dyn_loops_poll();
-    }
+/* A retired loop is tried again when its time has come. */
+static void try_again(DynLoops *l) {
     for (uint32_t i = 0; i < l->nloops; i++) {
         DynLoop *loop = &l->loops[i];
         if (loop->state == DYN_LOOP_RETIRED && dyn_cycles() >= loop->next) {
@@ -272,6 +272,13 @@ void dyn_loops_refresh(DynLoops *l) {
             settle(l, i, DYN_LOOP_NATIVE);
         }
     }
+}
+
+void dyn_loops_refresh(DynLoops *l) {
+    if (l->nwaiting > 0) {
+        dyn_loops_poll();
+    }
+    try_again(l);
     set_ways(l);
 }
 
@@ -332,6 +339,24 @@ void dyn_loops_drop(DynCache *c) {
 static int compare(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
+}
+
+/* While a call runs the references of its loops aren't all of them. */
+int dyn_loops_traverse(const DynCache *c, visitproc visit, void *arg) {
+    const DynLoops *l = c->loops;
+    if (l == NULL || l->refs > 1) {
+        return 0;
+    }
+    Py_VISIT(l->function);
+    for (uint32_t i = 0; i < l->nloops; i++) {
+        for (uint32_t k = 0; k < l->loops[i].nregions; k++) {
+            int stop = l->engine->traverse(l->loops[i].regions[k], visit, arg);
+            if (stop != 0) {
+                return stop;
+            }
+        }
+    }
+    return 0;
 }
 
 /* The engine's headers that loop code can have a way in at, ascending. */
@@ -469,6 +494,9 @@ bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t h
                     uint32_t nnodes, PyObject **code, uint32_t *at) {
     DynLoops *l = dyn_loops_of(c, decoded);
     uint32_t i = 0;
+    if (l != NULL) {
+        try_again(l);
+    }
     while (l != NULL && i < l->nloops && l->headers[i] != header) {
         i++;
     }

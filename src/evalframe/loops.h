@@ -21,6 +21,7 @@ typedef struct DynLoopEngine {
     DynRegionEnd (*run)(DynRegion *r, PyObject **slots, uint32_t nstack, DynRegionExit *exit);
     bool (*exit)(const DynRegion *r, uint32_t i, uint32_t *at, uint32_t *nstack);
     void (*source)(const DynRegion *r, DynStr *out);
+    int (*traverse)(const DynRegion *r, visitproc visit, void *arg);
     void (*free)(DynRegion *r);
 } DynLoopEngine;
 extern DYN_HIDDEN const DynLoopEngine *dyn_loop_engine;
@@ -73,6 +74,7 @@ struct DynLoops {
 DYN_HIDDEN DynLoops *dyn_loops_of(DynCache *c, const DynCode *decoded);
 DYN_HIDDEN void dyn_loops_decref(DynLoops *l);
 DYN_HIDDEN void dyn_loops_drop(DynCache *c); /* the cache's are given up */
+DYN_HIDDEN int dyn_loops_traverse(const DynCache *c, visitproc visit, void *arg);
 /* Do calls of the cache's function run in loop code? */
 static inline bool dyn_loops_serve(const DynCache *c) { return DYN_UNLIKELY(c->loops_on); }
 /* The call in loop code; and a fresh frame to run in it (false: it isn't changed). */

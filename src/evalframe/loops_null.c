@@ -330,5 +330,12 @@ static bool null_exit(const DynRegion *r, uint32_t i, uint32_t *at, uint32_t *ns
 
 static void null_source(const DynRegion *r, DynStr *out) {}
 
-const DynLoopEngine dyn_loop_null = {dyn_loop_headers, null_plan, null_build,  null_state, null_failure,
-                                     null_run,         null_exit, null_source, null_free};
+static int null_traverse(const DynRegion *region, visitproc visit, void *arg) {
+    const NullRegion *r = (const NullRegion *)(const void *)region;
+    Py_VISIT(r->globals);
+    Py_VISIT(r->builtins);
+    return 0;
+}
+
+const DynLoopEngine dyn_loop_null = {dyn_loop_headers, null_plan,   null_build,    null_state, null_failure, null_run,
+                                     null_exit,        null_source, null_traverse, null_free};
