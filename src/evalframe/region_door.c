@@ -132,6 +132,16 @@ static PyObject *parse(PyObject *module, PyObject *from) {
     return r == NULL ? NULL : PyCapsule_New(r, CAPSULE, drop_region);
 }
 
+/* _region_optimise(region): the passes over it, which are made before it is built. */
+static PyObject *optimise(PyObject *module, PyObject *capsule) {
+    DynRegion *r = region_of(capsule);
+    if (r == NULL) {
+        return NULL;
+    }
+    dyn_region_optimise(r);
+    Py_RETURN_NONE;
+}
+
 /* _region_exits(region): (code unit, depth, reason) of each. */
 static PyObject *exits(PyObject *module, PyObject *capsule) {
     DynRegion *r = region_of(capsule);
@@ -252,6 +262,6 @@ static PyMethodDef methods[] = {{"_region_headers", headers, METH_O, NULL},   {"
                                 {"_region_text", text, METH_O, NULL},         {"_region_source", source, METH_O, NULL},
                                 {"_region_parse", parse, METH_O, NULL},       {"_region_exits", exits, METH_O, NULL},
                                 {"_region_build", build, METH_VARARGS, NULL}, {"_region_run", run, METH_VARARGS, NULL},
-                                {"_region_go_on", go_on, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+                                {"_region_optimise", optimise, METH_O, NULL},  {"_region_go_on", go_on, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 
 int dyn_region_door_init(PyObject *module) { return PyModule_AddFunctions(module, methods); }

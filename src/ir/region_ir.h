@@ -113,12 +113,15 @@ struct DynRegion {
     DYN_VEC(PyObject *) objects; /* Strong. */
     DynRegionCode *native;       /* NULL: not asked for. */
     PyObject **stack;            /* What the last exit handed out: room for the deepest. */
+    bool optimised;              /* The passes of codegen/region have been over it. */
     bool forced;                 /* Test: its C can be told to leave at any exit. */
     uint32_t force, after;       /* Test: leave at this exit (DYN_NONE: at none) when it is passed for the after-th time. */
     bool interpreted;            /* Test: run by the interpreter. */
 };
 DYN_HIDDEN DynRegion *dyn_region_new(void);
 DYN_HIDDEN uint32_t dyn_region_reg(DynRegion *r, char type); /* DYN_NONE: no memory */
+
+DYN_HIDDEN void dyn_region_optimise(DynRegion *r); /* codegen/region: its passes, once */
 
 /* Text. parse: NULL with a sentence in error. It knows no objects: consts and facts are printed, and not read. */
 DYN_HIDDEN void dyn_region_text(const DynRegion *r, DynStr *out);

@@ -20,5 +20,6 @@ struct DynRegionCode {
     DynBuildText *text;
     DynRegionFunction function; /* NULL: not loaded (yet). */
 };
+DYN_HIDDEN void dyn_region_hoist(DynRegion *r); /* hoist.c: where memory is out, checks stay where they are */
 DYN_HIDDEN void dyn_region_emit(const DynRegion *r, DynStr *out);
 #endif

@@ -9,9 +9,24 @@
 
 /* ---- building */
 
+void dyn_region_optimise(DynRegion *r) {
+    if (!r->optimised) {
+        dyn_region_hoist(r);
+        r->optimised = true;
+    }
+#ifdef DYN_DEBUG
+    DynStr error = {0};
+    if (dyn_region_verify(r, &error) < 0) {
+        Py_FatalError(dyn_str_at(&error));
+    }
+    dyn_str_free(&error);
+#endif
+}
+
 int dyn_region_build(DynRegion *r, bool wait) {
     if (r->native == NULL) {
         DynStr source = {0};
+        dyn_region_optimise(r);
         dyn_region_emit(r, &source);
         r->native = source.failed ? NULL : PyMem_RawCalloc(1, sizeof(*r->native));
         if (r->native != NULL) {

@@ -189,6 +189,7 @@ bool plan_store_item(Plan *p, PlanValue a, PlanValue index, PlanValue v) {
         return false;
     }
     uint32_t offset = offset_of(p, &a, list, n);
+    plan_settle_doubts(p);
     plan_emit(p, access_of((DynDtype)a.v.dtype)->store, a.v.regs[1], offset, reg);
     return true;
 }

@@ -198,6 +198,46 @@ static bool python_ints(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *ou
 
 /* ---- NumPy's scalars */
 
+void plan_settle_doubts(Plan *p) {
+    uint32_t n = p->ndoubts, all = DYN_NONE;
+    p->ndoubts = 0;
+    for (uint32_t i = 0; i < n && n > 1; i++) {
+        const PlanDoubt *d = &p->doubts[i];
+        DynRegionOp op = d->op == DYN_RO_DWARN ? DYN_RO_DFINITE : DYN_RO_SFINITE;
+        uint32_t finite = d->passed_on ? DYN_NONE : plan_emit(p, op, d->result, DYN_NONE, DYN_NONE);
+        if (finite != DYN_NONE) {
+            all = all == DYN_NONE ? finite : plan_emit(p, DYN_RO_IAND, all, finite, DYN_NONE);
+        }
+    }
+    uint32_t on = DYN_NONE;
+    if (n > 1) {
+        uint32_t at = plan_frame(p)->at, closer = plan_new_block(p, at);
+        on = plan_new_block(p, at);
+        plan_end(p, DYN_RO_BR, all, on, closer, DYN_NONE);
+        p->block = closer;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const PlanDoubt *d = &p->doubts[i];
+        plan_emit_or(p, d->op, d->result, d->a, d->b, DYN_R_FLAGS);
+    }
+    if (n > 1) {
+        plan_end(p, DYN_RO_JMP, DYN_NONE, on, DYN_NONE, DYN_NONE);
+        p->block = on;
+    }
+}
+
+static void doubt(Plan *p, int op, PlanDoubt d) {
+    bool second = op == ADD || op == SUB || op == MUL; /* of a quotient the divisor isn't passed on */
+    if (p->ndoubts == PLAN_DOUBTS) {
+        plan_settle_doubts(p);
+    }
+    for (uint32_t i = 0; i < p->ndoubts; i++) {
+        uint32_t result = p->doubts[i].result;
+        p->doubts[i].passed_on |= result == d.a || (second && result == d.b);
+    }
+    p->doubts[p->ndoubts++] = d;
+}
+
 static bool doubles(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     uint32_t x, y, r;
     DynRegionOp code = op == POW ? DYN_RO_NPOW : float_op(op);
@@ -211,9 +251,9 @@ static bool doubles(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     }
     plan_double(p, b, &y);
     r = emit_op(p, code, x, y, DYN_R_FLAGS);
+    p->r->warns = true;
     if (op != POW) {
-        plan_emit_or(p, DYN_RO_DWARN, r, x, y, DYN_R_FLAGS);
-        p->r->warns = true;
+        doubt(p, op, (PlanDoubt){DYN_RO_DWARN, r, x, y, false});
     }
     *out = plan_np(DYN_F64, r);
     return true;
@@ -225,7 +265,7 @@ static bool singles(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
         return no(p, "an operator of np.float32");
     }
     uint32_t x = as_single(p, a), y = as_single(p, b), r = emit_op(p, code, x, y, DYN_R_FLAGS);
-    plan_emit_or(p, DYN_RO_SWARN, r, x, y, DYN_R_FLAGS);
+    doubt(p, op, (PlanDoubt){DYN_RO_SWARN, r, x, y, false});
     p->r->warns = true;
     *out = plan_np(DYN_F32, r);
     return true;

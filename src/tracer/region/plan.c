@@ -87,6 +87,7 @@ static void resume_here(Plan *p, uint32_t at) {
 }
 
 void plan_effect(Plan *p, uint32_t at) {
+    plan_settle_doubts(p);
     if (p->s.nframes == 1) {
         /* Only the first canonical instruction of one of CPython's can be gone on at. */
         bool can = p->c->v.at[at].flags & DYN_IF_FIRST;
@@ -180,7 +181,7 @@ static void add_entry(Plan *p, const PlanVersion *v) {
     }
 }
 
-static uint32_t new_block(Plan *p, uint32_t at) {
+uint32_t plan_new_block(Plan *p, uint32_t at) {
     DynRegionBlock b = {.at = at};
     if (p->r->blocks.n > PLAN_BLOCKS) {
         plan_stop(p, DYN_R_GRAPH_SIZE);
@@ -194,7 +195,7 @@ static PlanVersion *new_version(Plan *p, DynStr *key, uint64_t hash, uint32_t re
     PlanVersion v = {.hash = hash, .nkey = key->n, .resume_at = resume_at, .resume_n = resume_n};
     v.state = state_for(p, p->s.n);
     v.key = dyn_arena_alloc(&p->arena, key->n + 1);
-    v.block = new_block(p, plan_frame(p)->at);
+    v.block = plan_new_block(p, plan_frame(p)->at);
     if (v.state == NULL || v.key == NULL || key->failed || p->stop != DYN_R_OK) {
         plan_stop(p, DYN_R_NO_MEMORY);
         return NULL;
@@ -318,7 +319,7 @@ static uint32_t carried(const Plan *p) {
 
 /* Too many versions: the loop is left there. */
 static uint32_t leave_block(Plan *p, uint32_t at) {
-    uint32_t before = p->block, block = new_block(p, at);
+    uint32_t before = p->block, block = plan_new_block(p, at);
     p->block = block;
     uint32_t exit = p->s.nframes == 1 ? plan_exit_at(p, &p->s, at, DYN_R_GRAPH_SIZE) : plan_exit(p, DYN_R_GRAPH_SIZE);
     plan_end(p, DYN_RO_LEAVE, DYN_NONE, DYN_NONE, DYN_NONE, exit);
@@ -332,7 +333,7 @@ uint32_t plan_edge(Plan *p, uint32_t at) {
         return 0;
     }
     if (p->s.nframes == 1 && !p->in_loop[at]) {
-        uint32_t before = p->block, block = new_block(p, at);
+        uint32_t before = p->block, block = plan_new_block(p, at);
         p->block = block;
         plan_end(p, DYN_RO_LEAVE, DYN_NONE, DYN_NONE, DYN_NONE, plan_exit_at(p, &p->s, at, DYN_R_OK));
         p->block = before;
@@ -357,14 +358,16 @@ uint32_t plan_edge(Plan *p, uint32_t at) {
 }
 
 Went plan_go(Plan *p, uint32_t at) {
+    plan_settle_doubts(p);
     uint32_t to = plan_edge(p, at);
     plan_end(p, DYN_RO_JMP, DYN_NONE, to, DYN_NONE, DYN_NONE);
     return WENT_AWAY;
 }
 
 bool plan_two_ways(Plan *p, uint32_t reg, PlanWays *ways) {
-    uint32_t yes = new_block(p, plan_frame(p)->at);
-    ways->other = new_block(p, plan_frame(p)->at);
+    plan_settle_doubts(p);
+    uint32_t yes = plan_new_block(p, plan_frame(p)->at);
+    ways->other = plan_new_block(p, plan_frame(p)->at);
     ways->state = state_for(p, p->s.n);
     if (ways->state == NULL) {
         plan_stop(p, DYN_R_NO_MEMORY);
@@ -392,12 +395,14 @@ static void note_first(Plan *p) {
 }
 
 void plan_leave(Plan *p) {
+    p->ndoubts = 0; /* CPython computes it all again */
     note_first(p);
     plan_end(p, DYN_RO_LEAVE, DYN_NONE, DYN_NONE, DYN_NONE, plan_exit(p, p->why));
 }
 
 static void write_block(Plan *p, const PlanVersion *version) {
     uint32_t resume_n = version->resume_n;
+    p->ndoubts = 0;
     copy_state(&p->s, version->state);
     p->block = version->block;
     if (p->s.nframes == 1) {
@@ -459,7 +464,7 @@ static void begin(Plan *p, PyObject *const *slots, uint32_t nstack, PyObject *gl
         bool cell = !stack && dyn_code_local_kind(p->c->code, (int)i) != 0x20;
         plan_push(p, plan_of_object(p, slots[i], i, stack || (p->live[i] && !cell), stack));
     }
-    new_block(p, p->header); /* of no version: nothing is written there */
+    plan_new_block(p, p->header); /* of no version: nothing is written there */
     if (p->stop == DYN_R_OK) {
         find_version(p, DYN_NONE, 0);
     }

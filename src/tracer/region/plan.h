@@ -46,6 +46,15 @@ typedef struct PlanVersion {
     uint32_t resume_at, resume_n; /* Within an inlined call: where CPython would go on. DYN_NONE: nowhere. */
 } PlanVersion;
 
+/* A result of NumPy's arithmetic and its operands. What isn't finite stays so in sums, products and dividends, so of a chain of them
+ * only the last is looked at, and all of them where it isn't finite. */
+typedef struct PlanDoubt {
+    DynRegionOp op; /* DWARN or SWARN */
+    uint32_t result, a, b;
+    bool passed_on; /* A later one isn't finite where this isn't. */
+} PlanDoubt;
+#define PLAN_DOUBTS 32u
+
 typedef struct Plan {
     DynRegion *r;
     DynArena arena;
@@ -64,6 +73,8 @@ typedef struct Plan {
     PlanState resume;               /* The state of the frame itself at the last place from which nothing has had an effect. */
     uint32_t resume_at;             /* That place; DYN_NONE: within an inlined call something had one. */
     uint32_t resume_exit;           /* The exit there, when there is one. */
+    PlanDoubt doubts[PLAN_DOUBTS]; /* Results since p->resume that NumPy may have to report on, and that weren't looked at. */
+    uint32_t ndoubts;
     uint32_t ninstrs;
     bool closed;            /* A way leads back to the header. */
     bool again;             /* A function was found that can't be inlined: all is planned anew. */
@@ -95,6 +106,7 @@ typedef struct PlanWays {
     PlanState *state;
     uint32_t other;
 } PlanWays;
+DYN_HIDDEN uint32_t plan_new_block(Plan *p, uint32_t at);
 DYN_HIDDEN bool plan_two_ways(Plan *p, uint32_t reg, PlanWays *ways);
 DYN_HIDDEN void plan_other_way(Plan *p, PlanWays *ways);
 /* An effect: what was before can't be done again. The frame can be left at `at` from here on. */
@@ -145,6 +157,9 @@ DYN_HIDDEN bool plan_unary(Plan *p, int op, PlanValue a, PlanValue *out); /* op:
 /* The truth of a value: *known 0 or 1, or -1 and a register. */
 DYN_HIDDEN bool plan_truth(Plan *p, PlanValue *v, int *known, uint32_t *reg);
 DYN_HIDDEN bool plan_double(Plan *p, PlanValue v, uint32_t *reg); /* as float() makes it of a number */
+
+/* Looks at all results that are in doubt: before anything has an effect, or another block begins. */
+DYN_HIDDEN void plan_settle_doubts(Plan *p);
 
 /* ---- items.c */
 DYN_HIDDEN bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out);
