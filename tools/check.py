@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # Python face, these are tables.
 FOLDERS = (
     ("dynoc", "base", "ir")
-    + ("tracer/bytecode", "tracer/record", "tracer/numpy", "tracer/torch", "tracer/python")
-    + ("codegen", "codegen/loops", "codegen/c", "codegen/run", "codegen/build")
+    + ("tracer/bytecode", "tracer/region", "tracer/record", "tracer/numpy", "tracer/torch", "tracer/python")
+    + ("codegen", "codegen/loops", "codegen/c", "codegen/run", "codegen/build", "codegen/region")
     + ("evalframe/guards", "evalframe")
 )
 KNOWS_VERSIONS = re.compile(r"src/base/cpy\w*\.[ch]$|src/tracer/bytecode/")
