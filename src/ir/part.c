@@ -82,10 +82,11 @@ static int copy_node(const DynGraph *g, DynGraph *out, uint32_t id, uint32_t *ma
     copy->left = 0;
     copy->where = DYN_NONE;
     for (int k = 0; k < n.nargs; k++) {
-        if (n.args[k].kind == DYN_ARG_NODE) {
+        bool of_node = n.args[k].kind == DYN_ARG_NODE;
+        if (of_node) {
             copy->args[k].id = map[n.args[k].id];
         }
-        if (n.args[k].kind == DYN_ARG_SOURCE || copy->args[k].id == DYN_NONE) {
+        if (n.args[k].kind == DYN_ARG_SOURCE || (of_node && copy->args[k].id == DYN_NONE)) {
             return fail(error, "a part needs what isn't in it");
         }
     }

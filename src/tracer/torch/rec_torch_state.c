@@ -68,7 +68,8 @@ static bool derives(const DynGraph *g, uint32_t first, uint32_t node) {
     bool known = true, chains = true;
     for (uint32_t i = first; i <= node; i++) {
         const DynNode *n = dyn_graph_node(g, i);
-        if (!(n->flags & DYN_NODE_GRAD) || dyn_node_calls(n) || n->op == DYN_OP_RESULT) {
+        bool is_given = n->op == DYN_OP_INPUT || dyn_node_calls(n) || n->op == DYN_OP_RESULT;
+        if (!(n->flags & DYN_NODE_GRAD) || is_given) {
             continue;
         }
         bool view = (n->flags & DYN_NODE_VIEW) != 0, windows = view && i == node; /* made by PyTorch, where it is asked for */
