@@ -375,7 +375,10 @@ static int derive(DynPart *p, const uint32_t *outputs, uint32_t n, const bool *g
         dyn_graph_node(g, at)->flags = DYN_NODE_TENSOR;
         dyn_graph_node(g, at)->layout.kind = DYN_LAYOUT_STRIDED;
         x->seeds[i] = at;
-        x->of[outputs[i]] = at;
+        x->of[outputs[i]] = x->of[outputs[i]] == DYN_NONE ? at : dyn_derive_sum(g, x->of[outputs[i]], at);
+        if (x->of[outputs[i]] == DYN_NONE) {
+            return -1;
+        }
     }
     return dyn_derive(g, x->n, x->reached, x->of, error);
 }

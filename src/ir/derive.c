@@ -401,7 +401,21 @@ static uint32_t binary(Derive *d, DynOp op, uint32_t a, uint32_t b) {
     return applied(&e, op, args, 2).id;
 }
 
+uint32_t dyn_derive_sum(DynGraph *g, uint32_t a, uint32_t b) {
+    Derive d = {.g = g};
+    return binary(&d, DYN_OP_ADD, a, b);
+}
+
 static bool is_written(const Derive *d, uint32_t id) { return d->last_store[node_at(d, id)->storage] != 0; }
+
+/* Is an element of the node one of its storage, and no element two? Not where it was broadcast. */
+static bool is_direct(const Derive *d, uint32_t id) {
+    const DynNode *n = node_at(d, id);
+    while (n->flags & DYN_NODE_VIEW && n->op != DYN_OP_BROADCAST) {
+        n = node_at(d, n->args[0].id);
+    }
+    return !(n->flags & DYN_NODE_VIEW);
+}
 
 /* The buffer of zeros of a node that owns its memory, made when it is first needed. */
 static uint32_t buffer_of(Derive *d, uint32_t id) {
@@ -451,8 +465,11 @@ static int contribute(Derive *d, uint32_t id, uint32_t gradient) {
     if (gradient == DYN_NONE) {
         return -1;
     }
-    if (is_written(d, id)) {
+    if (is_written(d, id) && is_direct(d, id)) {
         return add_into(d, window_of(d, id), gradient);
+    }
+    if (is_written(d, id) && d->last_store[node_at(d, id)->storage] > id + 1) {
+        return fail(d, id, "what it shows is written later");
     }
     uint32_t *sum = &d->gradients[id];
     *sum = *sum == DYN_NONE ? gradient : binary(d, DYN_OP_ADD, *sum, gradient);
@@ -662,7 +679,7 @@ static int walk(Derive *d) {
             d->gradients[i] = DYN_NONE;
             continue;
         }
-        bool part = is_written(d, i) && (n->flags & DYN_NODE_VIEW) != 0; /* its gradient is in the buffer */
+        bool part = is_written(d, i) && (n->flags & DYN_NODE_VIEW) != 0 && is_direct(d, i); /* its gradient is in the buffer */
         if (part) {
             continue;
         }

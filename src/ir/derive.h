@@ -16,6 +16,7 @@ DYN_HIDDEN bool dyn_derive_follows(const DynNode *n);
  * node i is used for elsewhere (DYN_NONE: nothing); out, the whole gradient of node i, DYN_NONE where there is none. reached[i]:
  * node i depends on a value whose gradient is wanted. 0, or -1 with a sentence in `error`. */
 DYN_HIDDEN int dyn_derive(DynGraph *g, uint32_t n, const bool *reached, uint32_t *gradients, DynStr *error);
+DYN_HIDDEN uint32_t dyn_derive_sum(DynGraph *g, uint32_t a, uint32_t b); /* of two gradients of one node; DYN_NONE: no memory */
 /* For the first n nodes: reached[i] becomes true where node i depends on one whose place is true already. */
 DYN_HIDDEN void dyn_derive_reach(const DynGraph *g, uint32_t n, bool *reached);
 /* The gradient of a node is by a formula in terms of up to three operands, whatever the node is computed by. -1: no memory. */
