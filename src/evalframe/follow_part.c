@@ -65,6 +65,9 @@ DynPartShare *dyn_part_share_new(const DynSyms *syms, const DynOptions *options)
     s->syms.v.n = syms->v.n;
     s->syms.index.n = syms->index.n;
     s->syms.same.n = syms->same.n;
+    for (uint32_t i = 0; i < s->known; i++) { /* when a part is called, it is behind the call that tells */
+        s->syms.v.at[i].after = 0;
+    }
     return s;
 }
 
