@@ -1,10 +1,11 @@
 /* follow_part.c: a part of a graph that autograd follows: code for its values, and graphs for its gradients.
  *
- * Made by follow.c, called by hit_follow.c and by the autograd function of src/dynoc/_autograd.py, which has it as a Python object.
- * A part owns its graph and its artifacts; symbols are shared by the parts of one graph, and by the graphs of their gradients,
- * which are parts again: so a gradient of a gradient is nothing new. What backward reads of the forward nodes is saved: inputs and
- * outputs as they are, other values as further outputs, unless they are cheap to compute again from what is saved anyway. No
- * input or output is saved but where a derivative reads it, as PyTorch's would: so changing another one in place is no error. */
+ * Made by follow.c, called by hit_follow.c and by the autograd function of src/dynoc/_autograd.py, which has it as a Python
+ * object. A part owns its graph and its artifacts; symbols are shared by the parts of one graph, and by the graphs of their
+ * gradients, which are parts again: so a gradient of a gradient is nothing new. What backward reads of the forward nodes is
+ * saved: inputs and outputs as they are, other values as further outputs, unless they are cheap to compute again from what is
+ * saved anyway. No input or output is saved but where a derivative reads it, as PyTorch's would: so changing another one in place
+ * is no error. */
 #include "base/torch.h"
 #include "codegen/target.h"
 #include "evalframe/follow.h"
@@ -84,8 +85,7 @@ static int name_sources(DynPartShare *s, uint32_t n) {
     while (s->sources.v.n < n) {
         PyObject *name = PyUnicode_FromFormat("x%u", s->sources.v.n);
         uint32_t id =
-            name == NULL ? DYN_NONE
-                         : dyn_source_intern(&s->sources, DYN_SRC_LOCAL, DYN_NONE, s->sources.v.n, name, NULL);
+            name == NULL ? DYN_NONE : dyn_source_intern(&s->sources, DYN_SRC_LOCAL, DYN_NONE, s->sources.v.n, name, NULL);
         Py_XDECREF(name);
         if (id == DYN_NONE) {
             return -1;
@@ -337,10 +337,10 @@ static PyObject *run_unit(DynPart *p, Unit *u, const DynScalar *known, PyObject 
 
 typedef struct Gradients {
     DynGraph graph;
-    uint32_t n;          /* its nodes before gradients were added */
+    uint32_t n; /* its nodes before gradients were added */
     bool *reached;
-    uint32_t *of;        /* of each of these */
-    uint32_t *seeds;     /* of given outputs, in order; DYN_NONE: not given */
+    uint32_t *of;    /* of each of these */
+    uint32_t *seeds; /* of given outputs, in order; DYN_NONE: not given */
     uint32_t nseeds;
 } Gradients;
 

@@ -1,7 +1,8 @@
 /* hit_follow.c: a hit of an entry whose graph autograd follows: its steps one after the other, with gradients recorded.
  *
  * Called by hit.c. Where a call raises, or gives something else than it did when it was recorded, CPython makes the whole call
- * again, if nothing was done that can't be done again; else the graph is left there, and what the frames need is made as a part. */
+ * again, if nothing was done that can't be done again; else the graph is left there, and what the frames need is made as a part.
+ */
 #include "base/torch.h"
 #include "evalframe/follow.h"
 

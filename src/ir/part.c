@@ -100,7 +100,8 @@ static int copy_node(const DynGraph *g, DynGraph *out, uint32_t id, uint32_t *ma
     DynArg operands[3];
     memcpy(operands, f->operands, sizeof(operands));
     operands[0].id = map[operands[0].id];
-    return operands[0].id == DYN_NONE ? fail(error, "a part needs what isn't in it") : dyn_graph_formula(out, at, operands, f->text);
+    return operands[0].id == DYN_NONE ? fail(error, "a part needs what isn't in it")
+                                      : dyn_graph_formula(out, at, operands, f->text);
 }
 
 int dyn_part_copy(const DynGraph *g, DynGraph *out, DynList inputs, DynList outputs, uint32_t *map, DynStr *error) {
@@ -232,8 +233,7 @@ static PyObject *derive_text(PyObject *module, PyObject *arg) {
     return r;
 }
 
-static PyMethodDef functions[] = {
-    {"_derive_text", derive_text, METH_O, "The gradient graph of a graph given as text (tests)."},
-    {NULL, NULL, 0, NULL}};
+static PyMethodDef functions[] = {{"_derive_text", derive_text, METH_O, "The gradient graph of a graph given as text (tests)."},
+                                  {NULL, NULL, 0, NULL}};
 
 int dyn_part_init_module(PyObject *module) { return PyModule_AddFunctions(module, functions); }

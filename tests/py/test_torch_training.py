@@ -237,7 +237,8 @@ def test_a_result_that_is_changed_in_place(function):
     same(function, body)
 
 
-@pytest.mark.parametrize("function", [lambda x: x.sin(), lambda x: x * x, lambda x: x * 2 + 1, lambda x: x.tanh(), lambda x: x.square().tanh()])
+@pytest.mark.parametrize("function",
+    [lambda x: x.sin(), lambda x: x * x, lambda x: x * 2 + 1, lambda x: x.tanh(), lambda x: x.square().tanh()])
 def test_an_operand_that_is_changed_in_place(function):
     def body(f):
         x = r(4, 4)

@@ -69,9 +69,7 @@ DynVal *tt_rule_relu(DynRec *r, NpCall *c) {
 
 DynVal *tt_rule_sigmoid(DynRec *r, NpCall *c) {
     uint32_t a = operand(r, c, true);
-    return a == DYN_NONE
-               ? NULL
-               : activated(r, c, by_formula(r, sigmoid(r, a), a, "multiply(multiply(g, subtract(1, r)), r)"));
+    return a == DYN_NONE ? NULL : activated(r, c, by_formula(r, sigmoid(r, a), a, "multiply(multiply(g, subtract(1, r)), r)"));
 }
 
 /* x / 2 * (1 + erf(x / sqrt(2))), or with approximate="tanh" that of sqrt(2 / pi) * (x + 0.044715 * x^3). */
@@ -104,7 +102,8 @@ DynVal *tt_rule_silu(DynRec *r, NpCall *c) {
     }
     uint32_t t = dyn_tt_nodes(r, DYN_OP_DIVIDE, a, dyn_tt_by(r, DYN_OP_ADD, exp_of_negative(r, a), 1));
 #define SIGMOID "reciprocal(add(exp(negative(a)), 1))"
-    return activated(r, c, by_formula(r, t, a, "multiply(multiply(g, " SIGMOID "), add(multiply(a, subtract(1, " SIGMOID ")), 1))"));
+    return activated(r, c,
+                     by_formula(r, t, a, "multiply(multiply(g, " SIGMOID "), add(multiply(a, subtract(1, " SIGMOID ")), 1))"));
 #undef SIGMOID
 }
 
@@ -161,8 +160,7 @@ static DynVal *exponential(DynRec *r, NpCall *c, double alpha, double scale, dou
         return NULL;
     }
     char formula[192];
-    snprintf(formula, sizeof formula,
-             "where(less_equal(a, 0), multiply(multiply(g, %a), exp(multiply(a, %a))), multiply(g, %a))",
+    snprintf(formula, sizeof formula, "where(less_equal(a, 0), multiply(multiply(g, %a), exp(multiply(a, %a))), multiply(g, %a))",
              alpha * scale / inner, 1 / inner, scale);
     uint32_t t = dyn_tt_choose(r, above, high, dyn_np_node_arg(r, low));
     return activated(r, c, by_formula(r, t, a, formula));
