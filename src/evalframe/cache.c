@@ -4,6 +4,7 @@
  * functions, each with a door that holds its own cache. Entries are counted: a cache has one reference, a running call another.
  * GIL throughout. */
 #include "base/torch.h"
+#include "evalframe/follow.h"
 #include "evalframe/hold.h"
 #include "evalframe/known.h"
 #include "evalframe/loops.h"
@@ -116,6 +117,9 @@ void dyn_entry_decref(DynEntry *e) {
         }
         Py_XDECREF(e->goes_on[i]);
         Py_XDECREF(e->resume[i]);
+    }
+    if (e->follow != NULL) {
+        dyn_follow_free(e->follow);
     }
     if (e->artifact != NULL) {
         dyn_artifact_decref(e->artifact);

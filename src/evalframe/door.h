@@ -10,6 +10,7 @@
 #include "tracer/bytecode/asm.h"
 
 /* ---- options.c: what optimize() and enable() were asked for. Immutable. */
+typedef struct DynFollow DynFollow; /* follow.h */
 typedef struct DynOptions {
     Py_ssize_t refs;
     PyObject *dict; /* as the Python face gave it: for pickles */

@@ -60,6 +60,10 @@ DYN_HIDDEN bool dyn_tt_looks_elsewhere(DynRec *r, uint32_t dst, uint32_t node);
 /* The node as the call's result: stored into the operand that is changed in place or `out`, else a new tensor. */
 DYN_HIDDEN DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node);
 
+/* rec_torch_state.c: the gradient of `node` as a whole, by a formula of up to three operands, of which the first is a node
+ * (DynFormula). -1: no memory. */
+DYN_HIDDEN int rec_torch_formula(DynRec *r, uint32_t node, const DynArg *operands, const char *text);
+
 /* ---- rec_torch_view.c, rec_torch_index.c */
 /* Sizes from the positional arguments behind `first`: ints, or one tuple of them. The rank, or -1. */
 DYN_HIDDEN int dyn_tt_sizes(DynRec *r, const NpCall *c, int first, bool minus_one, uint32_t *shape);

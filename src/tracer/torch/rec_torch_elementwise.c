@@ -38,7 +38,15 @@ DynVal *tt_rule_rsqrt(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
     DynDtype dt = a == DYN_NONE ? DYN_NO_DTYPE : dyn_tt_float(r, (DynDtype)dyn_np_node_at(r, a)->dtype);
     uint32_t t = a == DYN_NONE ? a : dyn_tt_unary(r, DYN_OP_SQRT, dyn_tt_cast(r, a, dyn_tt_wide(dt)));
-    return t == DYN_NONE ? NULL : dyn_tt_finish(r, c, dyn_tt_cast(r, dyn_tt_unary(r, DYN_OP_RECIPROCAL, t), dt));
+    if (t == DYN_NONE) {
+        return NULL;
+    }
+    const DynArg operands[3] = {{DYN_ARG_NODE, a}, {DYN_ARG_NONE, DYN_NONE}, {DYN_ARG_NONE, DYN_NONE}};
+    t = dyn_tt_unary(r, DYN_OP_RECIPROCAL, t);
+    if (t == DYN_NONE || rec_torch_formula(r, t, operands, "multiply(multiply(g, -0.5), multiply(r, multiply(r, r)))") < 0) {
+        return NULL;
+    }
+    return dyn_tt_finish(r, c, dyn_tt_cast(r, t, dt));
 }
 
 DynVal *tt_rule_frac(DynRec *r, NpCall *c) {
@@ -257,6 +265,24 @@ DynVal *tt_rule_where(DynRec *r, NpCall *c) {
     return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_WHERE, dt, dt, args, 3));
 }
 
+/* Bounds that are numbers stop gradients outside of them; of others the gradient is PyTorch's own affair. */
+static bool clamp_derives(DynRec *r, const NpArg *args, int n, uint32_t node, bool above) {
+    const DynArg none = {DYN_ARG_NONE, DYN_NONE};
+    DynArg operands[3] = {args[0].arg, n > 1 ? args[1].arg : none, n > 2 ? args[2].arg : none};
+    bool grad = false, numbers = true;
+    for (int i = 0; i < n; i++) {
+        bool is_node = args[i].arg.kind == DYN_ARG_NODE;
+        grad = grad || (is_node && (dyn_np_node_at(r, args[i].arg.id)->flags & DYN_NODE_GRAD));
+        numbers = numbers && (i == 0 || !is_node);
+    }
+    if (!grad || !dyn_torch_records_gradients()) {
+        return true;
+    }
+    const char *one = above ? "where(less_equal(a, b), g, 0)" : "where(greater_equal(a, b), g, 0)";
+    const char *formula = n > 2 ? "where(logical_and(greater_equal(a, b), less_equal(a, c)), g, 0)" : one;
+    return numbers && rec_torch_formula(r, node, operands, formula) == 0;
+}
+
 /* clamp: the smaller of max and the larger of min and x. Nan goes through. */
 DynVal *tt_rule_clamp(DynRec *r, NpCall *c) {
     DynOperand bound[2] = {dyn_np_slot(c, "min"), dyn_np_slot(c, "max")};
@@ -284,7 +310,7 @@ DynVal *tt_rule_clamp(DynRec *r, NpCall *c) {
             return NULL;
         }
     }
-    return dyn_tt_finish(r, c, node);
+    return clamp_derives(r, args, n, node, bound[0].v == NULL) ? dyn_tt_finish(r, c, node) : dyn_np_unsupported(r);
 }
 
 /* input + value * (tensor1 op tensor2), rounded once */
