@@ -37,11 +37,12 @@ QUICK = (  # files of `make quick`, as patterns in tests/
     *("py/test_gather", "py/test_compare"),
     *("py/test_torch", "py/test_torch_calls"),
 )
-OF_VERSIONS = (  # files of `make test` on the versions between the first and the newest: where versions of CPython differ most
-    *("c/test_*", "trace/test_*", "py/test_language*", "py/test_breaks*", "py/test_entries", "py/test_door", "py/test_guard_memo"),
-    *("py/test_callbacks", "py/test_forced_bail", "py/test_generators", "py/test_instances", "py/test_leaving_graphs"),
-    *("py/test_main", "py/test_program", "py/test_protocols", "py/test_references", "py/test_special_methods", "py/test_threads"),
-    *("py/test_tracebacks", "py/test_table", "py/test_logs", "fuzz/test_differential"),
+OF_VERSIONS = (  # files of `make test` on the versions between the first and the newest: where CPythons differ most
+    *("c/test_*", "trace/test_*", "py/test_language*", "py/test_breaks*", "py/test_entries", "py/test_door"),
+    *("py/test_guard_memo", "py/test_callbacks", "py/test_forced_bail", "py/test_generators", "py/test_instances"),
+    *("py/test_leaving_graphs", "py/test_main", "py/test_program", "py/test_protocols", "py/test_references"),
+    *("py/test_special_methods", "py/test_threads", "py/test_tracebacks", "py/test_table", "py/test_logs"),
+    "fuzz/test_differential",
 )
 VARIANTS = {  # what setup.py sees in the environment
     "release": {},
