@@ -8,7 +8,7 @@
 #include "tracer/record/rec_segment.h"
 
 PyObject *rec_call_real(const RecCall *c) {
-    PyObject *space[16], **args = space;
+    PyObject *space[16] = {NULL}, **args = space;
     uint32_t n = c->npos + c->nkw;
     if (c->packed != NULL) {
         return PyObject_Call(c->callable.real, c->packed, c->packed_kw);
