@@ -63,6 +63,7 @@ extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
 #define DYN_RF_CONTIGUOUS 1u /* The last axis of an array has the stride of its elements. */
 #define DYN_RF_WRITEABLE 2u
 #define DYN_RF_DROPPABLE 4u /* ENTRY: dropping the object runs no code. */
+#define DYN_RF_MAYBE 8u     /* The last register says whether it is this, or what slot `ref` held at the entry. */
 #define DYN_REGION_REGS 11
 #define DYN_REGION_RANK 4
 typedef struct DynRegionValue {

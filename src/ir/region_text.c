@@ -52,8 +52,8 @@ static void print_value(const DynRegionValue *v, DynStr *out) {
         dyn_str_printf(out, ".%u", v->n);
     }
     if (v->flags != 0) {
-        dyn_str_printf(out, ".%s%s%s", v->flags & DYN_RF_CONTIGUOUS ? "c" : "", v->flags & DYN_RF_WRITEABLE ? "w" : "",
-                       v->flags & DYN_RF_DROPPABLE ? "d" : "");
+        dyn_str_printf(out, ".%s%s%s%s", v->flags & DYN_RF_CONTIGUOUS ? "c" : "", v->flags & DYN_RF_WRITEABLE ? "w" : "",
+                       v->flags & DYN_RF_DROPPABLE ? "d" : "", v->flags & DYN_RF_MAYBE ? "m" : "");
     }
     if (v->ref != DYN_NONE) {
         dyn_str_printf(out, ":%u", v->ref);
@@ -175,8 +175,15 @@ static uint32_t number(Reader *p) {
 static size_t word(Reader *p) { return strspn(p->at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"); }
 
 static void read_flags(Reader *p, DynRegionValue *v) {
-    for (; *p->at == 'c' || *p->at == 'w' || *p->at == 'd'; p->at++) {
-        v->flags |= *p->at == 'c' ? DYN_RF_CONTIGUOUS : *p->at == 'w' ? DYN_RF_WRITEABLE : DYN_RF_DROPPABLE;
+    static const struct {
+        char letter;
+        uint8_t flag;
+    } letters[] = {{'c', DYN_RF_CONTIGUOUS}, {'w', DYN_RF_WRITEABLE}, {'d', DYN_RF_DROPPABLE}, {'m', DYN_RF_MAYBE}};
+    for (size_t k = 0; k < DYN_COUNTOF(letters); k++) {
+        if (*p->at == letters[k].letter) {
+            v->flags |= letters[k].flag;
+            p->at++;
+        }
     }
 }
 
@@ -186,7 +193,7 @@ static void read_parts(Reader *p, DynRegionValue *v) {
         size_t n = word(p);
         if (*p->at >= '0' && *p->at <= '9') {
             v->n = (uint8_t)number(p);
-        } else if (strspn(p->at, "cwd") == n) {
+        } else if (strspn(p->at, "cwdm") == n) {
             read_flags(p, v);
         } else if (n < sizeof(name)) {
             memcpy(name, p->at, n);

@@ -56,13 +56,16 @@ static const char *types_of(const DynRegionValue *v, char *types) {
         }
         break;
     }
+    if (v->flags & DYN_RF_MAYBE) {
+        types[n++] = 'I';
+    }
     types[n] = 0;
     return types;
 }
 
 /* `read`: its registers are read; else they are assigned. */
 static void check_value(Check *c, const DynRegionValue *v, bool read) {
-    char types[DYN_REGION_REGS + 2];
+    char types[DYN_REGION_REGS + 3];
     bool is_array = v->kind == DYN_RK_ARRAY || v->kind == DYN_RK_VIEW || v->kind == DYN_RK_SEQ;
     if (is_array && (v->n > DYN_REGION_RANK || v->dtype >= DYN_DTYPE_COUNT)) {
         fail(c, "an array of rank", v->n);

@@ -213,7 +213,12 @@ static bool read_iterator(PyObject *o, const DynRegionValue *v, DynScalar *value
 /* Is the object what the entry has there? Its registers get what is in it. */
 static bool read_value(const Run *run, const DynRegionValue *v, PyObject *o) {
     DynScalar *values = run->values;
-    if (v->kind == DYN_RK_ENTRY) {
+    if (v->flags & DYN_RF_MAYBE) {
+        for (uint32_t i = 0; i < v->nregs; i++) {
+            values[v->regs[i]].i = 0;
+        }
+    }
+    if (v->kind == DYN_RK_ENTRY || v->flags & DYN_RF_MAYBE) {
         return !(v->flags & DYN_RF_DROPPABLE) || dyn_region_is_droppable(o);
     }
     if (v->kind == DYN_RK_NULL || o == NULL) {
@@ -361,6 +366,9 @@ static PyObject *make_sequence_iterator(const DynRegionValue *v, const DynScalar
 static PyObject *make_value(const Run *run, const DynRegionValues *list, uint32_t *at) {
     const DynRegionValue *v = &list->at[(*at)++];
     const DynScalar *values = run->values;
+    if (v->flags & DYN_RF_MAYBE && values[v->regs[v->nregs - 1]].i == 0) {
+        return Py_XNewRef(run->slots[v->ref]);
+    }
     switch ((DynRegionKind)v->kind) {
     case DYN_RK_NULL:
     case DYN_RK_COUNT: return NULL;

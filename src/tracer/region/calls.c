@@ -389,6 +389,7 @@ static Went call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, u
     p->s.n -= slots;
     PlanFrame *frame = &p->s.frames[p->s.nframes++];
     *frame = (PlanFrame){.c = c, .globals = f->func_globals, .builtins = f->func_builtins, .base = p->s.n, .at = 0};
+    frame->loops = plan_loops_of(p, c, NULL);
     for (int i = 0; i < dyn_code_nlocalsplus(code); i++) {
         plan_push(p, i < code->co_argcount ? passed[i] : plan_value(DYN_RK_NULL, DYN_NONE));
     }

@@ -21,12 +21,35 @@ typedef struct PlanValue {
     const struct PlanValue *items; /* TUPLE: v.n of them, in the arena. */
 } PlanValue;
 
+#define PLAN_LOOPS 12u /* The loops of a function that are told apart, and how deep in them a place is. */
+
+/* A function's loops and what is alive where: found once for each code. */
+typedef struct PlanLoops {
+    const DynCode *c;
+    uint32_t n, nslots;
+    uint32_t heads[PLAN_LOOPS];
+    uint8_t *in[PLAN_LOOPS]; /* For each instruction: it is part of the loop. */
+    uint8_t *live;           /* For each instruction and slot: what it holds may be read. NULL: it isn't known. */
+} PlanLoops;
+
+/* A slot that is empty, or something else, when its loop is reached first, and holds a value that isn't read when it is reached
+ * again: both are told apart by a register, not by versions. */
+typedef struct PlanHint {
+    uint32_t at, slot;
+    DynRegionValue value;
+    char types[DYN_REGION_REGS + 1];
+} PlanHint;
+
 /* A frame of the function, or of one that is inlined. */
 typedef struct PlanFrame {
     const DynCode *c;
     PyObject *globals, *builtins; /* Borrowed of the function, which the region holds. */
     uint32_t base;                /* Where its slots begin among the values; its stack lies behind them. */
     uint32_t at;                  /* The canonical instruction that it is at: of a caller, its call. */
+    const PlanLoops *loops;       /* Of c. */
+    /* The loops that it is in, from the outermost, and the block of each one's head that led here: trips of other types have blocks
+     * of their own up to the next head, so that every loop is entered at its head alone. */
+    uint32_t depth, heads[PLAN_LOOPS], blocks[PLAN_LOOPS];
 } PlanFrame;
 
 typedef struct PlanState {
@@ -61,7 +84,9 @@ typedef struct Plan {
     const DynCode *c;
     uint32_t header;  /* Canonical instruction. */
     uint8_t *in_loop; /* For each canonical instruction: it is part of the loop. */
-    uint8_t *live;    /* For each slot: the loop may read what it holds at the header. */
+    DYN_VEC(PlanLoops *) loops; /* In the arena. */
+    DYN_VEC(PlanHint) hints;
+    bool more_hints; /* Some were found: planning it all anew makes less of it. */
     DYN_VEC(PlanVersion) versions;
     uint32_t next;                  /* The first version whose block isn't written. */
     DYN_VEC(uint32_t) places;       /* Registers of places: see values.c. */
@@ -93,7 +118,11 @@ typedef enum Went {
 
 /* ---- flow.c */
 DYN_HIDDEN bool plan_loop(const DynCode *c, uint32_t header, uint8_t *in_loop); /* false: no natural loop begins there */
-DYN_HIDDEN bool plan_live(const DynCode *c, uint32_t header, const uint8_t *in_loop, uint8_t *live); /* false: no memory */
+/* in_loop NULL: all of the function. NULL: memory is out, and planning stopped. */
+DYN_HIDDEN const PlanLoops *plan_loops_of(Plan *p, const DynCode *c, const uint8_t *in_loop);
+static inline bool plan_is_live(const PlanLoops *l, uint32_t at, uint32_t slot) {
+    return l->live == NULL || l->live[(size_t)at * l->nslots + slot] != 0;
+}
 
 /* ---- plan.c */
 DYN_HIDDEN Went plan_unknown(Plan *p, DynReason why, const char *what);

@@ -7,7 +7,7 @@ static PyObject *name_of(Plan *p, uint32_t index) { return PyTuple_GET_ITEM(plan
 
 static Went load_fast(Plan *p, const DynInstr *in) {
     PlanValue *slot = &p->s.values[plan_frame(p)->base + in->arg];
-    if (slot->v.kind == DYN_RK_NULL) {
+    if (slot->v.kind == DYN_RK_NULL || slot->v.flags & DYN_RF_MAYBE) {
         return plan_unknown(p, DYN_R_EXCEPTION, "the variable has no value");
     }
     plan_push(p, *slot);
