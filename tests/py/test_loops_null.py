@@ -86,8 +86,16 @@ def test_memory_is_flat(leave):
     assert sys.getallocatedblocks() - before < 50
 
 
+def once(told, line):
+    """Before 3.13 without repetitions, and without the line on which the trace function was set."""
+    if sys.version_info >= (3, 13):
+        return told
+    rows = [row for k, row in enumerate(told) if k == 0 or told[k - 1] != row]
+    return rows[1:] if rows[0][1] == line else rows
+
+
 def test_trace_function_set_in_mid_loop(leave):
-    """The lines that a trace function is told of are CPython's."""
+    """The lines that a trace function is told of are CPython's; before 3.13 one may come twice in a row (docs/known_issues.md)."""
 
     def run(function, told):
         def trace(frame, event, arg):
@@ -122,8 +130,8 @@ def test_trace_function_set_in_mid_loop(leave):
         for _ in range(2):
             told.clear()
             assert run(fast, told) == value
-            told_once = told if sys.version_info >= (3, 12) else [x for k, x in enumerate(told) if k == 0 or told[k - 1] != x]
-            wanted_once = wanted if sys.version_info >= (3, 12) else [x for k, x in enumerate(wanted) if k == 0 or wanted[k - 1] != x]
+            line = traced.__code__.co_firstlineno + 3
+            told_once, wanted_once = once(told, line), once(wanted, line)
             assert told_once == wanted_once, after
 
 
