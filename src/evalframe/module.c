@@ -8,6 +8,7 @@
 #include "evalframe/hold.h"
 #include "evalframe/hook.h"
 #include "evalframe/known.h"
+#include "evalframe/loops.h"
 #include "tracer/record/rec.h"
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -205,7 +206,7 @@ static int start_rooms(PyObject *module) {
     if (dyn_hit_init() < 0 || dyn_hold_init() < 0) {
         return -1;
     }
-    if (dyn_door_init(module) < 0 || dyn_pyentry_init(module) < 0) {
+    if (dyn_loops_init(module) < 0 || dyn_door_init(module) < 0 || dyn_pyentry_init(module) < 0) {
         return -1;
     }
     if (dyn_decode_init(module) < 0 || dyn_asm_init(module) < 0 || dyn_region_door_init(module) < 0) {

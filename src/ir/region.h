@@ -46,5 +46,6 @@ DYN_HIDDEN bool dyn_region_exit(const DynRegion *r, uint32_t i, uint32_t *at, ui
 DYN_HIDDEN uint32_t dyn_region_header(const DynRegion *r); /* The code unit of its header. */
 DYN_HIDDEN void dyn_region_print(const DynRegion *r, DynStr *out);
 DYN_HIDDEN void dyn_region_source(const DynRegion *r, DynStr *out); /* The generated C. */
+DYN_HIDDEN int dyn_region_traverse(const DynRegion *r, visitproc visit, void *arg); /* its references, for the collector */
 DYN_HIDDEN void dyn_region_free(DynRegion *r);
 #endif

@@ -13,6 +13,7 @@
  * is killed and the thread is waited for, at most a second. */
 #define _GNU_SOURCE 1
 #include "codegen/build/build.h"
+#include "base/cpy.h"
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -236,6 +237,18 @@ static void publish(Job *job) {
     }
 }
 
+static _Atomic(int (*)(void *)) told; /* dyn_build_tell */
+
+void dyn_build_tell(int (*new)(void *)) { atomic_store(&told, new); }
+
+/* Not while the interpreter goes: it may be gone. That there is no room for the call is no loss: who waits looks again. */
+static void tell(void) {
+    int (*call)(void *) = atomic_load(&told);
+    if (call != NULL && !dyn_cpy_is_finalizing()) {
+        (void)dyn_cpy_call_soon(call);
+    }
+}
+
 static void *thread_main(void *unused) {
     pthread_mutex_lock(&lock);
     while (!atomic_load(&stopping)) {
@@ -261,6 +274,7 @@ static void *thread_main(void *unused) {
         finished = job;
         atomic_store(&dyn_build_news, true);
         pthread_cond_broadcast(&ended);
+        tell();
     }
     gone = true;
     pthread_cond_broadcast(&ended);

@@ -91,6 +91,18 @@ bool dyn_region_exit(const DynRegion *r, uint32_t i, uint32_t *at, uint32_t *nst
     return false;
 }
 
+int dyn_region_traverse(const DynRegion *r, visitproc visit, void *arg) {
+    for (uint32_t i = 0; i < r->facts.n; i++) {
+        Py_VISIT(r->facts.at[i].dict);
+        Py_VISIT(r->facts.at[i].name);
+        Py_VISIT(r->facts.at[i].value);
+    }
+    for (uint32_t i = 0; i < r->objects.n; i++) {
+        Py_VISIT(r->objects.at[i]);
+    }
+    return 0;
+}
+
 void dyn_region_free(DynRegion *r) {
     if (r == NULL) {
         return;

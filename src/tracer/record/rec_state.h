@@ -64,6 +64,8 @@ struct RecFrame {
     DynCode *told;  /* The code that a resume code resumes: states of the frame are described as states of that. Else `code`. */
     uint32_t moved; /* Code units by which the instructions of `told` are moved in `code`. */
     uint32_t ntold; /* Slots of `told`. */
+    PyObject *loop_code; /* Strong: the frame goes on in it, at `loop_at`; or NULL. */
+    uint32_t loop_at;
     bool library;   /* It is the standard library's, called without arrays: a break in it is its caller's. */
     bool whole;     /* It is recorded to its end or not at all: a function of NumPy's, which can be a node. */
     bool modules;   /* One of its loops runs over the layers of a network. */
