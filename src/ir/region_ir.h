@@ -57,8 +57,14 @@ typedef enum DynRegionKind {
                    * entry, or  DYN_NONE: it is made anew. */
     DYN_RK_TUPLE, /* Of the `n` values that follow, each with those in it. */
     DYN_RK_SEQ,   /* An iterator of an array. regs: the array's, then the next place. ref as of ITER. */
+    DYN_RK_ENUM,  /* An enumerate object of the two values that follow: the next number, and the iterator. ref as of ITER. */
+    DYN_RK_ZIP,   /* A zip object of the `n` iterators that follow. ref as of ITER. */
     DYN_RK_COUNT
 } DynRegionKind;
+/* It is made of the values that stand behind it. */
+static inline bool dyn_region_has_items(uint8_t kind) {
+    return kind == DYN_RK_TUPLE || kind == DYN_RK_ENUM || kind == DYN_RK_ZIP;
+}
 extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
 #define DYN_RF_CONTIGUOUS 1u /* The last axis of an array has the stride of its elements. */
 #define DYN_RF_WRITEABLE 2u
@@ -66,6 +72,7 @@ extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
 #define DYN_RF_MAYBE 8u     /* The last register says whether it is this, or what slot `ref` held at the entry. */
 #define DYN_REGION_REGS 11
 #define DYN_REGION_RANK 4
+#define DYN_REGION_EXTRAS 16 /* The most objects that come in beside the slots. */
 typedef struct DynRegionValue {
     uint8_t kind; /* DynRegionKind */
     uint8_t dtype;
@@ -94,7 +101,9 @@ typedef struct DynRegionOut {
  * function its code and defaults. Strong. */
 typedef struct DynRegionFact {
     PyObject *dict, *name, *value;
-    bool function;  /* `dict` is a function, `name` its code, `value` its defaults or NULL. */
+    bool function; /* `dict` is a function, `name` its code, `value` its defaults or NULL. */
+    bool cell;     /* What is in a cell, which is `extra`: of `dict`, or where that is NULL of slot `slot`. */
+    uint32_t slot;
     uint32_t extra; /* The index of the extra object that it gives, or DYN_NONE. */
 } DynRegionFact;
 

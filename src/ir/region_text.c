@@ -72,7 +72,7 @@ static void print_values(const DynRegionValues *values, uint32_t nslots, DynStr 
         }
         dyn_str_putc(out, ' ');
         print_value(&values->at[i], out);
-        inner = (inner > 0 ? inner - 1 : 0) + (values->at[i].kind == DYN_RK_TUPLE ? values->at[i].n : 0);
+        inner = (inner > 0 ? inner - 1 : 0) + (dyn_region_has_items(values->at[i].kind) ? values->at[i].n : 0);
     }
     dyn_str_putc(out, '\n');
 }

@@ -23,7 +23,7 @@ static void copy_state(PlanState *to, const PlanState *from) {
 /* ---- exits */
 
 /* A value as an exit lists it, with the items of a tuple behind it. */
-static void list_value(Plan *p, DynRegionValues *to, const PlanValue *v) {
+void plan_list(Plan *p, DynRegionValues *to, const PlanValue *v) {
     DynRegionValue out = v->v;
     if (v->known && v->v.nregs == 0) {
         PyObject *o = v->v.kind == DYN_RK_FLOAT  ? PyFloat_FromDouble(v->number.f)
@@ -40,15 +40,15 @@ static void list_value(Plan *p, DynRegionValues *to, const PlanValue *v) {
     if (dyn_vec_push(to, out) < 0) {
         plan_stop(p, DYN_R_NO_MEMORY);
     }
-    for (uint32_t i = 0; v->v.kind == DYN_RK_TUPLE && i < v->v.n; i++) {
-        list_value(p, to, &v->items[i]);
+    for (uint32_t i = 0; dyn_region_has_items(v->v.kind) && i < v->v.n; i++) {
+        plan_list(p, to, &v->items[i]);
     }
 }
 
 uint32_t plan_exit_at(Plan *p, const PlanState *s, uint32_t at, DynReason why) {
     DynRegionOut x = {.at = p->c->v.at[at].start, .nstack = s->n - p->r->nslots, .why = why};
     for (uint32_t i = 0; i < s->n; i++) {
-        list_value(p, &x.values, &s->values[i]);
+        plan_list(p, &x.values, &s->values[i]);
     }
     if (!(p->c->v.at[at].flags & DYN_IF_FIRST)) {
         plan_stop(p, DYN_R_INTERNAL);
@@ -121,7 +121,7 @@ static void key_value(DynStr *key, const PlanValue *v) {
     for (int k = 0; k < 4; k++) {
         dyn_str_putc(key, (char)(v->v.ref >> (8 * k)));
     }
-    for (uint32_t i = 0; v->v.kind == DYN_RK_TUPLE && i < v->v.n; i++) {
+    for (uint32_t i = 0; dyn_region_has_items(v->v.kind) && i < v->v.n; i++) {
         key_value(key, &v->items[i]);
     }
 }
@@ -152,7 +152,7 @@ static PlanValue placed(Plan *p, const PlanValue *v, uint32_t place, uint32_t *p
     for (uint32_t i = 0; i < v->v.nregs; i++) {
         out.v.regs[i] = plan_place(p, place, (*part)++, p->r->regs.at[v->v.regs[i]]);
     }
-    if (v->v.kind == DYN_RK_TUPLE && v->v.n > 0) {
+    if (dyn_region_has_items(v->v.kind) && v->v.n > 0) {
         PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, v->v.n);
         for (uint32_t i = 0; items != NULL && i < v->v.n; i++) {
             items[i] = placed(p, &v->items[i], place, part);
@@ -167,7 +167,8 @@ static PlanValue placed(Plan *p, const PlanValue *v, uint32_t place, uint32_t *p
 
 /* Is there an object that would be recognised as this value, in slot i? */
 static bool can_come_in(const DynRegionValue *v, uint32_t i) {
-    bool of_slot = v->kind == DYN_RK_ITER || v->kind == DYN_RK_SEQ || v->kind == DYN_RK_ENTRY || v->flags & DYN_RF_MAYBE;
+    bool iterates = v->kind == DYN_RK_ITER || v->kind == DYN_RK_SEQ || v->kind == DYN_RK_ENUM || v->kind == DYN_RK_ZIP;
+    bool of_slot = iterates || v->kind == DYN_RK_ENTRY || v->flags & DYN_RF_MAYBE;
     if (of_slot) {
         return v->ref == i;
     }
@@ -178,11 +179,8 @@ static void add_entry(Plan *p, const PlanVersion *v) {
     DynRegionEntry e = {.block = v->block};
     bool can = true;
     for (uint32_t i = 0; i < v->state->n; i++) {
-        const DynRegionValue *value = &v->state->values[i].v;
-        can = can && can_come_in(value, i);
-        if (dyn_vec_push(&e.values, *value) < 0) {
-            plan_stop(p, DYN_R_NO_MEMORY);
-        }
+        can = can && can_come_in(&v->state->values[i].v, i);
+        plan_list(p, &e.values, &v->state->values[i]);
     }
     if (can && dyn_vec_push(&p->r->entries, e) < 0) {
         plan_stop(p, DYN_R_NO_MEMORY);
@@ -301,7 +299,7 @@ static void add_moves(Plan *p, Moves *m, PlanValue *from, const PlanValue *to) {
         m->to[m->n] = to->v.regs[i];
         m->from[m->n++] = from->v.regs[i];
     }
-    for (uint32_t i = 0; from->v.kind == DYN_RK_TUPLE && i < from->v.n; i++) {
+    for (uint32_t i = 0; dyn_region_has_items(from->v.kind) && i < from->v.n; i++) {
         PlanValue item = from->items[i];
         add_moves(p, m, &item, &to->items[i]);
     }
@@ -401,7 +399,8 @@ static bool begins_empty(const Plan *p, uint32_t at, uint32_t slot) {
     for (uint32_t i = 0; i < p->versions.n; i++) {
         const PlanState *s = p->versions.at[i].state;
         const DynRegionValue *v = &s->values[slot].v;
-        if (s->nframes == 1 && s->frames[0].at == at && v->kind == DYN_RK_ENTRY && v->ref == slot && v->flags & DYN_RF_DROPPABLE) {
+        if (s->nframes == 1 && s->frames[0].at == at && v->kind == DYN_RK_ENTRY && v->ref == slot &&
+            v->flags & DYN_RF_DROPPABLE) {
             return true;
         }
     }
@@ -410,7 +409,8 @@ static bool begins_empty(const Plan *p, uint32_t at, uint32_t slot) {
 
 static void add_hint(Plan *p, uint32_t at, uint32_t slot, PlanValue *v) {
     PlanHint hint = {.at = at, .slot = slot};
-    bool simple = v->v.kind != DYN_RK_ENTRY && v->v.kind != DYN_RK_TUPLE && v->v.kind != DYN_RK_CONST && v->v.kind != DYN_RK_NULL;
+    bool simple =
+        v->v.kind != DYN_RK_ENTRY && !dyn_region_has_items(v->v.kind) && v->v.kind != DYN_RK_CONST && v->v.kind != DYN_RK_NULL;
     if (!simple || v->v.nregs + 1 >= DYN_REGION_REGS || v->v.ref != DYN_NONE || !begins_empty(p, at, slot)) {
         return;
     }
@@ -674,6 +674,7 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
             return NULL;
         }
         fresh->c = p->c;
+        fresh->slots = slots;
         fresh->header = p->header;
         fresh->in_loop = p->in_loop;
         fresh->opaque = p->opaque;

@@ -44,11 +44,12 @@ typedef struct PlanHint {
 typedef struct PlanFrame {
     const DynCode *c;
     PyObject *globals, *builtins; /* Borrowed of the function, which the region holds. */
+    PyObject *closure;            /* Of an inlined function: its cells, or NULL. */
     uint32_t base;                /* Where its slots begin among the values; its stack lies behind them. */
     uint32_t at;                  /* The canonical instruction that it is at: of a caller, its call. */
     const PlanLoops *loops;       /* Of c. */
-    /* The loops that it is in, from the outermost, and the block of each one's head that led here: trips of other types have blocks
-     * of their own up to the next head, so that every loop is entered at its head alone. */
+    /* The loops that it is in, from the outermost, and the block of each one's head that led here: trips of other types have
+     * blocks of their own up to the next head, so that every loop is entered at its head alone. */
     uint32_t depth, heads[PLAN_LOOPS], blocks[PLAN_LOOPS];
 } PlanFrame;
 
@@ -69,8 +70,8 @@ typedef struct PlanVersion {
     uint32_t resume_at, resume_n; /* Within an inlined call: where CPython would go on. DYN_NONE: nowhere. */
 } PlanVersion;
 
-/* A result of NumPy's arithmetic and its operands. What isn't finite stays so in sums, products and dividends, so of a chain of them
- * only the last is looked at, and all of them where it isn't finite. */
+/* A result of NumPy's arithmetic and its operands. What isn't finite stays so in sums, products and dividends, so of a chain of
+ * them only the last is looked at, and all of them where it isn't finite. */
 typedef struct PlanDoubt {
     DynRegionOp op; /* DWARN or SWARN */
     uint32_t result, a, b;
@@ -82,8 +83,9 @@ typedef struct Plan {
     DynRegion *r;
     DynArena arena;
     const DynCode *c;
-    uint32_t header;  /* Canonical instruction. */
-    uint8_t *in_loop; /* For each canonical instruction: it is part of the loop. */
+    PyObject *const *slots;     /* Of the frame, borrowed. */
+    uint32_t header;            /* Canonical instruction. */
+    uint8_t *in_loop;           /* For each canonical instruction: it is part of the loop. */
     DYN_VEC(PlanLoops *) loops; /* In the arena. */
     DYN_VEC(PlanHint) hints;
     bool more_hints; /* Some were found: planning it all anew makes less of it. */
@@ -98,7 +100,7 @@ typedef struct Plan {
     PlanState resume;               /* The state of the frame itself at the last place from which nothing has had an effect. */
     uint32_t resume_at;             /* That place; DYN_NONE: within an inlined call something had one. */
     uint32_t resume_exit;           /* The exit there, when there is one. */
-    PlanDoubt doubts[PLAN_DOUBTS]; /* Results since p->resume that NumPy may have to report on, and that weren't looked at. */
+    PlanDoubt doubts[PLAN_DOUBTS];  /* Results since p->resume that NumPy may have to report on, and that weren't looked at. */
     uint32_t ndoubts;
     uint32_t ninstrs;
     bool closed;            /* A way leads back to the header. */
@@ -140,7 +142,8 @@ DYN_HIDDEN bool plan_two_ways(Plan *p, uint32_t reg, PlanWays *ways);
 DYN_HIDDEN void plan_other_way(Plan *p, PlanWays *ways);
 /* An effect: what was before can't be done again. The frame can be left at `at` from here on. */
 DYN_HIDDEN void plan_effect(Plan *p, uint32_t at);
-DYN_HIDDEN uint32_t plan_exit(Plan *p, DynReason why); /* at p->resume */
+DYN_HIDDEN void plan_list(Plan *p, DynRegionValues *to, const PlanValue *v); /* as an exit lists it */
+DYN_HIDDEN uint32_t plan_exit(Plan *p, DynReason why);                       /* at p->resume */
 DYN_HIDDEN uint32_t plan_exit_at(Plan *p, const PlanState *s, uint32_t at,
                                  DynReason why); /* of the frame itself, exactly there */
 static inline PlanFrame *plan_frame(Plan *p) { return &p->s.frames[p->s.nframes - 1]; }
@@ -177,6 +180,9 @@ static inline bool plan_is_python_number(const PlanValue *v) {
     return v->v.kind == DYN_RK_BOOL || v->v.kind == DYN_RK_INT || v->v.kind == DYN_RK_FLOAT;
 }
 static inline bool plan_is_number(const PlanValue *v) { return plan_is_python_number(v) || v->v.kind == DYN_RK_NP; }
+static inline bool plan_iterates(const PlanValue *v) {
+    return v->v.kind == DYN_RK_ITER || v->v.kind == DYN_RK_SEQ || v->v.kind == DYN_RK_ENUM || v->v.kind == DYN_RK_ZIP;
+}
 static inline bool plan_is_array(const PlanValue *v) { return v->v.kind == DYN_RK_ARRAY || v->v.kind == DYN_RK_VIEW; }
 
 /* ---- numbers.c */
@@ -199,6 +205,7 @@ DYN_HIDDEN Went plan_next(Plan *p, const DynInstr *in);
 
 /* ---- names.c, calls.c */
 DYN_HIDDEN Went plan_global(Plan *p, const DynInstr *in);
+DYN_HIDDEN Went plan_deref(Plan *p, const DynInstr *in);
 DYN_HIDDEN bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out);
 DYN_HIDDEN Went plan_call(Plan *p, const DynInstr *in);
 DYN_HIDDEN Went plan_return(Plan *p, PlanValue v);
