@@ -88,6 +88,7 @@ static void resume_here(Plan *p, uint32_t at) {
     copy_state(&p->resume, &p->s);
     p->resume_at = at;
     p->resume_exit = DYN_NONE;
+    p->resume_due = false;
 }
 
 void plan_effect(Plan *p, uint32_t at) {
@@ -98,7 +99,8 @@ void plan_effect(Plan *p, uint32_t at) {
         if (can) {
             resume_here(p, at);
         } else {
-            p->resume_at = DYN_NONE; /* nothing leaves before the next effect: two operations on locals in one instruction */
+            p->resume_at = DYN_NONE; /* two operations on locals in one instruction of CPython's */
+            p->resume_due = true;
         }
     } else {
         p->resume_at = DYN_NONE;
@@ -529,6 +531,7 @@ void plan_leave(Plan *p) {
 static void write_block(Plan *p, const PlanVersion *version) {
     uint32_t resume_n = version->resume_n;
     p->ndoubts = 0;
+    p->resume_due = false;
     copy_state(&p->s, version->state);
     p->block = version->block;
     if (p->s.nframes == 1) {
@@ -546,6 +549,9 @@ static void write_block(Plan *p, const PlanVersion *version) {
         if (!first && (in->flags & DYN_IF_TARGET)) {
             plan_go(p, f->at);
             return;
+        }
+        if (p->resume_due && p->s.nframes == 1 && (in->flags & DYN_IF_FIRST)) {
+            resume_here(p, f->at);
         }
         uint32_t frames = p->s.nframes, at = f->at;
         Went went = plan_step(p, in);

@@ -100,6 +100,7 @@ typedef struct Plan {
     PlanState resume;               /* The state of the frame itself at the last place from which nothing has had an effect. */
     uint32_t resume_at;             /* That place; DYN_NONE: within an inlined call something had one. */
     uint32_t resume_exit;           /* The exit there, when there is one. */
+    bool resume_due; /* The next instruction that CPython can go on at is that place: an effect came in the middle of one. */
     PlanDoubt doubts[PLAN_DOUBTS];  /* Results since p->resume that NumPy may have to report on, and that weren't looked at. */
     uint32_t ndoubts;
     uint32_t ninstrs;
@@ -205,6 +206,7 @@ DYN_HIDDEN Went plan_next(Plan *p, const DynInstr *in);
 
 /* ---- names.c, calls.c */
 DYN_HIDDEN Went plan_global(Plan *p, const DynInstr *in);
+DYN_HIDDEN const PlanValue *plan_ufunc(Plan *p, PyObject *o); /* with registers for its loop, good until it is called again */
 DYN_HIDDEN Went plan_deref(Plan *p, const DynInstr *in);
 DYN_HIDDEN bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out);
 DYN_HIDDEN Went plan_call(Plan *p, const DynInstr *in);
