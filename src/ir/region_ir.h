@@ -70,7 +70,7 @@ extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
 #define DYN_RF_CONTIGUOUS 1u /* The last axis of an array has the stride of its elements. */
 #define DYN_RF_WRITEABLE 2u
 #define DYN_RF_DROPPABLE 4u /* ENTRY: dropping the object runs no code. */
-#define DYN_RF_MAYBE 8u     /* The last register says whether it is this, or what slot `ref` held at the entry. */
+#define DYN_RF_MAYBE 8u     /* The last register says what it is: 0, what slot `ref` held at the entry; or dyn_region_what. */
 #define DYN_REGION_REGS 11
 #define DYN_REGION_RANK 4
 #define DYN_REGION_EXTRAS 16 /* The most objects that come in beside the slots. */
@@ -84,6 +84,8 @@ typedef struct DynRegionValue {
     uint32_t regs[DYN_REGION_REGS];
 } DynRegionValue;
 typedef DYN_VEC(DynRegionValue) DynRegionValues;
+/* A kind and dtype as a number that isn't 0: numbers of one type of register share a value that may be any of them. */
+static inline int64_t dyn_region_what(const DynRegionValue *v) { return 1 + v->kind + 256 * (int64_t)v->dtype; }
 
 /* One way in: what the slots have to hold, and the block that runs then. The values of slots, then of the region's extra objects.
  */

@@ -462,13 +462,23 @@ static void advance(const Run *run, const DynRegionValues *list, uint32_t *at, P
     }
 }
 
+/* Of a value that may be several things what it is. */
+static const DynRegionValue *told_apart(const Run *run, const DynRegionValue *v, DynRegionValue *told) {
+    if (!(v->flags & DYN_RF_MAYBE)) {
+        return v;
+    }
+    int64_t what = run->values[v->regs[v->nregs - 1]].i;
+    *told = *v;
+    told->kind = what == 0 ? DYN_RK_ENTRY : (uint8_t)((what - 1) % 256);
+    told->dtype = (uint8_t)((what - 1) / 256);
+    return told;
+}
+
 /* The object of the value at *at, which is moved behind it. New reference; NULL stands for NULL unless an exception is set. */
 static PyObject *make_value(const Run *run, const DynRegionValues *list, uint32_t *at) {
-    const DynRegionValue *v = &list->at[(*at)++];
     const DynScalar *values = run->values;
-    if (v->flags & DYN_RF_MAYBE && values[v->regs[v->nregs - 1]].i == 0) {
-        return Py_XNewRef(run->slots[v->ref]);
-    }
+    DynRegionValue told;
+    const DynRegionValue *v = told_apart(run, &list->at[(*at)++], &told);
     switch ((DynRegionKind)v->kind) {
     case DYN_RK_NULL:
     case DYN_RK_UFUNC:
@@ -526,7 +536,8 @@ static void write_back(Run *run, const DynRegionOut *x) {
     PyObject *fresh[MOST_SLOTS], *stack[MOST_STACK], *old;
     uint32_t at = 0;
     for (uint32_t i = 0; i < r->nslots; i++) {
-        const DynRegionValue *v = &x->values.at[at];
+        DynRegionValue told;
+        const DynRegionValue *v = told_apart(run, &x->values.at[at], &told);
         bool kept = (v->kind == DYN_RK_ENTRY && v->ref == i) || is_kept(run, v, run->slots[i]);
         fresh[i] = kept ? Py_XNewRef(run->slots[i]) : make_value(run, &x->values, &at);
         at += kept;

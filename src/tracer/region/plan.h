@@ -8,7 +8,7 @@
 
 #define PLAN_VALUES 192u   /* The most values of all frames together. */
 #define PLAN_FRAMES 6u     /* The deepest inlined call. */
-#define PLAN_VERSIONS 10u  /* The most combinations of types that one place is compiled for. */
+#define PLAN_VERSIONS 16u  /* The most combinations of types that one place is compiled for. */
 #define PLAN_BLOCKS 3000u  /* The most blocks of a region. */
 #define PLAN_INSTRS 40000u /* The most instructions. */
 #define PLAN_ITEMS 8u      /* The most items of a tuple that is no object. */
