@@ -59,7 +59,8 @@ typedef enum DynRegionKind {
     DYN_RK_SEQ,   /* An iterator of an array. regs: the array's, then the next place. ref as of ITER. */
     DYN_RK_ENUM,  /* An enumerate object of the two values that follow: the next number, and the iterator. ref as of ITER. */
     DYN_RK_ZIP,   /* A zip object of the `n` iterators that follow. ref as of ITER. */
-    DYN_RK_UFUNC,   /* At entries: a ufunc with `n` operands that has a loop for doubles. regs: that loop, what it is called with. */
+    DYN_RK_UFUNC, /* At entries: a ufunc with `n` operands that has a loop for doubles. regs: that loop, what it is called with.
+                   */
     DYN_RK_COUNT
 } DynRegionKind;
 /* It is made of the values that stand behind it. */

@@ -14,13 +14,13 @@ enum { PREFIXES = 2 };    /* of a jump between blocks and the rest, whose distan
 
 /* One bytecode instruction of the original. */
 typedef struct Item {
-    uint32_t at, next;  /* Its opcode's unit, and the one behind its caches. */
+    uint32_t at, next; /* Its opcode's unit, and the one behind its caches. */
     uint32_t arg;
-    uint32_t target;    /* The item that it jumps to, or DYN_NONE. */
-    uint32_t way;       /* A way in stands in front of it; or DYN_NONE. */
-    uint32_t where;     /* The unit where it stands in loop code, prefixes included. */
+    uint32_t target; /* The item that it jumps to, or DYN_NONE. */
+    uint32_t way;    /* A way in stands in front of it; or DYN_NONE. */
+    uint32_t where;  /* The unit where it stands in loop code, prefixes included. */
     int line;
-    int8_t jumps;       /* 1 ahead, -1 back, 0: it doesn't. */
+    int8_t jumps; /* 1 ahead, -1 back, 0: it doesn't. */
     uint8_t op, prefixes;
 } Item;
 typedef struct Maker {
@@ -29,10 +29,10 @@ typedef struct Maker {
     DynLoopCode *out;
     DYN_VEC(Item)
     items;
-    uint32_t *item_at;  /* for each old unit the item that starts there, or DYN_NONE */
-    bool *far;          /* for each way: its block is farther than one unit can tell */
+    uint32_t *item_at; /* for each old unit the item that starts there, or DYN_NONE */
+    bool *far;         /* for each way: its block is farther than one unit can tell */
     uint32_t first_const;
-    bool failed;        /* something isn't as a compiler makes it, or too long */
+    bool failed; /* something isn't as a compiler makes it, or too long */
 } Maker;
 
 /* ---- the stack in front of each instruction */
@@ -188,8 +188,8 @@ static void add_place(DynLoopWay *w, bool *listed, const DynCode *c, const int32
     }
 }
 
-/* Where the loop ends when nothing is out of the way: a for loop where its header says so, a while loop where its condition, which
- * jumps back to the header, does. */
+/* Where the loop ends when nothing is out of the way: a for loop where its header says so, a while loop where its condition,
+ * which jumps back to the header, does. */
 static void add_end(DynLoopWay *w, bool *listed, const DynCode *c, const int32_t *depth, uint32_t header, const bool *members) {
     const DynInstr *in = &c->v.at[header];
     if (dyn_flow(in) == DYN_FLOW_LOOP && !members[in->target]) {

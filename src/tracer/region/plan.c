@@ -63,7 +63,8 @@ uint32_t plan_exit_at(Plan *p, const PlanState *s, uint32_t at, DynReason why) {
 
 /* The function that the outermost inlined call is of can't be inlined: it has an effect, and needs a way out behind it. */
 static void refuse_inlining(Plan *p) {
-    if (p->s.nframes < 2) { /* in the middle of an expression of the loop's own function, with what no way out can put on the stack */
+    if (p->s.nframes <
+        2) { /* in the middle of an expression of the loop's own function, with what no way out can put on the stack */
         plan_stop(p, DYN_R_UNSUPPORTED_VALUE);
         return;
     }

@@ -101,7 +101,7 @@ typedef struct Plan {
     uint32_t resume_at;             /* That place; DYN_NONE: within an inlined call something had one. */
     uint32_t resume_exit;           /* The exit there, when there is one. */
     bool resume_due; /* The next instruction that CPython can go on at is that place: an effect came in the middle of one. */
-    PlanDoubt doubts[PLAN_DOUBTS];  /* Results since p->resume that NumPy may have to report on, and that weren't looked at. */
+    PlanDoubt doubts[PLAN_DOUBTS]; /* Results since p->resume that NumPy may have to report on, and that weren't looked at. */
     uint32_t ndoubts;
     uint32_t ninstrs;
     bool closed;            /* A way leads back to the header. */
