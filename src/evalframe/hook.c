@@ -120,6 +120,9 @@ static bool takes_loop(DynRecording *r, const DynCode *code, DynFrame *f, uint32
     }
     own_business++;
     dyn_cache_incref(c);
+    if (DYN_UNLIKELY(c->loose)) {
+        dyn_hold_tighten(c);
+    }
     bool takes = dyn_loops_take(c, code, f, header, slots, nstack, nnodes, loop_code, at);
     Py_XINCREF(takes ? *loop_code : NULL);
     dyn_cache_decref(c);
