@@ -41,6 +41,25 @@ bool dyn_region_is_droppable(PyObject *o) {
            PyArray_IsScalar(o, Bool);
 }
 
+bool dyn_region_ufunc(PyObject *o, int n, void **loop, void **data) {
+    const PyUFuncObject *f = (const PyUFuncObject *)o;
+    if (!Py_IS_TYPE(o, &PyUFunc_Type) || f->nin != n || f->nout != 1 || f->core_enabled || f->types == NULL) {
+        return false;
+    }
+    for (int i = 0; i < f->ntypes; i++) {
+        bool fits = true;
+        for (int k = 0; k <= n; k++) {
+            fits = fits && f->types[i * (n + 1) + k] == NPY_DOUBLE;
+        }
+        if (fits) {
+            *loop = (void *)f->functions[i];
+            *data = f->data == NULL ? NULL : (void *)f->data[i];
+            return *loop != NULL;
+        }
+    }
+    return false;
+}
+
 /* ---- printing */
 
 static void print_value(const DynRegionValue *v, DynStr *out) {

@@ -601,3 +601,23 @@ def test_variables_of_enclosing_functions():
     scale = 3.5
     end = _dynoc._region_run(region, slots, [iter(range(N))], INTERPRETED, -1, 0)
     assert seen(end[0][1]) == seen(loop(N, 0.0))
+
+
+def ufuncs(a, s):
+    for i in range(N):
+        x = float(a[i])
+        s += np.exp(-abs(a[i])) + np.sin(a[i]) * np.cos(x) + np.tanh(x) + np.log1p(abs(x)) + np.arctan(a[i]) + np.cbrt(x)
+    return s
+
+
+def logarithms(a, s):
+    for i in range(N):
+        s += np.log(a[i])
+    return s
+
+
+def test_ufuncs_of_numbers_have_numpys_bits():
+    check(ufuncs, (A, 0.0), [iter(range(N))])
+    check(ufuncs, (np.linspace(-700, 700, N), 0.0), [iter(range(N))])
+    check(logarithms, (abs(A) + 1, 0.0), [iter(range(N))])
+    check(logarithms, (A, 0.0), [iter(range(N))])

@@ -158,6 +158,10 @@ static bool holds(Run *run, const DynRegionFact *f) {
         PyFunctionObject *function = (PyFunctionObject *)f->dict;
         return function->func_code == f->name && function->func_defaults == f->value;
     }
+    if (f->object) {
+        run->extras[f->extra] = f->value;
+        return true;
+    }
     if (f->cell) {
         PyObject *cell = f->dict != NULL ? f->dict : run->slots[f->slot];
         run->extras[f->extra] = cell != NULL && PyCell_Check(cell) ? PyCell_GET(cell) : NULL;
@@ -263,6 +267,16 @@ static bool read_number(const DynRegionValue *v, PyObject *o, DynScalar *value) 
     }
 }
 
+static bool read_ufunc(const DynRegionValue *v, PyObject *o, DynScalar *values) {
+    void *loop, *data;
+    bool is = dyn_region_ufunc(o, v->n, &loop, &data);
+    if (is) {
+        values[v->regs[0]].i = (int64_t)(intptr_t)loop;
+        values[v->regs[1]].i = (int64_t)(intptr_t)data;
+    }
+    return is;
+}
+
 static bool read_value(const Run *run, const DynRegionValues *list, uint32_t *at, PyObject *o) {
     const DynRegionValue *v = &list->at[(*at)++];
     DynScalar *values = run->values;
@@ -288,6 +302,7 @@ static bool read_value(const Run *run, const DynRegionValues *list, uint32_t *at
     case DYN_RK_SEQ: return read_array_iterator(o, v, values);
     case DYN_RK_ENUM:
     case DYN_RK_ZIP: return read_iterators(run, list, at, v, o);
+    case DYN_RK_UFUNC: return read_ufunc(v, o, values);
     case DYN_RK_NULL:
     case DYN_RK_ENTRY:
     case DYN_RK_VIEW:
@@ -447,15 +462,26 @@ static void advance(const Run *run, const DynRegionValues *list, uint32_t *at, P
     }
 }
 
+/* Of a value that may be several things what it is. */
+static const DynRegionValue *told_apart(const Run *run, const DynRegionValue *v, DynRegionValue *told) {
+    if (!(v->flags & DYN_RF_MAYBE)) {
+        return v;
+    }
+    int64_t what = run->values[v->regs[v->nregs - 1]].i;
+    *told = *v;
+    told->kind = what == 0 ? DYN_RK_ENTRY : (uint8_t)((what - 1) % 256);
+    told->dtype = (uint8_t)((what - 1) / 256);
+    return told;
+}
+
 /* The object of the value at *at, which is moved behind it. New reference; NULL stands for NULL unless an exception is set. */
 static PyObject *make_value(const Run *run, const DynRegionValues *list, uint32_t *at) {
-    const DynRegionValue *v = &list->at[(*at)++];
     const DynScalar *values = run->values;
-    if (v->flags & DYN_RF_MAYBE && values[v->regs[v->nregs - 1]].i == 0) {
-        return Py_XNewRef(run->slots[v->ref]);
-    }
+    DynRegionValue told;
+    const DynRegionValue *v = told_apart(run, &list->at[(*at)++], &told);
     switch ((DynRegionKind)v->kind) {
     case DYN_RK_NULL:
+    case DYN_RK_UFUNC:
     case DYN_RK_COUNT: return NULL;
     case DYN_RK_ENTRY: return Py_XNewRef(run->slots[v->ref]);
     case DYN_RK_CONST: return Py_NewRef(run->r->objects.at[v->ref]);
@@ -510,7 +536,8 @@ static void write_back(Run *run, const DynRegionOut *x) {
     PyObject *fresh[MOST_SLOTS], *stack[MOST_STACK], *old;
     uint32_t at = 0;
     for (uint32_t i = 0; i < r->nslots; i++) {
-        const DynRegionValue *v = &x->values.at[at];
+        DynRegionValue told;
+        const DynRegionValue *v = told_apart(run, &x->values.at[at], &told);
         bool kept = (v->kind == DYN_RK_ENTRY && v->ref == i) || is_kept(run, v, run->slots[i]);
         fresh[i] = kept ? Py_XNewRef(run->slots[i]) : make_value(run, &x->values, &at);
         at += kept;

@@ -217,6 +217,26 @@ static bool call_ufunc(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
     return true;
 }
 
+/* Another ufunc of one operand: NumPy's own loop for doubles, called for one element as NumPy does. */
+static bool call_any_ufunc(Plan *p, PyObject *o, PlanValue *args, uint32_t n, PlanValue *out) {
+    void *loop, *data;
+    uint32_t reg;
+    if (!dyn_region_ufunc(o, 1, &loop, &data) || n != 1 || !plan_is_number(&args[0])) {
+        return no(p, "a ufunc that isn't known, or of other operands");
+    }
+    if (!is_float(&args[0]) || (args[0].v.kind == DYN_RK_NP && args[0].v.dtype != DYN_F64)) {
+        return no(p, "a ufunc of a number that is no double");
+    }
+    const PlanValue *f = plan_ufunc(p, o);
+    if (f == NULL) {
+        return no(p, "too many ufuncs");
+    }
+    plan_double(p, args[0], &reg);
+    p->r->warns = true;
+    *out = plan_np(DYN_F64, plan_emit_or(p, DYN_RO_UFUNC1, f->v.regs[0], f->v.regs[1], reg, DYN_R_FLAGS));
+    return true;
+}
+
 static const struct Row {
     const char *module, *name;
     CallHandler handler;
@@ -470,6 +490,15 @@ Went plan_call(Plan *p, const DynInstr *in) {
             plan_push(p, out);
             return WENT_ON;
         }
+    }
+    if (Py_IS_TYPE(o, &PyUFunc_Type)) {
+        PlanValue out;
+        if (!call_any_ufunc(p, o, args, n, &out)) {
+            return WENT_NOWHERE;
+        }
+        p->s.n -= slots;
+        plan_push(p, out);
+        return WENT_ON;
     }
     return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function that loops in native code don't know");
 }

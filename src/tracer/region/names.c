@@ -11,7 +11,7 @@ static bool no(Plan *p, const char *what) {
 static DynRegionFact *fact_of(Plan *p, PyObject *dict, PyObject *name, PyObject *value) {
     for (uint32_t i = 0; i < p->r->facts.n; i++) {
         DynRegionFact *f = &p->r->facts.at[i];
-        if (f->dict == dict && f->name == name) {
+        if (f->dict == dict && f->name == name && !f->function && !f->cell) {
             return f;
         }
     }
@@ -87,6 +87,26 @@ Went plan_global(Plan *p, const DynInstr *in) {
         plan_push(p, none);
     }
     return WENT_ON;
+}
+
+const PlanValue *plan_ufunc(Plan *p, PyObject *o) {
+    static PlanValue v;
+    for (uint32_t i = 0; i < p->r->facts.n; i++) {
+        if (p->r->facts.at[i].object && p->r->facts.at[i].value == o) {
+            v = (PlanValue){.v = p->extras.at[p->r->facts.at[i].extra]};
+            return &v;
+        }
+    }
+    v = plan_value(DYN_RK_UFUNC, dyn_region_reg(p->r, 'P'));
+    v.v.n = 1;
+    v.v.regs[v.v.nregs++] = dyn_region_reg(p->r, 'P');
+    DynRegionFact f = {.value = o, .object = true, .extra = add_extra(p, &v)};
+    if (p->stop != DYN_R_OK || dyn_vec_push(&p->r->facts, f) < 0) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return NULL;
+    }
+    Py_INCREF(o);
+    return &v;
 }
 
 static DynRegionFact *cell_fact(Plan *p, PyObject *cell, uint32_t slot) {

@@ -89,6 +89,7 @@ static void resume_here(Plan *p, uint32_t at) {
     copy_state(&p->resume, &p->s);
     p->resume_at = at;
     p->resume_exit = DYN_NONE;
+    p->resume_due = false;
 }
 
 void plan_effect(Plan *p, uint32_t at) {
@@ -99,7 +100,8 @@ void plan_effect(Plan *p, uint32_t at) {
         if (can) {
             resume_here(p, at);
         } else {
-            p->resume_at = DYN_NONE; /* nothing leaves before the next effect: two operations on locals in one instruction */
+            p->resume_at = DYN_NONE; /* two operations on locals in one instruction of CPython's */
+            p->resume_due = true;
         }
     } else {
         p->resume_at = DYN_NONE;
@@ -375,15 +377,22 @@ static uint32_t nothing(Plan *p, char type) {
     return type == 'S' ? plan_emit(p, DYN_RO_D2S, reg, DYN_NONE, DYN_NONE) : reg;
 }
 
+/* What stands for all numbers in registers of a type, where it is told apart by another register. */
+static DynRegionKind common_kind(char type) { return type == 'D' ? DYN_RK_FLOAT : type == 'I' ? DYN_RK_INT : DYN_RK_NP; }
+
 /* A slot whose value isn't read, at a head for which there is a hint: that value, or what was there at the entry. */
 static void apply_hint(Plan *p, const PlanHint *hint, PlanValue *v) {
     const DynRegionValue *to = &hint->value;
     bool same = v->v.kind == to->kind && v->v.dtype == to->dtype && v->v.n == to->n && v->v.nregs + 1 == to->nregs;
+    bool number = plan_is_number(v) && to->nregs == 2 && to->kind == common_kind(p->r->regs.at[v->v.regs[0]]);
     if (v->v.flags & DYN_RF_MAYBE) {
         return;
     }
-    if (same && (v->v.flags | DYN_RF_MAYBE | DYN_RF_DROPPABLE) == to->flags) {
-        v->v.regs[v->v.nregs++] = plan_iconst(p, 1);
+    if (number || (same && (v->v.flags | DYN_RF_MAYBE | DYN_RF_DROPPABLE) == to->flags)) {
+        v->v.regs[v->v.nregs++] = plan_iconst(p, dyn_region_what(&v->v));
+        v->v.kind = to->kind;
+        v->v.dtype = to->dtype;
+        v->known = false;
     } else if (v->v.kind == DYN_RK_ENTRY && v->v.ref == hint->slot && v->v.flags & DYN_RF_DROPPABLE) {
         v->v = *to;
         for (uint32_t i = 0; i < to->nregs; i++) {
@@ -419,6 +428,10 @@ static void add_hint(Plan *p, uint32_t at, uint32_t slot, PlanValue *v) {
     hint.value = v->v;
     for (uint32_t i = 0; i < v->v.nregs; i++) {
         hint.types[i] = p->r->regs.at[v->v.regs[i]];
+    }
+    if (plan_is_number(v) && hint.types[0] != 'S') {
+        hint.value.kind = (uint8_t)common_kind(hint.types[0]);
+        hint.value.dtype = 0;
     }
     hint.types[hint.value.nregs++] = 'I';
     hint.value.flags |= DYN_RF_MAYBE | DYN_RF_DROPPABLE;
@@ -530,6 +543,7 @@ void plan_leave(Plan *p) {
 static void write_block(Plan *p, const PlanVersion *version) {
     uint32_t resume_n = version->resume_n;
     p->ndoubts = 0;
+    p->resume_due = false;
     copy_state(&p->s, version->state);
     p->block = version->block;
     if (p->s.nframes == 1) {
@@ -547,6 +561,9 @@ static void write_block(Plan *p, const PlanVersion *version) {
         if (!first && (in->flags & DYN_IF_TARGET)) {
             plan_go(p, f->at);
             return;
+        }
+        if (p->resume_due && p->s.nframes == 1 && (in->flags & DYN_IF_FIRST)) {
+            resume_here(p, f->at);
         }
         uint32_t frames = p->s.nframes, at = f->at;
         Went went = plan_step(p, in);

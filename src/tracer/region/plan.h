@@ -8,7 +8,7 @@
 
 #define PLAN_VALUES 192u   /* The most values of all frames together. */
 #define PLAN_FRAMES 6u     /* The deepest inlined call. */
-#define PLAN_VERSIONS 10u  /* The most combinations of types that one place is compiled for. */
+#define PLAN_VERSIONS 16u  /* The most combinations of types that one place is compiled for. */
 #define PLAN_BLOCKS 3000u  /* The most blocks of a region. */
 #define PLAN_INSTRS 40000u /* The most instructions. */
 #define PLAN_ITEMS 8u      /* The most items of a tuple that is no object. */
@@ -100,7 +100,8 @@ typedef struct Plan {
     PlanState resume;               /* The state of the frame itself at the last place from which nothing has had an effect. */
     uint32_t resume_at;             /* That place; DYN_NONE: within an inlined call something had one. */
     uint32_t resume_exit;           /* The exit there, when there is one. */
-    PlanDoubt doubts[PLAN_DOUBTS];  /* Results since p->resume that NumPy may have to report on, and that weren't looked at. */
+    bool resume_due; /* The next instruction that CPython can go on at is that place: an effect came in the middle of one. */
+    PlanDoubt doubts[PLAN_DOUBTS]; /* Results since p->resume that NumPy may have to report on, and that weren't looked at. */
     uint32_t ndoubts;
     uint32_t ninstrs;
     bool closed;            /* A way leads back to the header. */
@@ -205,6 +206,7 @@ DYN_HIDDEN Went plan_next(Plan *p, const DynInstr *in);
 
 /* ---- names.c, calls.c */
 DYN_HIDDEN Went plan_global(Plan *p, const DynInstr *in);
+DYN_HIDDEN const PlanValue *plan_ufunc(Plan *p, PyObject *o); /* with registers for its loop, good until it is called again */
 DYN_HIDDEN Went plan_deref(Plan *p, const DynInstr *in);
 DYN_HIDDEN bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out);
 DYN_HIDDEN Went plan_call(Plan *p, const DynInstr *in);
