@@ -1,10 +1,10 @@
-"""Loops over numbers and elements, beside plain Python and Numba: first call, later calls, and whether values and types are CPython's.
+"""Loops over numbers and elements, beside plain Python and Numba; and whether values and types are CPython's.
 
     python bench/loops.py [--only NAME] [--repeat N]
 
-Each program is run in this process: as it is, through dynoc.optimize in its default mode (the compiler works in the background), and
-through numba.njit where Numba can be imported. Prints a table, and the geometric means. "first" is the first call's time over plain
-Python's; "later" how many times faster than plain Python later calls are.
+Each program is run in this process: as it is, through dynoc.optimize in its default mode (the compiler works in the
+background), and through numba.njit where Numba can be imported. Prints a table, and the geometric means. "first" is the first
+call's time over plain Python's; "later" how many times faster than plain Python later calls are.
 """
 
 import argparse
@@ -444,7 +444,8 @@ def main():
         rows.append((plain / later, plain / peer, peer / later, first / plain))
         native = sum(loop.startswith("native") for loop in loops)
         said = ("" if right else "WRONG ") + ("" if native else "not native")
-        print(f"{function.__name__:22}{plain * 1e3:10.3f}{first / plain:8.2f}{plain / later:8.1f}{plain / peer:8.1f}{peer / later:10.2f}  {said}")
+        figures = f"{plain * 1e3:10.3f}{first / plain:8.2f}{plain / later:8.1f}{plain / peer:8.1f}{peer / later:10.2f}"
+        print(f"{function.__name__:22}{figures}  {said}", flush=True)
     print(f"geometric means: later {mean([r[0] for r in rows]):.2f}, Numba {mean([r[1] for r in rows]):.2f}, "
           f"to Numba {mean([r[2] for r in rows]):.2f}; first call {mean([r[3] for r in rows]):.2f}; "
           f"slowest {min(r[0] for r in rows):.2f}")

@@ -1,5 +1,5 @@
-/* cpy_loop.c: what loops need of CPython: opening and closing a way in a code object's instructions, and moving a running frame to
- * another code object.
+/* cpy_loop.c: what loops need of CPython: opening and closing a way in a code object's instructions, and moving a running frame
+ * to another code object.
  *
  * Called by evalframe/loops*.c and the hook, with the GIL. Owns nothing. */
 #include "base/cpy_internal.h"

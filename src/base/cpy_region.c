@@ -54,3 +54,46 @@ const volatile unsigned char *dyn_cpy_breaker(PyThreadState *ts) {
     return (const volatile unsigned char *)&ts->interp->ceval.eval_breaker;
 #endif
 }
+
+/* ---- iterators of other things: as Objects/iterobject.c, enumobject.c and Python/bltinmodule.c have them, the same on all
+ * versions */
+
+typedef struct SequenceIterator {
+    PyObject_HEAD Py_ssize_t index;
+    PyObject *sequence; /* NULL: it has ended */
+} SequenceIterator;
+typedef struct EnumerateObject {
+    PyObject_HEAD Py_ssize_t index;
+    PyObject *iterator, *result, *long_index; /* long_index: where index is too large */
+} EnumerateObject;
+typedef struct ZipObject {
+    PyObject_HEAD Py_ssize_t n;
+    PyObject *iterators, *result;
+    int strict;
+} ZipObject;
+
+PyObject *dyn_cpy_sequence_iterator(PyObject *o, int64_t *index) {
+    if (!Py_IS_TYPE(o, &PySeqIter_Type)) {
+        return NULL;
+    }
+    *index = ((const SequenceIterator *)o)->index;
+    return ((const SequenceIterator *)o)->sequence;
+}
+
+void dyn_cpy_sequence_iterator_set(PyObject *o, int64_t index) { ((SequenceIterator *)o)->index = (Py_ssize_t)index; }
+
+PyObject *dyn_cpy_enumerate(PyObject *o, int64_t *index) {
+    const EnumerateObject *e = (const EnumerateObject *)o;
+    if (!Py_IS_TYPE(o, &PyEnum_Type) || e->long_index != NULL) {
+        return NULL;
+    }
+    *index = e->index;
+    return e->iterator;
+}
+
+void dyn_cpy_enumerate_set(PyObject *o, int64_t index) { ((EnumerateObject *)o)->index = (Py_ssize_t)index; }
+
+PyObject *dyn_cpy_zip(PyObject *o) {
+    bool strict = Py_IS_TYPE(o, &PyZip_Type) && (((const ZipObject *)o)->strict & 0xff) != 0;
+    return Py_IS_TYPE(o, &PyZip_Type) && !strict ? ((const ZipObject *)o)->iterators : NULL;
+}

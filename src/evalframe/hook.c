@@ -107,8 +107,8 @@ static void refused(DynRecording *r, PyObject *code, DynReason why, DynReason ca
 }
 
 /* The recorder comes to a header of a loop. */
-static bool takes_loop(DynRecording *r, const DynCode *code, DynFrame *f, uint32_t header, PyObject *const *slots, uint32_t nstack,
-                       uint32_t nnodes, PyObject **loop_code, uint32_t *at) {
+static bool takes_loop(DynRecording *r, const DynCode *code, DynFrame *f, uint32_t header, PyObject *const *slots,
+                       uint32_t nstack, uint32_t nnodes, PyObject **loop_code, uint32_t *at) {
     Recording *rec = (Recording *)r;
     DynCache *root = root_of(rec), *c = (PyObject *)code->code == root->code ? root : NULL;
     if (c == NULL) {
@@ -120,6 +120,9 @@ static bool takes_loop(DynRecording *r, const DynCode *code, DynFrame *f, uint32
     }
     own_business++;
     dyn_cache_incref(c);
+    if (DYN_UNLIKELY(c->loose)) {
+        dyn_hold_tighten(c);
+    }
     bool takes = dyn_loops_take(c, code, f, header, slots, nstack, nnodes, loop_code, at);
     Py_XINCREF(takes ? *loop_code : NULL);
     dyn_cache_decref(c);

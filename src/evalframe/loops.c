@@ -1,24 +1,24 @@
 /* loops.c: what is known of a function's loops: loop code, the regions of each loop, and whether its way is open.
  *
- * cache.c owns a DynLoops for each function that has one; loops_arrive.c asks here for a region when a header is arrived at. A loop
- * is planned when it is first arrived at, its way is closed while the compiler works, and open when there is native code: that is
- * looked at by a call that CPython makes between two instructions (Py_AddPendingCall, asked for by the build thread), so that a
- * loop that runs becomes native in its middle. */
+ * cache.c owns a DynLoops for each function that has one; loops_arrive.c asks here for a region when a header is arrived at. A
+ * loop is planned when it is first arrived at, its way is closed while the compiler works, and open when there is native code:
+ * that is looked at by a call that CPython makes between two instructions (Py_AddPendingCall, asked for by the build thread), so
+ * that a loop that runs becomes native in its middle. */
 #include "evalframe/loops.h"
 #include "evalframe/hook.h"
 #include "ir/place.h"
 
-
-static const DynLoopEngine native = {dyn_region_headers, dyn_region_plan, dyn_region_build, dyn_region_state, dyn_region_failure,
-                                     dyn_region_run,     dyn_region_exit, dyn_region_source, dyn_region_traverse, dyn_region_free};
+static const DynLoopEngine native = {dyn_region_headers,  dyn_region_plan, dyn_region_build, dyn_region_state,
+                                     dyn_region_failure,  dyn_region_run,  dyn_region_exit,  dyn_region_source,
+                                     dyn_region_traverse, dyn_region_free};
 const DynLoopEngine *dyn_loop_engine = &native;
 static DynLoops *all_loops;
 
 /* What is taken for true of loops that weren't measured. */
 #define USUAL_TRIPS 100
 #define INNER_TRIPS 8
-#define INSTRUCTION_NS 25.   /* of CPython's, in a loop */
-#define OPERATION_NS 2000.   /* that a graph saves for an array operation */
+#define INSTRUCTION_NS 25. /* of CPython's, in a loop */
+#define OPERATION_NS 2000. /* that a graph saves for an array operation */
 
 /* ---- ways */
 
@@ -28,8 +28,8 @@ bool dyn_loops_open(DynLoops *l, uint32_t i, bool open) {
     }
     const DynLoopWay *w = &l->made->ways[i];
     DynLoop *loop = &l->loops[i];
-    bool done = loop->open == open || dyn_code_swap_unit((PyCodeObject *)l->made->code, w->at, open ? w->closed : w->open,
-                                                         open ? w->open : w->closed);
+    bool done = loop->open == open ||
+                dyn_code_swap_unit((PyCodeObject *)l->made->code, w->at, open ? w->closed : w->open, open ? w->open : w->closed);
     loop->open = done ? open : loop->open;
     return done;
 }
@@ -361,7 +361,8 @@ int dyn_loops_traverse(const DynCache *c, visitproc visit, void *arg) {
 
 /* The engine's headers that loop code can have a way in at, ascending. */
 static uint32_t headers_of(const DynCode *c, uint32_t *headers) {
-    uint32_t own[DYN_MOST_LOOPS], n = dyn_loop_engine->headers(c, headers, DYN_MOST_LOOPS), nown = dyn_loop_headers(c, own, DYN_MOST_LOOPS);
+    uint32_t own[DYN_MOST_LOOPS], n = dyn_loop_engine->headers(c, headers, DYN_MOST_LOOPS),
+                                  nown = dyn_loop_headers(c, own, DYN_MOST_LOOPS);
     uint32_t kept = 0;
     if (n > DYN_MOST_LOOPS || nown > DYN_MOST_LOOPS) {
         return 0;
@@ -462,8 +463,8 @@ bool dyn_loops_frame(DynCache *c, PyThreadState *ts, DynFrame *f) {
 
 /* Trips that a for loop has left, as far as its iterator tells without running anything. */
 static Py_ssize_t trips_of(const PyObject *it) {
-    bool tells = it != NULL && (Py_IS_TYPE(it, &PyRangeIter_Type) || Py_IS_TYPE(it, &PyListIter_Type) ||
-                                Py_IS_TYPE(it, &PyTupleIter_Type));
+    bool tells = it != NULL &&
+                 (Py_IS_TYPE(it, &PyRangeIter_Type) || Py_IS_TYPE(it, &PyListIter_Type) || Py_IS_TYPE(it, &PyTupleIter_Type));
     Py_ssize_t n = tells ? PyObject_LengthHint((PyObject *)it, USUAL_TRIPS) : USUAL_TRIPS;
     PyErr_Clear();
     return n < 0 ? USUAL_TRIPS : n;

@@ -1,4 +1,5 @@
-/* loops.h: loops that run as native regions: the loop code of a function, the ways in at its headers, and what became of each loop.
+/* loops.h: loops that run as native regions: the loop code of a function, the ways in at its headers, and what became of each
+ * loop.
  *
  * loops.c keeps what is known of a function's loops and opens and closes ways; loops_arrive.c is what a way-in block asks;
  * loops_null.c is a region for tests, which needs no compiler. A DynLoops belongs to a cache (cache.c), and while a call of its
@@ -9,8 +10,8 @@
 #include "tracer/bytecode/asm_loops.h"
 #include "tracer/region/region.h"
 
-/* What makes regions and runs them: the compiler, or for tests the null region. Loops that are made use dyn_loop_engine from then on. The functions are those of ir/region.h and
- * tracer/region/region.h. */
+/* What makes regions and runs them: the compiler, or for tests the null region. Loops that are made use dyn_loop_engine from then
+ * on. The functions are those of ir/region.h and tracer/region/region.h. */
 typedef struct DynLoopEngine {
     uint32_t (*headers)(const DynCode *c, uint32_t *at, uint32_t room);
     DynRegion *(*plan)(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, PyObject *globals,
@@ -47,11 +48,11 @@ typedef struct DynLoop {
     uint32_t nregions;
     PyObject *way_in; /* strong */
     bool open;
-    uint32_t arrived;         /* while it is cold, from the time `since`, in cycles */
+    uint32_t arrived; /* while it is cold, from the time `since`, in cycles */
     uint64_t since;
-    uint32_t entered;         /* arrivals that ran a region … */
-    uint64_t inside;          /* … and cycles that regions ran in them */
-    uint64_t next, patience;  /* when a retired one is tried again, and the time behind that; in cycles */
+    uint32_t entered;        /* arrivals that ran a region … */
+    uint64_t inside;         /* … and cycles that regions ran in them */
+    uint64_t next, patience; /* when a retired one is tried again, and the time behind that; in cycles */
 } DynLoop;
 
 struct DynLoops {
@@ -65,8 +66,8 @@ struct DynLoops {
     DynLoop *loops;
     uint32_t nloops;
     uint32_t headers[DYN_MOST_LOOPS]; /* of each of them, the code unit where it starts */
-    uint32_t nwaiting;              /* loops that the compiler works on */
-    DynLoops *previous, *following; /* all of them, for the poll */
+    uint32_t nwaiting;                /* loops that the compiler works on */
+    DynLoops *previous, *following;   /* all of them, for the poll */
 };
 
 /* ---- loops.c */
@@ -81,15 +82,16 @@ static inline bool dyn_loops_serve(const DynCache *c) { return DYN_UNLIKELY(c->l
 DYN_HIDDEN PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 DYN_HIDDEN bool dyn_loops_frame(DynCache *c, PyThreadState *ts, DynFrame *f);
 /* The recorder stands at a header of the cache's function, in frame f with these slots and stack values, and has recorded so
- * many array operations before it: plans the loop's region. true: calls run in loop code from now on, and the frame is to go on at unit *at of code (borrowed). */
+ * many array operations before it: plans the loop's region. true: calls run in loop code from now on, and the frame is to go on
+ * at unit *at of code (borrowed). */
 DYN_HIDDEN bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t header, PyObject *const *slots,
                                uint32_t nstack, uint32_t nnodes, PyObject **code, uint32_t *at);
 /* Opens ways of what has been built. */
 DYN_HIDDEN void dyn_loops_poll(void);
 DYN_HIDDEN void dyn_loops_refresh(DynLoops *l); /* a call begins: ways that were closed for a time are opened */
 DYN_HIDDEN bool dyn_loops_open(DynLoops *l, uint32_t i, bool open);
-DYN_HIDDEN DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyObject *const *slots, uint32_t nstack, PyObject *globals,
-                                       PyObject *builtins);
+DYN_HIDDEN DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyObject *const *slots, uint32_t nstack,
+                                       PyObject *globals, PyObject *builtins);
 DYN_HIDDEN DynLoopState dyn_loops_build(DynLoops *l, uint32_t i); /* a cold loop's region */
 DYN_HIDDEN void dyn_loops_retire(DynLoops *l, uint32_t i);
 /* What became of the loops that were arrived at: a list of str, or NULL; and the C of those that are native. */

@@ -1,9 +1,11 @@
 /* loops_arrive.c: what the way-in block of a header asks (tracer/bytecode/asm_loops.h): runs the loop natively on the running
  * frame's own slots, and says where CPython goes on.
  *
- * Called by loop code alone, through the operators of a constant. The first ~ enters; further ones answer where the loop was left;
+ * Called by loop code alone, through the operators of a constant. The first ~ enters; further ones answer where the loop was
+ * left;
  * - puts the values on the stack that belong there. Nothing happens between them but the block's own instructions, so the answer
- * may wait in the object. An operator that isn't asked by a frame of this loop code answers that the loop goes on at its header. */
+ * may wait in the object. An operator that isn't asked by a frame of this loop code answers that the loop goes on at its header.
+ */
 #include "evalframe/loops.h"
 #include "evalframe/hook.h"
 
@@ -13,19 +15,19 @@
 #define LEAST_INSIDE_NS 150. /* that a region has to run, on average, to pay for the way in and out */
 
 typedef struct WayIn {
-    PyObject_HEAD DynLoops *loops; /* borrowed; NULL: it is gone */
-    PyObject *code;                /* borrowed: loop code, which holds this */
+    PyObject_HEAD DynLoops *loops;   /* borrowed; NULL: it is gone */
+    PyObject *code;                  /* borrowed: loop code, which holds this */
     uint32_t index, nplaces, likely; /* of the header's way: places in all, and those that are asked for first */
-    bool answers;           /* it was left, and is being asked where: */
-    uint32_t place, from, to; /* which of the way's places, and between which the next question tells */
-    PyObject **stack;       /* owned values for the stack, from slot nfirst on; room for all that there may be */
-    uint32_t first, nstack; /* how many were put in place by ~, and how many there are */
+    bool answers;                    /* it was left, and is being asked where: */
+    uint32_t place, from, to;        /* which of the way's places, and between which the next question tells */
+    PyObject **stack;                /* owned values for the stack, from slot nfirst on; room for all that there may be */
+    uint32_t first, nstack;          /* how many were put in place by ~, and how many there are */
 } WayIn;
 
 /* ---- the frame */
 
 typedef struct Slots {
-    PyObject **at; /* locals, cells, free variables, then the stack */
+    PyObject **at;  /* locals, cells, free variables, then the stack */
     PyObject **own; /* a copy, to be put back; NULL: the frame's own memory */
     uint32_t nslots, nstack;
 } Slots;

@@ -1,8 +1,8 @@
 /* loops_null.c: the null region: a loop that runs by CPython's own operations, instruction by instruction, and is left wherever a
  * test wants it. With it the way in and out is tested at every place, without a compiler and without a language of regions.
  *
- * loops.c takes it in place of the compiler's regions where a test asks for it (_dynoc._loops_null). An instruction that it doesn't
- * know, or that would raise, is left to CPython, as a region does. */
+ * loops.c takes it in place of the compiler's regions where a test asks for it (_dynoc._loops_null). An instruction that it
+ * doesn't know, or that would raise, is left to CPython, as a region does. */
 #include "evalframe/loops.h"
 
 typedef struct NullRegion {
@@ -51,10 +51,19 @@ static bool give(State *s, uint32_t n, PyObject *result) {
 static bool is_number(const PyObject *o) { return PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o); }
 
 static bool do_binary(State *s, const DynInstr *in) {
-    static PyObject *(*const operators[])(PyObject *, PyObject *) = {
-        PyNumber_Add, PyNumber_And,      PyNumber_FloorDivide, PyNumber_Lshift, PyNumber_MatrixMultiply, PyNumber_Multiply,
-        PyNumber_Remainder, PyNumber_Or, NULL,                 PyNumber_Rshift, PyNumber_Subtract,       PyNumber_TrueDivide,
-        PyNumber_Xor};
+    static PyObject *(*const operators[])(PyObject *, PyObject *) = {PyNumber_Add,
+                                                                     PyNumber_And,
+                                                                     PyNumber_FloorDivide,
+                                                                     PyNumber_Lshift,
+                                                                     PyNumber_MatrixMultiply,
+                                                                     PyNumber_Multiply,
+                                                                     PyNumber_Remainder,
+                                                                     PyNumber_Or,
+                                                                     NULL,
+                                                                     PyNumber_Rshift,
+                                                                     PyNumber_Subtract,
+                                                                     PyNumber_TrueDivide,
+                                                                     PyNumber_Xor};
     bool known = is_number(top(s, 1)) && is_number(top(s, 2)) && operators[in->sub] != NULL;
     return known && give(s, 2, operators[in->sub](top(s, 2), top(s, 1)));
 }
@@ -74,7 +83,8 @@ static bool do_store_subscript(State *s, const DynInstr *in) {
 }
 
 static bool is_safe_iterator(const PyObject *it) {
-    return it != NULL && (Py_IS_TYPE(it, &PyRangeIter_Type) || Py_IS_TYPE(it, &PyListIter_Type) || Py_IS_TYPE(it, &PyTupleIter_Type));
+    return it != NULL &&
+           (Py_IS_TYPE(it, &PyRangeIter_Type) || Py_IS_TYPE(it, &PyListIter_Type) || Py_IS_TYPE(it, &PyTupleIter_Type));
 }
 
 static bool do_for(State *s, const DynInstr *in) {
@@ -337,5 +347,5 @@ static int null_traverse(const DynRegion *region, visitproc visit, void *arg) {
     return 0;
 }
 
-const DynLoopEngine dyn_loop_null = {dyn_loop_headers, null_plan,   null_build,    null_state, null_failure, null_run,
-                                     null_exit,        null_source, null_traverse, null_free};
+const DynLoopEngine dyn_loop_null = {dyn_loop_headers, null_plan, null_build,  null_state,    null_failure,
+                                     null_run,         null_exit, null_source, null_traverse, null_free};

@@ -57,14 +57,24 @@ typedef enum DynRegionKind {
                    * entry, or  DYN_NONE: it is made anew. */
     DYN_RK_TUPLE, /* Of the `n` values that follow, each with those in it. */
     DYN_RK_SEQ,   /* An iterator of an array. regs: the array's, then the next place. ref as of ITER. */
+    DYN_RK_ENUM,  /* An enumerate object of the two values that follow: the next number, and the iterator. ref as of ITER. */
+    DYN_RK_ZIP,   /* A zip object of the `n` iterators that follow. ref as of ITER. */
+    DYN_RK_UFUNC, /* At entries: a ufunc with `n` operands that has a loop for doubles. regs: that loop, what it is called with.
+                   */
     DYN_RK_COUNT
 } DynRegionKind;
+/* It is made of the values that stand behind it. */
+static inline bool dyn_region_has_items(uint8_t kind) {
+    return kind == DYN_RK_TUPLE || kind == DYN_RK_ENUM || kind == DYN_RK_ZIP;
+}
 extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
 #define DYN_RF_CONTIGUOUS 1u /* The last axis of an array has the stride of its elements. */
 #define DYN_RF_WRITEABLE 2u
 #define DYN_RF_DROPPABLE 4u /* ENTRY: dropping the object runs no code. */
+#define DYN_RF_MAYBE 8u     /* The last register says what it is: 0, what slot `ref` held at the entry; or dyn_region_what. */
 #define DYN_REGION_REGS 11
 #define DYN_REGION_RANK 4
+#define DYN_REGION_EXTRAS 16 /* The most objects that come in beside the slots. */
 typedef struct DynRegionValue {
     uint8_t kind; /* DynRegionKind */
     uint8_t dtype;
@@ -75,6 +85,8 @@ typedef struct DynRegionValue {
     uint32_t regs[DYN_REGION_REGS];
 } DynRegionValue;
 typedef DYN_VEC(DynRegionValue) DynRegionValues;
+/* A kind and dtype as a number that isn't 0: numbers of one type of register share a value that may be any of them. */
+static inline int64_t dyn_region_what(const DynRegionValue *v) { return 1 + v->kind + 256 * (int64_t)v->dtype; }
 
 /* One way in: what the slots have to hold, and the block that runs then. The values of slots, then of the region's extra objects.
  */
@@ -93,7 +105,10 @@ typedef struct DynRegionOut {
  * function its code and defaults. Strong. */
 typedef struct DynRegionFact {
     PyObject *dict, *name, *value;
-    bool function;  /* `dict` is a function, `name` its code, `value` its defaults or NULL. */
+    bool function; /* `dict` is a function, `name` its code, `value` its defaults or NULL. */
+    bool cell;     /* What is in a cell, which is `extra`: of `dict`, or where that is NULL of slot `slot`. */
+    bool object;   /* The extra object is `value`. */
+    uint32_t slot;
     uint32_t extra; /* The index of the extra object that it gives, or DYN_NONE. */
 } DynRegionFact;
 
@@ -133,5 +148,7 @@ DYN_HIDDEN int dyn_region_verify(const DynRegion *r, DynStr *error);
 DYN_HIDDEN uint32_t dyn_region_interpret(DynRegion *r, uint32_t block, DynScalar *values, const volatile unsigned char *breaker);
 DYN_HIDDEN bool dyn_region_is_droppable(
     PyObject *o); /* Dropping it runs no code: numbers and what has no contents; NULL is too. */
+/* The loop of a ufunc for n doubles that gives a double. */
+DYN_HIDDEN bool dyn_region_ufunc(PyObject *o, int n, void **loop, void **data);
 DYN_HIDDEN extern const char *const dyn_region_math; /* region_math.def as text, with the types that it uses */
 #endif

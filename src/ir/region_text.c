@@ -41,6 +41,25 @@ bool dyn_region_is_droppable(PyObject *o) {
            PyArray_IsScalar(o, Bool);
 }
 
+bool dyn_region_ufunc(PyObject *o, int n, void **loop, void **data) {
+    const PyUFuncObject *f = (const PyUFuncObject *)o;
+    if (!Py_IS_TYPE(o, &PyUFunc_Type) || f->nin != n || f->nout != 1 || f->core_enabled || f->types == NULL) {
+        return false;
+    }
+    for (int i = 0; i < f->ntypes; i++) {
+        bool fits = true;
+        for (int k = 0; k <= n; k++) {
+            fits = fits && f->types[i * (n + 1) + k] == NPY_DOUBLE;
+        }
+        if (fits) {
+            *loop = (void *)f->functions[i];
+            *data = f->data == NULL ? NULL : (void *)f->data[i];
+            return *loop != NULL;
+        }
+    }
+    return false;
+}
+
 /* ---- printing */
 
 static void print_value(const DynRegionValue *v, DynStr *out) {
@@ -52,8 +71,8 @@ static void print_value(const DynRegionValue *v, DynStr *out) {
         dyn_str_printf(out, ".%u", v->n);
     }
     if (v->flags != 0) {
-        dyn_str_printf(out, ".%s%s%s", v->flags & DYN_RF_CONTIGUOUS ? "c" : "", v->flags & DYN_RF_WRITEABLE ? "w" : "",
-                       v->flags & DYN_RF_DROPPABLE ? "d" : "");
+        dyn_str_printf(out, ".%s%s%s%s", v->flags & DYN_RF_CONTIGUOUS ? "c" : "", v->flags & DYN_RF_WRITEABLE ? "w" : "",
+                       v->flags & DYN_RF_DROPPABLE ? "d" : "", v->flags & DYN_RF_MAYBE ? "m" : "");
     }
     if (v->ref != DYN_NONE) {
         dyn_str_printf(out, ":%u", v->ref);
@@ -72,7 +91,7 @@ static void print_values(const DynRegionValues *values, uint32_t nslots, DynStr 
         }
         dyn_str_putc(out, ' ');
         print_value(&values->at[i], out);
-        inner = (inner > 0 ? inner - 1 : 0) + (values->at[i].kind == DYN_RK_TUPLE ? values->at[i].n : 0);
+        inner = (inner > 0 ? inner - 1 : 0) + (dyn_region_has_items(values->at[i].kind) ? values->at[i].n : 0);
     }
     dyn_str_putc(out, '\n');
 }
@@ -175,8 +194,15 @@ static uint32_t number(Reader *p) {
 static size_t word(Reader *p) { return strspn(p->at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"); }
 
 static void read_flags(Reader *p, DynRegionValue *v) {
-    for (; *p->at == 'c' || *p->at == 'w' || *p->at == 'd'; p->at++) {
-        v->flags |= *p->at == 'c' ? DYN_RF_CONTIGUOUS : *p->at == 'w' ? DYN_RF_WRITEABLE : DYN_RF_DROPPABLE;
+    static const struct {
+        char letter;
+        uint8_t flag;
+    } letters[] = {{'c', DYN_RF_CONTIGUOUS}, {'w', DYN_RF_WRITEABLE}, {'d', DYN_RF_DROPPABLE}, {'m', DYN_RF_MAYBE}};
+    for (size_t k = 0; k < DYN_COUNTOF(letters); k++) {
+        if (*p->at == letters[k].letter) {
+            v->flags |= letters[k].flag;
+            p->at++;
+        }
     }
 }
 
@@ -186,7 +212,7 @@ static void read_parts(Reader *p, DynRegionValue *v) {
         size_t n = word(p);
         if (*p->at >= '0' && *p->at <= '9') {
             v->n = (uint8_t)number(p);
-        } else if (strspn(p->at, "cwd") == n) {
+        } else if (strspn(p->at, "cwdm") == n) {
             read_flags(p, v);
         } else if (n < sizeof(name)) {
             memcpy(name, p->at, n);

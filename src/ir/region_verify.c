@@ -34,6 +34,8 @@ static const char *types_of(const DynRegionValue *v, char *types) {
     case DYN_RK_ENTRY:
     case DYN_RK_CONST:
     case DYN_RK_TUPLE:
+    case DYN_RK_ENUM:
+    case DYN_RK_ZIP:
     case DYN_RK_COUNT: break;
     case DYN_RK_BOOL:
     case DYN_RK_INT: types[n++] = 'I'; break;
@@ -42,6 +44,7 @@ static const char *types_of(const DynRegionValue *v, char *types) {
         types[n++] = v->dtype == DYN_F64 ? 'D' : 'I';
         types[n - 1] = v->dtype == DYN_F32 ? 'S' : types[n - 1];
         break;
+    case DYN_RK_UFUNC: n = (uint32_t)(stpcpy(types, "PP") - types); break;
     case DYN_RK_RANGE: n = (uint32_t)(stpcpy(types, "IIII") - types); break;
     case DYN_RK_ITER: n = (uint32_t)(stpcpy(types, "III") - types); break;
     case DYN_RK_ARRAY:
@@ -56,13 +59,16 @@ static const char *types_of(const DynRegionValue *v, char *types) {
         }
         break;
     }
+    if (v->flags & DYN_RF_MAYBE) {
+        types[n++] = 'I';
+    }
     types[n] = 0;
     return types;
 }
 
 /* `read`: its registers are read; else they are assigned. */
 static void check_value(Check *c, const DynRegionValue *v, bool read) {
-    char types[DYN_REGION_REGS + 2];
+    char types[DYN_REGION_REGS + 3];
     bool is_array = v->kind == DYN_RK_ARRAY || v->kind == DYN_RK_VIEW || v->kind == DYN_RK_SEQ;
     if (is_array && (v->n > DYN_REGION_RANK || v->dtype >= DYN_DTYPE_COUNT)) {
         fail(c, "an array of rank", v->n);
@@ -89,7 +95,7 @@ static uint32_t count_values(const DynRegionValues *values) {
     uint32_t n = 0, inner = 0;
     for (uint32_t i = 0; i < values->n; i++) {
         n += inner == 0;
-        inner = (inner > 0 ? inner - 1 : 0) + (values->at[i].kind == DYN_RK_TUPLE ? values->at[i].n : 0);
+        inner = (inner > 0 ? inner - 1 : 0) + (dyn_region_has_items(values->at[i].kind) ? values->at[i].n : 0);
     }
     return n;
 }
@@ -172,7 +178,7 @@ static bool check_block(Check *c, uint32_t block) {
 static void check_entry(Check *c, const DynRegionEntry *e) {
     memset(c->now, 0, c->words * sizeof(uint64_t));
     c->block = e->block;
-    if (e->values.n != c->r->nslots + c->r->nstack + c->r->nextra) {
+    if (count_values(&e->values) != c->r->nslots + c->r->nstack + c->r->nextra) {
         fail(c, "an entry with another number of values than", c->r->nslots + c->r->nstack + c->r->nextra);
     }
     for (uint32_t i = 0; i < e->values.n && !c->failed; i++) {

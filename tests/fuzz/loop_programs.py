@@ -1,7 +1,7 @@
 """Random programs with loops over numbers and elements, for test_loops.py: deterministic from their seed.
 
-A program is the text of one function of ints, floats and arrays, whose loops are nested, have every way out of them, raise, overflow,
-mix types and write arrays that share memory. All of them end: ranges are short, and each while loop has fuel.
+A program is the text of one function of ints, floats and arrays, whose loops are nested, have every way out of them, raise,
+overflow, mix types and write arrays that share memory. All of them end: ranges are short, and each while loop has fuel.
 """
 
 import random
@@ -58,7 +58,8 @@ class Writer:
             return self.random.choice(NUMBERS + tuple(self.indices))
         if r < 0.65:
             return self.element()
-        return self.random.choice(("0", "1", "2", "3", "-1", "7", "0.5", "1.5", "-2.0", "1e10", "True", "4611686018427387904", "len(a)"))
+        numbers = ("0", "1", "2", "3", "-1", "7", "0.5", "1.5", "-2.0", "1e10", "True", "4611686018427387904", "len(a)")
+        return self.random.choice(numbers)
 
     def condition(self, depth):
         r = self.random.random()
@@ -75,7 +76,8 @@ class Writer:
             return self.atom()
         r = self.random.random()
         if r < 0.55:
-            return f"({self.value(depth - 1)} {self.random.choice(('+', '-', '*', '+', '-', '*', '/', '//', '%'))} {self.value(depth - 1)})"
+            operator = self.random.choice(("+", "-", "*", "+", "-", "*", "/", "//", "%"))
+            return f"({self.value(depth - 1)} {operator} {self.value(depth - 1)})"
         if r < 0.62:
             return f"({self.value(depth - 1)} if {self.condition(0)} else {self.value(depth - 1)})"
         if r < 0.68:
@@ -101,7 +103,8 @@ class Writer:
         if r < 0.3:
             self.put(indent, f"{self.random.choice(TARGETS)} = {self.value(2)}")
         elif r < 0.5:
-            self.put(indent, f"{self.random.choice(('s', 't', 'u', 'x'))} {self.random.choice(('+=', '-=', '*=', '+='))} {self.value(1)}")
+            operator = self.random.choice(("+=", "-=", "*=", "+="))
+            self.put(indent, f"{self.random.choice(('s', 't', 'u', 'x'))} {operator} {self.value(1)}")
         elif r < 0.65:
             self.put(indent, f"{self.element()} {self.random.choice(('=', '+=', '-=', '*='))} {self.value(1)}")
         elif r < 0.7:
@@ -163,7 +166,8 @@ def arguments(seed):
     c = np.array([[r.choice((0.0, 0.5, -1.0, 4.0)) for _ in range(4)] for _ in range(4)], order=r.choice("CF"))
     d = np.array([r.choice((0, 1, 2, 3)) for _ in range(6)], dtype=r.choice(("f4", "i4", "?", "u1", "i8", "f8")))
     number = r.choice((2.5, -0.5, 0.0, np.float64(1.25), np.float64(-3.0)))
-    return (r.choice((0, 1, 4, 5)), r.choice((0, 2, 3)), r.choice((1, 2, np.int64(3))), number, r.choice((1.0, 3, True)), a, b, c, d, e)
+    numbers = r.choice((0, 1, 4, 5)), r.choice((0, 2, 3)), r.choice((1, 2, np.int64(3))), number, r.choice((1.0, 3, True))
+    return (*numbers, a, b, c, d, e)
 
 
 def plain(value):

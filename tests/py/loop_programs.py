@@ -1,7 +1,7 @@
 """Functions with loops over numbers, lists and elements, for the tests of loops: each with the arguments of a few calls.
 
-A row is a function and a function that makes the arguments of its calls anew. What the functions do is Python's ordinary business:
-nested loops with every way out of them, stacks of iterators, blocks around them, cells, deletes, exceptions.
+A row is a function and a function that makes the arguments of its calls anew. What the functions do is Python's ordinary
+business: nested loops with every way out of them, stacks of iterators, blocks around them, cells, deletes, exceptions.
 """
 
 import math

@@ -14,6 +14,8 @@ import numpy as np
 from dynoc import _dynoc
 
 NATIVE, INTERPRETED = False, True
+ITERATORS = type(iter(range(0))), type(iter(np.zeros(0))), enumerate, zip
+COPIED = np.ndarray, *ITERATORS
 
 
 def slots_of(function, args):
@@ -26,7 +28,7 @@ def slots_of(function, args):
 def fresh(values):
     """Copies of arrays and iterators; what is the same object stays one."""
     memo = {}
-    copies = [copy.deepcopy(value, memo) if isinstance(value, np.ndarray) else copy.copy(value) for value in values]
+    copies = [copy.deepcopy(value, memo) if isinstance(value, COPIED) else value for value in values]
     for value, made in zip(values, copies):
         if isinstance(value, np.ndarray):
             made.flags.writeable = value.flags.writeable
@@ -45,8 +47,8 @@ def seen(value):
         return complex, seen(value.real), seen(value.imag)
     if isinstance(value, (tuple, list)):
         return type(value), tuple(seen(item) for item in value)
-    if type(value) is type(iter(range(0))):
-        return type(value), tuple(copy.copy(value))
+    if isinstance(value, ITERATORS):
+        return type(value), seen(list(copy.deepcopy(value)))
     return type(value), value
 
 

@@ -108,24 +108,27 @@ def test_becomes_native_in_its_middle():
 
 
 def test_signal_in_a_native_loop(no_collections):
+    """The handler's exception comes out of the loop. (A `try` in the function catches it where CPython's table says so.)"""
+
     def forever(n):
         i = 0
-        try:
-            while n > 0:
-                i = (i + 1) % 1000
-        except KeyboardInterrupt:
-            return "interrupted", 0 <= i < 1000
+        while n > 0:
+            i = (i + 1) % 1000
+        return i
 
     fast = dynoc.optimize(forever, wait=True)
-    assert fast(0) is None
+    assert fast(0) == 0
     for _ in range(2):
         old = signal.signal(signal.SIGALRM, signal.default_int_handler)
         signal.setitimer(signal.ITIMER_REAL, 0.2)
         try:
-            assert fast(1) == ("interrupted", True)
+            with pytest.raises(KeyboardInterrupt) as caught:
+                fast(1)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, old)
+        frame = caught.traceback[-1]
+        assert (frame.name, frame.frame.f_locals["n"]) == ("forever", 1)
     assert fast.loops[0].startswith("native")
 
 
@@ -169,7 +172,8 @@ def test_array_that_is_replaced_and_resized():
 
 def test_other_types_at_later_calls():
     fast = dynoc.optimize(twin(total_of), wait=True)
-    for values in ([1, 2, 3], [1.5, 2], [True, 4.0], [10**30, 1], np.arange(5.0), np.arange(5), (1, 2), [], ["a"], np.ones((2, 2))):
+    lists = [1, 2, 3], [1.5, 2], [True, 4.0], [10**30, 1], [], ["a"]
+    for values in (*lists, np.arange(5.0), np.arange(5), (1, 2), np.ones((2, 2))):
         for _ in range(2):
             assert same_outcome(fast, total_of, values)
 

@@ -490,3 +490,134 @@ def test_what_was_replaced_is_freed():
         check(store, (A, np.zeros(N)), [iter(range(N))])
     gc.collect()
     assert sys.getrefcount(A) == refs
+
+
+def items(a, s):
+    for x in a:
+        s += x
+    return s, x
+
+
+def numbered(a, s):
+    for i, x in enumerate(a):
+        s += i * x
+    return s, i
+
+
+def together(a, b, s):
+    for x, y in zip(a, b):
+        s += x * y
+    return s, x, y
+
+
+def inside(a, b, s):
+    for k in range(3):
+        for i, (x, y) in enumerate(zip(a, b), k):
+            if y > 4:
+                break
+            s += x * y + i
+        for i, row in enumerate(B):
+            s += row[k] * i
+    return s, i
+
+
+def any_step(n, s, step):
+    for i in range(3):
+        for j in range(n, -n, step - i):
+            s = s * 3 + j
+    return s
+
+
+def powers_of_two(n, s):
+    for i in range(n):
+        x = s * 5 - 17 * i
+        s = x % 8 + x // 16 + -x % 1024 + -x // 1
+    return s
+
+
+ITERATORS = {
+    "items": (items, (A, 0.0), lambda: [iter(A)]),
+    "numbered": (numbered, (A, 0.0), lambda: [enumerate(A)]),
+    "numbered from 5": (numbered, (I64, 0), lambda: [enumerate(I64, 5)]),
+    "numbered range": (numbered, (A, 0), lambda: [enumerate(range(3, 40, 7))]),
+    "together": (together, (A, I64, 0.0), lambda: [zip(A, I64)]),
+    "together, the first is shorter": (together, (A[:5], I64, 0.0), lambda: [zip(A[:5], I64)]),
+    "together, the second is shorter": (together, (A, I64[:5], 0.0), lambda: [zip(A, range(5))]),
+}
+
+
+@pytest.mark.parametrize("name", ITERATORS)
+def test_iterators_that_come_in(name):
+    function, args, stack = ITERATORS[name]
+    check(function, args, stack())
+
+
+def test_iterators_that_are_made_in_the_loop():
+    check(inside, (A, I64, 0.0), [iter(range(3))])
+    check(any_step, (10, 1, 5), [iter(range(3))])
+    check(any_step, (10, 1, 1), [iter(range(3))])
+    check(powers_of_two, (30, 12345), [iter(range(30))])
+
+
+def test_the_members_of_zip_are_taken_as_cpython_takes_them():
+    def loop(both, s):
+        for x, y in both:
+            s += x * y
+        return s
+
+    for n, m in ((4, 9), (9, 4), (5, 5), (0, 3)):
+        ours, cpythons = [(iter(range(n)), iter(range(m))) for _ in range(2)]
+        both = zip(*ours)
+        case = Case(loop, (None, 0), [both])
+        case.stack = [zip(range(3), range(3))]
+        case.plan()
+        end = _dynoc._region_run(case.region, [None, 0, ..., ...], [both], INTERPRETED, -1, 0)
+        assert loop(zip(*cpythons), 0) == end[0][1]
+        assert [list(it) for it in ours] == [list(it) for it in cpythons]
+
+
+def test_one_iterator_that_is_zipped_with_itself_is_cpythons():
+    it = iter(range(10))
+    assert Case(together, (A, A, 0), [zip(it, it)]).refusal()[0] == "UNSUPPORTED_VALUE"
+
+
+def test_variables_of_enclosing_functions():
+    scale, table = 2.5, A
+
+    def add(x):
+        return x + scale
+
+    def loop(n, s):
+        for i in range(n):
+            s += add(table[i]) * scale
+        return s
+
+    case = Case(loop, (N, 0.0), [iter(range(N))])
+    cells = dict(zip(loop.__code__.co_freevars, loop.__closure__))
+    slots = [N, 0.0, ..., *(cells[name] for name in loop.__code__.co_freevars)]
+    region = _dynoc._region_plan(loop, case.header, slots, [iter(range(N))])
+    end = _dynoc._region_run(region, slots, [iter(range(N))], INTERPRETED, -1, 0)
+    assert seen(end[0][1]) == seen(loop(N, 0.0))
+    scale = 3.5
+    end = _dynoc._region_run(region, slots, [iter(range(N))], INTERPRETED, -1, 0)
+    assert seen(end[0][1]) == seen(loop(N, 0.0))
+
+
+def ufuncs(a, s):
+    for i in range(N):
+        x = float(a[i])
+        s += np.exp(-abs(a[i])) + np.sin(a[i]) * np.cos(x) + np.tanh(x) + np.log1p(abs(x)) + np.arctan(a[i]) + np.cbrt(x)
+    return s
+
+
+def logarithms(a, s):
+    for i in range(N):
+        s += np.log(a[i])
+    return s
+
+
+def test_ufuncs_of_numbers_have_numpys_bits():
+    check(ufuncs, (A, 0.0), [iter(range(N))])
+    check(ufuncs, (np.linspace(-700, 700, N), 0.0), [iter(range(N))])
+    check(logarithms, (abs(A) + 1, 0.0), [iter(range(N))])
+    check(logarithms, (A, 0.0), [iter(range(N))])

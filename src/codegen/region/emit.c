@@ -93,6 +93,13 @@ static void emit_registers(const DynRegion *r, DynStr *out) {
 }
 
 void dyn_region_emit(const DynRegion *r, DynStr *out) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->blocks.n; i++) {
+        n += r->blocks.at[i].v.n;
+    }
+    if (n > DYN_REGION_LONG) { /* what takes long to compile is compiled with less effort */
+        dyn_str_printf(out, "#pragma GCC optimize (\"O%d\")\n", n > DYN_REGION_VERY_LONG ? 1 : 2);
+    }
     dyn_str_puts(out, dyn_region_math);
     dyn_str_printf(out,
                    "typedef union { I i; D f; } V_;\n"

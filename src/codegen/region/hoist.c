@@ -1,9 +1,9 @@
 /* hoist.c: a pass over region IR that takes checks out of innermost loops that count. Called by run.c before C is written.
  *
- * Such a loop gets a copy in which indices aren't checked any more, and sums of the counter don't either. In front of both a block
- * finds out, for all trips that are left, whether each of those checks would pass, and chooses. Where one wouldn't, the loop runs as
- * it was, and is left at the very trip. What counts is read off the instructions: a register that goes up by one on each trip, and
- * one that goes down by one and ends the loop at 0. Memory is raw and lasts as long as the call. */
+ * Such a loop gets a copy in which indices aren't checked any more, and sums of the counter don't either. In front of both a
+ * block finds out, for all trips that are left, whether each of those checks would pass, and chooses. Where one wouldn't, the
+ * loop runs as it was, and is left at the very trip. What counts is read off the instructions: a register that goes up by one on
+ * each trip, and one that goes down by one and ends the loop at 0. Memory is raw and lasts as long as the call. */
 #include "codegen/region/region_code.h"
 
 enum { MOST_CHECKS = 48, FAR = 61, MOST_BLOCKS = 600, MOVED = 2 };
@@ -28,8 +28,8 @@ typedef struct Loop {
     uint8_t *assigned; /* For each register: the loop assigns it; MOVED: by a move. */
     uint32_t *order;   /* The blocks of the loop, each behind those that come before it in a trip. */
     uint32_t n;
-    Affine *at;      /* For each block and register, at its beginning. */
-    uint8_t *seen;   /* For each block: `at` holds something. */
+    Affine *at;    /* For each block and register, at its beginning. */
+    uint8_t *seen; /* For each block: `at` holds something. */
     uint32_t next, left;
     Check checks[MOST_CHECKS];
     uint32_t nchecks;
@@ -257,7 +257,8 @@ static bool find_counter(Loop *l) {
 /* ---- the copy, and the block in front */
 
 static uint32_t emit(Loop *l, uint32_t block, DynRegionOp op, uint32_t a, uint32_t b, int64_t imm) {
-    DynRegionInstr in = {.op = (uint8_t)op, .arg = {a, b, DYN_NONE}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}, .imm = {.i = imm}};
+    DynRegionInstr in = {
+        .op = (uint8_t)op, .arg = {a, b, DYN_NONE}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}, .imm = {.i = imm}};
     in.dst = dyn_region_reg(l->r, dyn_region_ops[op].result);
     if (in.dst == DYN_NONE || dyn_vec_push(&l->r->blocks.at[block].v, in) < 0) {
         l->failed = true;

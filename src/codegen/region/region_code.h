@@ -15,6 +15,8 @@ typedef struct DynRegionArgs {
 } DynRegionArgs;
 typedef long (*DynRegionFunction)(const DynRegionArgs *args); /* the exit */
 #define DYN_REGION_SYMBOL "dyn_region"
+#define DYN_REGION_LONG 700u       /* Instructions above which a region is compiled with -O2, */
+#define DYN_REGION_VERY_LONG 2000u /* or -O1: three instructions are about a line; 300 take 0.13 s with -O3. */
 
 struct DynRegionCode {
     DynBuildText *text;

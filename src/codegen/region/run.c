@@ -145,7 +145,7 @@ typedef struct Run {
     DynRegion *r;
     PyObject **slots;
     DynScalar *values; /* For each register. */
-    PyObject *extras[16];
+    PyObject *extras[DYN_REGION_EXTRAS];
 } Run;
 
 static PyObject *dict_item(PyObject *dict, PyObject *name) {
@@ -158,11 +158,17 @@ static bool holds(Run *run, const DynRegionFact *f) {
         PyFunctionObject *function = (PyFunctionObject *)f->dict;
         return function->func_code == f->name && function->func_defaults == f->value;
     }
+    if (f->object) {
+        run->extras[f->extra] = f->value;
+        return true;
+    }
+    if (f->cell) {
+        PyObject *cell = f->dict != NULL ? f->dict : run->slots[f->slot];
+        run->extras[f->extra] = cell != NULL && PyCell_Check(cell) ? PyCell_GET(cell) : NULL;
+        return run->extras[f->extra] != NULL;
+    }
     PyObject *now = dict_item(f->dict, f->name);
     if (f->extra != DYN_NONE) {
-        if (f->extra >= DYN_COUNTOF(run->extras)) {
-            return false;
-        }
         run->extras[f->extra] = now;
         return now != NULL;
     }
@@ -199,7 +205,7 @@ static bool read_int(PyObject *o, int64_t *out) {
     return overflow == 0;
 }
 
-static bool read_iterator(PyObject *o, const DynRegionValue *v, DynScalar *values) {
+static bool read_range_iterator(PyObject *o, const DynRegionValue *v, DynScalar *values) {
     int64_t state[3];
     if (!dyn_cpy_range_iterator(o, state) || (v->n == 1 && state[2] != 1)) {
         return false;
@@ -210,10 +216,76 @@ static bool read_iterator(PyObject *o, const DynRegionValue *v, DynScalar *value
     return true;
 }
 
-/* Is the object what the entry has there? Its registers get what is in it. */
-static bool read_value(const Run *run, const DynRegionValue *v, PyObject *o) {
+static bool read_array_iterator(PyObject *o, const DynRegionValue *v, DynScalar *values) {
+    PyObject *array = dyn_cpy_sequence_iterator(o, &values[v->regs[v->nregs - 1]].i);
+    return array != NULL && read_array(array, v, values);
+}
+
+/* Is the object what the entry has at *at? Its registers get what is in it; *at is moved behind it, with what it is made of. */
+static bool read_value(const Run *run, const DynRegionValues *list, uint32_t *at, PyObject *o);
+
+static bool read_iterators(const Run *run, const DynRegionValues *list, uint32_t *at, const DynRegionValue *v, PyObject *o) {
+    int64_t index = 0;
+    PyObject *one = v->kind == DYN_RK_ENUM ? dyn_cpy_enumerate(o, &index) : NULL,
+             *all = v->kind == DYN_RK_ZIP ? dyn_cpy_zip(o) : NULL;
+    if (one != NULL) {
+        run->values[list->at[(*at)++].regs[0]].i = index;
+        return read_value(run, list, at, one);
+    }
+    if (all == NULL || PyTuple_GET_SIZE(all) != v->n) {
+        return false;
+    }
+    for (uint32_t k = 0; k < v->n; k++) {
+        for (uint32_t i = 0; i < k; i++) {
+            if (PyTuple_GET_ITEM(all, i) == PyTuple_GET_ITEM(all, k)) {
+                return false;
+            }
+        }
+        if (!read_value(run, list, at, PyTuple_GET_ITEM(all, k))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool read_number(const DynRegionValue *v, PyObject *o, DynScalar *value) {
+    switch (v->kind) {
+    case DYN_RK_BOOL: value->i = o == Py_True; return PyBool_Check(o);
+    case DYN_RK_INT: return read_int(o, &value->i);
+    case DYN_RK_FLOAT:
+        if (!PyFloat_CheckExact(o)) {
+            return false;
+        }
+        value->f = PyFloat_AS_DOUBLE(o);
+        return true;
+    default:
+        if (!dyn_npscalar_is(o, v->dtype)) {
+            return false;
+        }
+        dyn_npscalar_value(o, v->dtype, value);
+        return true;
+    }
+}
+
+static bool read_ufunc(const DynRegionValue *v, PyObject *o, DynScalar *values) {
+    void *loop, *data;
+    bool is = dyn_region_ufunc(o, v->n, &loop, &data);
+    if (is) {
+        values[v->regs[0]].i = (int64_t)(intptr_t)loop;
+        values[v->regs[1]].i = (int64_t)(intptr_t)data;
+    }
+    return is;
+}
+
+static bool read_value(const Run *run, const DynRegionValues *list, uint32_t *at, PyObject *o) {
+    const DynRegionValue *v = &list->at[(*at)++];
     DynScalar *values = run->values;
-    if (v->kind == DYN_RK_ENTRY) {
+    if (v->flags & DYN_RF_MAYBE) {
+        for (uint32_t i = 0; i < v->nregs; i++) {
+            values[v->regs[i]].i = 0;
+        }
+    }
+    if (v->kind == DYN_RK_ENTRY || v->flags & DYN_RF_MAYBE) {
         return !(v->flags & DYN_RF_DROPPABLE) || dyn_region_is_droppable(o);
     }
     if (v->kind == DYN_RK_NULL || o == NULL) {
@@ -221,38 +293,31 @@ static bool read_value(const Run *run, const DynRegionValue *v, PyObject *o) {
     }
     switch ((DynRegionKind)v->kind) {
     case DYN_RK_CONST: return o == run->r->objects.at[v->ref];
-    case DYN_RK_BOOL: values[v->regs[0]].i = o == Py_True; return PyBool_Check(o);
-    case DYN_RK_INT: return read_int(o, &values[v->regs[0]].i);
+    case DYN_RK_BOOL:
+    case DYN_RK_INT:
     case DYN_RK_FLOAT:
-        if (!PyFloat_CheckExact(o)) {
-            return false;
-        }
-        values[v->regs[0]].f = PyFloat_AS_DOUBLE(o);
-        return true;
-    case DYN_RK_NP:
-        if (!dyn_npscalar_is(o, v->dtype)) {
-            return false;
-        }
-        dyn_npscalar_value(o, v->dtype, &values[v->regs[0]]);
-        return true;
+    case DYN_RK_NP: return read_number(v, o, &values[v->regs[0]]);
     case DYN_RK_ARRAY: return read_array(o, v, values);
-    case DYN_RK_ITER: return read_iterator(o, v, values);
+    case DYN_RK_ITER: return read_range_iterator(o, v, values);
+    case DYN_RK_SEQ: return read_array_iterator(o, v, values);
+    case DYN_RK_ENUM:
+    case DYN_RK_ZIP: return read_iterators(run, list, at, v, o);
+    case DYN_RK_UFUNC: return read_ufunc(v, o, values);
     case DYN_RK_NULL:
     case DYN_RK_ENTRY:
     case DYN_RK_VIEW:
     case DYN_RK_RANGE:
     case DYN_RK_TUPLE:
-    case DYN_RK_SEQ:
     case DYN_RK_COUNT: break;
     }
     return false;
 }
 
 static bool enters(const Run *run, const DynRegionEntry *e) {
-    uint32_t own = run->r->nslots + run->r->nstack;
-    for (uint32_t i = 0; i < e->values.n; i++) {
+    uint32_t own = run->r->nslots + run->r->nstack, at = 0;
+    for (uint32_t i = 0; at < e->values.n; i++) {
         PyObject *o = i < own ? run->slots[i] : run->extras[i - own];
-        if (!read_value(run, &e->values.at[i], o)) {
+        if (!read_value(run, &e->values, &at, o)) {
             return false;
         }
     }
@@ -334,35 +399,89 @@ static PyObject *make_range(const DynRegionValue *v, const DynScalar *values) {
                                  (long long)values[v->regs[3]].i, (long long)values[v->regs[2]].i);
 }
 
-static PyObject *make_iterator(const Run *run, const DynRegionValue *v) {
-    const DynScalar *values = run->values;
-    const int64_t state[3] = {values[v->regs[0]].i, values[v->regs[1]].i, values[v->regs[2]].i};
-    if (v->ref == DYN_NONE) {
-        return dyn_cpy_range_iterator_new(state);
-    }
-    dyn_cpy_range_iterator_set(run->slots[v->ref], state);
-    return Py_NewRef(run->slots[v->ref]);
-}
-
-static PyObject *make_sequence_iterator(const DynRegionValue *v, const DynScalar *values) {
+static PyObject *make_array_iterator(const DynRegionValue *v, const DynScalar *values) {
     DynRegionValue array = *v;
     array.nregs--;
     PyObject *view = make_view(&array, values), *it = view == NULL ? NULL : PyObject_GetIter(view);
-    PyObject *done = it == NULL ? NULL : PyObject_CallMethod(it, "__setstate__", "L", (long long)values[v->regs[v->nregs - 1]].i);
-    if (done == NULL) {
-        Py_CLEAR(it);
+    if (it != NULL) {
+        dyn_cpy_sequence_iterator_set(it, values[v->regs[v->nregs - 1]].i);
     }
-    Py_XDECREF(done);
     Py_XDECREF(view);
     return it;
 }
 
-/* The object of the value at *at, which is moved behind it. New reference; NULL stands for NULL unless an exception is set. */
-static PyObject *make_value(const Run *run, const DynRegionValues *list, uint32_t *at) {
+static PyObject *make_value(const Run *run, const DynRegionValues *list, uint32_t *at);
+
+static PyObject *make_tuple(const Run *run, const DynRegionValues *list, uint32_t *at, uint32_t n) {
+    PyObject *tuple = PyTuple_New(n);
+    for (uint32_t k = 0; k < n; k++) {
+        PyObject *item = make_value(run, list, at);
+        if (tuple != NULL) {
+            PyTuple_SET_ITEM(tuple, k, item);
+        }
+    }
+    return tuple;
+}
+
+/* A new iterator: of the registers, or of new ones that stand behind it. */
+static PyObject *make_iterator(const Run *run, const DynRegionValues *list, uint32_t *at, const DynRegionValue *v) {
+    const DynScalar *values = run->values;
+    if (v->kind == DYN_RK_ITER) {
+        return dyn_cpy_range_iterator_new((const int64_t[]){values[v->regs[0]].i, values[v->regs[1]].i, values[v->regs[2]].i});
+    }
+    if (v->kind == DYN_RK_SEQ) {
+        return make_array_iterator(v, values);
+    }
+    PyObject *items = make_tuple(run, list, at, v->n), *made = NULL;
+    if (items != NULL && v->kind == DYN_RK_ZIP) {
+        made = PyObject_CallObject((PyObject *)&PyZip_Type, items);
+    } else if (items != NULL) {
+        made =
+            PyObject_CallFunctionObjArgs((PyObject *)&PyEnum_Type, PyTuple_GET_ITEM(items, 1), PyTuple_GET_ITEM(items, 0), NULL);
+    }
+    Py_XDECREF(items);
+    return made;
+}
+
+/* An iterator that came in is what the registers say, and so are those that it is made of. */
+static void advance(const Run *run, const DynRegionValues *list, uint32_t *at, PyObject *o) {
     const DynRegionValue *v = &list->at[(*at)++];
     const DynScalar *values = run->values;
+    int64_t index;
+    if (v->kind == DYN_RK_ITER) {
+        dyn_cpy_range_iterator_set(o, (const int64_t[]){values[v->regs[0]].i, values[v->regs[1]].i, values[v->regs[2]].i});
+    } else if (v->kind == DYN_RK_SEQ) {
+        dyn_cpy_sequence_iterator_set(o, values[v->regs[v->nregs - 1]].i);
+    } else if (v->kind == DYN_RK_ENUM) {
+        dyn_cpy_enumerate_set(o, values[list->at[(*at)++].regs[0]].i);
+        advance(run, list, at, dyn_cpy_enumerate(o, &index));
+    } else {
+        for (uint32_t k = 0; k < v->n; k++) {
+            advance(run, list, at, PyTuple_GET_ITEM(dyn_cpy_zip(o), k));
+        }
+    }
+}
+
+/* Of a value that may be several things what it is. */
+static const DynRegionValue *told_apart(const Run *run, const DynRegionValue *v, DynRegionValue *told) {
+    if (!(v->flags & DYN_RF_MAYBE)) {
+        return v;
+    }
+    int64_t what = run->values[v->regs[v->nregs - 1]].i;
+    *told = *v;
+    told->kind = what == 0 ? DYN_RK_ENTRY : (uint8_t)((what - 1) % 256);
+    told->dtype = (uint8_t)((what - 1) / 256);
+    return told;
+}
+
+/* The object of the value at *at, which is moved behind it. New reference; NULL stands for NULL unless an exception is set. */
+static PyObject *make_value(const Run *run, const DynRegionValues *list, uint32_t *at) {
+    const DynScalar *values = run->values;
+    DynRegionValue told;
+    const DynRegionValue *v = told_apart(run, &list->at[(*at)++], &told);
     switch ((DynRegionKind)v->kind) {
     case DYN_RK_NULL:
+    case DYN_RK_UFUNC:
     case DYN_RK_COUNT: return NULL;
     case DYN_RK_ENTRY: return Py_XNewRef(run->slots[v->ref]);
     case DYN_RK_CONST: return Py_NewRef(run->r->objects.at[v->ref]);
@@ -373,18 +492,18 @@ static PyObject *make_value(const Run *run, const DynRegionValues *list, uint32_
     case DYN_RK_ARRAY: return Py_NewRef((PyObject *)(intptr_t)values[v->regs[0]].i);
     case DYN_RK_VIEW: return make_view(v, values);
     case DYN_RK_RANGE: return make_range(v, values);
-    case DYN_RK_ITER: return make_iterator(run, v);
-    case DYN_RK_SEQ: return make_sequence_iterator(v, values);
-    case DYN_RK_TUPLE: break;
+    case DYN_RK_TUPLE: return make_tuple(run, list, at, v->n);
+    case DYN_RK_ITER:
+    case DYN_RK_SEQ:
+    case DYN_RK_ENUM:
+    case DYN_RK_ZIP: break;
     }
-    PyObject *tuple = PyTuple_New(v->n);
-    for (uint32_t k = 0, n = v->n; k < n; k++) {
-        PyObject *item = make_value(run, list, at);
-        if (tuple != NULL) {
-            PyTuple_SET_ITEM(tuple, k, item);
-        }
+    if (v->ref == DYN_NONE) {
+        return make_iterator(run, list, at, v);
     }
-    return tuple;
+    (*at)--;
+    advance(run, list, at, run->slots[v->ref]);
+    return Py_NewRef(run->slots[v->ref]);
 }
 
 /* Does the slot's object say what the value does, to the bit? */
@@ -417,7 +536,8 @@ static void write_back(Run *run, const DynRegionOut *x) {
     PyObject *fresh[MOST_SLOTS], *stack[MOST_STACK], *old;
     uint32_t at = 0;
     for (uint32_t i = 0; i < r->nslots; i++) {
-        const DynRegionValue *v = &x->values.at[at];
+        DynRegionValue told;
+        const DynRegionValue *v = told_apart(run, &x->values.at[at], &told);
         bool kept = (v->kind == DYN_RK_ENTRY && v->ref == i) || is_kept(run, v, run->slots[i]);
         fresh[i] = kept ? Py_XNewRef(run->slots[i]) : make_value(run, &x->values, &at);
         at += kept;

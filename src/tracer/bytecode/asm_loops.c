@@ -14,12 +14,13 @@ enum { PREFIXES = 2 };    /* of a jump between blocks and the rest, whose distan
 
 /* One bytecode instruction of the original. */
 typedef struct Item {
-    uint32_t at, next;  /* Its opcode's unit, and the one behind its caches. */
+    uint32_t at, next; /* Its opcode's unit, and the one behind its caches. */
     uint32_t arg;
-    uint32_t target;    /* The item that it jumps to, or DYN_NONE. */
-    uint32_t way;       /* A way in stands in front of it; or DYN_NONE. */
-    uint32_t where;     /* The unit where it stands in loop code, prefixes included. */
-    int8_t jumps;       /* 1 ahead, -1 back, 0: it doesn't. */
+    uint32_t target; /* The item that it jumps to, or DYN_NONE. */
+    uint32_t way;    /* A way in stands in front of it; or DYN_NONE. */
+    uint32_t where;  /* The unit where it stands in loop code, prefixes included. */
+    int line;
+    int8_t jumps; /* 1 ahead, -1 back, 0: it doesn't. */
     uint8_t op, prefixes;
 } Item;
 typedef struct Maker {
@@ -28,10 +29,10 @@ typedef struct Maker {
     DynLoopCode *out;
     DYN_VEC(Item)
     items;
-    uint32_t *item_at;  /* for each old unit the item that starts there, or DYN_NONE */
-    bool *far;          /* for each way: its block is farther than one unit can tell */
+    uint32_t *item_at; /* for each old unit the item that starts there, or DYN_NONE */
+    bool *far;         /* for each way: its block is farther than one unit can tell */
     uint32_t first_const;
-    bool failed;        /* something isn't as a compiler makes it, or too long */
+    bool failed; /* something isn't as a compiler makes it, or too long */
 } Maker;
 
 /* ---- the stack in front of each instruction */
@@ -187,8 +188,8 @@ static void add_place(DynLoopWay *w, bool *listed, const DynCode *c, const int32
     }
 }
 
-/* Where the loop ends when nothing is out of the way: a for loop where its header says so, a while loop where its condition, which
- * jumps back to the header, does. */
+/* Where the loop ends when nothing is out of the way: a for loop where its header says so, a while loop where its condition,
+ * which jumps back to the header, does. */
 static void add_end(DynLoopWay *w, bool *listed, const DynCode *c, const int32_t *depth, uint32_t header, const bool *members) {
     const DynInstr *in = &c->v.at[header];
     if (dyn_flow(in) == DYN_FLOW_LOOP && !members[in->target]) {
@@ -257,7 +258,9 @@ static int read_items(Maker *m) {
             extended = arg;
             continue;
         }
-        Item it = {at, next, arg, DYN_NONE, DYN_NONE, 0, (int8_t)dyn_jump_way(code[2 * at]), code[2 * at], prefixes_of(arg)};
+        Item it = {.at = at, .next = next, .arg = arg, .target = DYN_NONE, .way = DYN_NONE, .op = code[2 * at]};
+        it.jumps = (int8_t)dyn_jump_way(it.op);
+        it.prefixes = prefixes_of(arg);
         m->item_at[start] = m->items.n;
         if (dyn_vec_push(&m->items, it) < 0) {
             return -1;
@@ -327,8 +330,10 @@ static DynPosition next_position(const Maker *m, DynPositionCursor *cursor, uint
 static void emit_items(Maker *m) {
     DynPositionCursor cursor = {0};
     for (uint32_t i = 0; i < m->items.n; i++) {
-        const Item *it = &m->items.at[i];
-        dyn_asm_locate(m->a, next_position(m, &cursor, it->at));
+        Item *it = &m->items.at[i];
+        DynPosition p = next_position(m, &cursor, it->at);
+        dyn_asm_locate(m->a, p);
+        it->line = p.line;
         if (it->way != DYN_NONE) {
             DynLoopWay *w = &m->out->ways[it->way];
             w->at = dyn_asm_units(m->a);
@@ -377,9 +382,13 @@ static void ask(Maker *m, uint32_t way, int op) {
     dyn_asm_emit(m->a, op, 0);
 }
 
+/* The line of an instruction of the original. */
+static DynPosition line_of(const Maker *m, uint32_t old) { return (DynPosition){m->items.at[m->item_at[old]].line, -1, -1, -1}; }
+
 /* Asks a question; gives the unit of the jump that land() aims, for where the answer is no. */
 static uint32_t branch(Maker *m, uint32_t way) {
     uint32_t caches;
+    dyn_asm_locate(m->a, line_of(m, m->out->ways[way].header));
     int op = if_false(&caches);
     ask(m, way, UNARY_INVERT);
     uint32_t at = dyn_asm_units(m->a);
@@ -402,8 +411,10 @@ static void land(Maker *m, uint32_t jump) {
     set_arg(m, jump, dyn_asm_units(m->a) - (jump + PREFIXES + 1 + caches));
 }
 
+/* A leaf has the line of its place: CPython 3.12 takes what is jumped to from another line for the beginning of a line. */
 static void emit_leaf(Maker *m, uint32_t way, uint32_t place) {
     const DynLoopWay *w = &m->out->ways[way];
+    dyn_asm_locate(m->a, line_of(m, w->places[place]));
     uint32_t depth = (uint32_t)m->out->depth[w->places[place]], below = w->depth < depth ? w->depth : depth;
     for (uint32_t i = below; i < w->depth; i++) {
         dyn_asm_emit(m->a, POP_TOP, 0);
@@ -433,10 +444,7 @@ static void emit_tree(Maker *m, uint32_t way, uint32_t from, uint32_t to) {
 
 static void emit_block(Maker *m, uint32_t way) {
     DynLoopWay *w = &m->out->ways[way];
-    DynPositionCursor cursor = {0};
-    const Item *header = &m->items.at[m->item_at[w->header]];
     uint32_t block = dyn_asm_units(m->a), likely = 1 + w->has_end;
-    dyn_asm_locate(m->a, (DynPosition){next_position(m, &cursor, header->at).line, -1, -1, -1});
     for (uint32_t i = 0; i < likely; i++) {
         uint32_t jump = branch(m, way);
         emit_leaf(m, way, i);

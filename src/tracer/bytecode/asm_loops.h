@@ -15,24 +15,24 @@
 
 /* The way in at one header. Positions called `old` are code units of the original. */
 typedef struct DynLoopWay {
-    uint32_t header;     /* Old: the start of the header's instruction. */
-    uint32_t depth;      /* Stack values at the header. */
-    uint32_t at;         /* The unit of loop code that opens and closes the way. */
-    uint8_t closed[2];   /* What stands there, as opcode and argument, while the way is closed … */
-    uint8_t open[2];     /* … and while it is open. */
-    uint32_t *places;    /* Old: where the loop can be left: the header first, then where it ends, then the others, ascending. */
+    uint32_t header;   /* Old: the start of the header's instruction. */
+    uint32_t depth;    /* Stack values at the header. */
+    uint32_t at;       /* The unit of loop code that opens and closes the way. */
+    uint8_t closed[2]; /* What stands there, as opcode and argument, while the way is closed … */
+    uint8_t open[2];   /* … and while it is open. */
+    uint32_t *places;  /* Old: where the loop can be left: the header first, then where it ends, then the others, ascending. */
     uint32_t nplaces;
-    bool has_end;        /* places[1] is where the loop ends. */
-    uint64_t inner;      /* A bit for each of the first 64 ways whose loops are nested in this one. */
+    bool has_end;   /* places[1] is where the loop ends. */
+    uint64_t inner; /* A bit for each of the first 64 ways whose loops are nested in this one. */
 } DynLoopWay;
 
 typedef struct DynLoopCode {
-    PyObject *code;      /* Strong. */
-    DynLoopWay *ways;    /* In the order of the headers that were asked for. */
+    PyObject *code;   /* Strong. */
+    DynLoopWay *ways; /* In the order of the headers that were asked for. */
     uint32_t nways;
-    uint32_t nunits;     /* Of the original. */
-    int32_t *depth;      /* For each old unit where an instruction starts, the stack values in front of it; else -1. */
-    uint32_t *moved;     /* For each old unit, where its instruction stands in loop code: behind a header's way. */
+    uint32_t nunits; /* Of the original. */
+    int32_t *depth;  /* For each old unit where an instruction starts, the stack values in front of it; else -1. */
+    uint32_t *moved; /* For each old unit, where its instruction stands in loop code: behind a header's way. */
 } DynLoopCode;
 
 /* The stack values in front of each canonical instruction, -1 where it can't be reached: a new array (PyMem_Raw), or NULL without

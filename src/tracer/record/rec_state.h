@@ -66,11 +66,11 @@ struct RecFrame {
     uint32_t ntold; /* Slots of `told`. */
     PyObject *loop_code; /* Strong: the frame goes on in it, at `loop_at`; or NULL. */
     uint32_t loop_at;
-    bool library;   /* It is the standard library's, called without arrays: a break in it is its caller's. */
-    bool whole;     /* It is recorded to its end or not at all: a function of NumPy's, which can be a node. */
-    bool modules;   /* One of its loops runs over the layers of a network. */
-    bool forgives;  /* Its running instruction goes on where what it asks for raises AttributeError. */
-    bool cut;       /* There is to be a graph break in front of the next instruction. */
+    bool library;         /* It is the standard library's, called without arrays: a break in it is its caller's. */
+    bool whole;           /* It is recorded to its end or not at all: a function of NumPy's, which can be a node. */
+    bool modules;         /* One of its loops runs over the layers of a network. */
+    bool forgives;        /* Its running instruction goes on where what it asks for raises AttributeError. */
+    bool cut;             /* There is to be a graph break in front of the next instruction. */
     uint32_t place_pc;    /* The instruction that `place` is of. */
     uint32_t place;       /* Its row among the places of capture place_of. */
     DynCapture *place_of; /* The capture that has the row, or NULL. */

@@ -26,7 +26,7 @@ static bool is_np_bool(const PlanValue *v) { return v->v.kind == DYN_RK_NP && v-
 
 /* ---- builtins */
 
-/* range(stop), range(start, stop), range(start, stop, step) with a step that is known. */
+/* range(stop), range(start, stop), range(start, stop, step) */
 static bool call_range(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
     if (n < 1 || n > 3) {
@@ -40,26 +40,19 @@ static bool call_range(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
         }
     }
     PlanValue start = n > 1 ? args[0] : plan_int(0), stop = n > 1 ? args[1] : args[0], step = n > 2 ? args[2] : plan_int(1);
-    if (!step.known || step.number.i == 0 || step.number.i == INT64_MIN) {
-        return no(p, "a step that isn't known");
-    }
-    int64_t by = step.number.i;
-    uint32_t from = plan_reg(p, &start), to = plan_reg(p, &stop);
-    uint32_t low = by > 0 ? from : to, high = by > 0 ? to : from;
-    /* (high - low + by - 1) / by steps, or none */
-    uint32_t span = plan_emit_or(p, DYN_RO_ISUB, high, low, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
-    if (by != 1 && by != -1) {
-        uint32_t size = plan_iconst(p, by > 0 ? by : -by);
-        span = plan_emit_or(p, DYN_RO_IADD, span, plan_iconst(p, (by > 0 ? by : -by) - 1), DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
-        span = plan_emit_or(p, DYN_RO_IFLOORDIV, span, size, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
-    }
-    *out = plan_value(DYN_RK_RANGE, DYN_NONE);
-    out->v.n = by == 1;
+    bool by_one = step.known && step.number.i == 1;
+    uint32_t from = plan_reg(p, &start), to = plan_reg(p, &stop), by = plan_reg(p, &step);
+    *out = plan_value(DYN_RK_RANGE, from);
+    out->v.n = by_one;
     out->v.nregs = 4;
+    if (by_one) {
+        uint32_t span = plan_emit_or(p, DYN_RO_ISUB, to, from, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+        out->v.regs[1] = plan_emit(p, DYN_RO_IMAX0, span, DYN_NONE, DYN_NONE);
+    } else {
+        out->v.regs[1] = plan_emit_or(p, DYN_RO_RANGELEN, from, to, by, DYN_R_UNSUPPORTED_VALUE);
+    }
+    out->v.regs[2] = by;
     out->v.regs[3] = to;
-    out->v.regs[0] = from;
-    out->v.regs[1] = plan_emit(p, DYN_RO_IMAX0, span, DYN_NONE, DYN_NONE);
-    out->v.regs[2] = plan_reg(p, &step);
     return true;
 }
 
@@ -77,6 +70,42 @@ static bool call_len(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     } else {
         return no(p, "the length of an object that loops in native code don't know");
     }
+    return true;
+}
+
+/* enumerate(x), enumerate(x, start) */
+static bool call_enumerate(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, 2);
+    bool counts = n == 1 || (n == 2 && args[1].v.kind == DYN_RK_INT);
+    if (!counts || items == NULL) {
+        return no(p, "other arguments of enumerate");
+    }
+    if (!plan_iter(p, args[0], &items[1])) {
+        return false;
+    }
+    items[0] = n == 2 ? args[1] : plan_int(0);
+    items[0] = plan_value(DYN_RK_INT, plan_reg(p, &items[0]));
+    *out = plan_value(DYN_RK_ENUM, DYN_NONE);
+    out->v.n = 2;
+    out->items = items;
+    return true;
+}
+
+static bool call_zip(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, PLAN_ITEMS);
+    if (n == 0 || n > PLAN_ITEMS || items == NULL) {
+        return no(p, "another number of arguments");
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        if (!plan_iter(p, args[k], &items[k])) {
+            return false;
+        }
+    }
+    *out = plan_value(DYN_RK_ZIP, DYN_NONE);
+    out->v.n = (uint8_t)n;
+    out->items = items;
     return true;
 }
 
@@ -188,12 +217,34 @@ static bool call_ufunc(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
     return true;
 }
 
+/* Another ufunc of one operand: NumPy's own loop for doubles, called for one element as NumPy does. */
+static bool call_any_ufunc(Plan *p, PyObject *o, PlanValue *args, uint32_t n, PlanValue *out) {
+    void *loop, *data;
+    uint32_t reg;
+    if (!dyn_region_ufunc(o, 1, &loop, &data) || n != 1 || !plan_is_number(&args[0])) {
+        return no(p, "a ufunc that isn't known, or of other operands");
+    }
+    if (!is_float(&args[0]) || (args[0].v.kind == DYN_RK_NP && args[0].v.dtype != DYN_F64)) {
+        return no(p, "a ufunc of a number that is no double");
+    }
+    const PlanValue *f = plan_ufunc(p, o);
+    if (f == NULL) {
+        return no(p, "too many ufuncs");
+    }
+    plan_double(p, args[0], &reg);
+    p->r->warns = true;
+    *out = plan_np(DYN_F64, plan_emit_or(p, DYN_RO_UFUNC1, f->v.regs[0], f->v.regs[1], reg, DYN_R_FLAGS));
+    return true;
+}
+
 static const struct Row {
     const char *module, *name;
     CallHandler handler;
     int arg;
 } rows[] = {
     {"builtins", "range", call_range, 0},
+    {"builtins", "enumerate", call_enumerate, 0},
+    {"builtins", "zip", call_zip, 0},
     {"builtins", "len", call_len, 0},
     {"builtins", "abs", call_abs, 0},
     {"builtins", "float", call_float, 0},
@@ -334,7 +385,7 @@ static bool can_inline(Plan *p, PyFunctionObject *f, uint32_t n) {
     if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_VARARGS | CO_VARKEYWORDS)) {
         return no(p, "a function of this kind");
     }
-    if (code->co_kwonlyargcount > 0 || dyn_code_ncells(code) + dyn_code_nfree(code) > 0 || !PyDict_CheckExact(f->func_builtins)) {
+    if (code->co_kwonlyargcount > 0 || dyn_code_ncells(code) > 0 || !PyDict_CheckExact(f->func_builtins)) {
         return no(p, "a function with cells or keyword-only parameters");
     }
     Py_ssize_t defaults = f->func_defaults == NULL ? 0 : PyTuple_GET_SIZE(f->func_defaults);
@@ -389,6 +440,8 @@ static Went call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, u
     p->s.n -= slots;
     PlanFrame *frame = &p->s.frames[p->s.nframes++];
     *frame = (PlanFrame){.c = c, .globals = f->func_globals, .builtins = f->func_builtins, .base = p->s.n, .at = 0};
+    frame->closure = f->func_closure;
+    frame->loops = plan_loops_of(p, c, NULL);
     for (int i = 0; i < dyn_code_nlocalsplus(code); i++) {
         plan_push(p, i < code->co_argcount ? passed[i] : plan_value(DYN_RK_NULL, DYN_NONE));
     }
@@ -437,6 +490,15 @@ Went plan_call(Plan *p, const DynInstr *in) {
             plan_push(p, out);
             return WENT_ON;
         }
+    }
+    if (Py_IS_TYPE(o, &PyUFunc_Type)) {
+        PlanValue out;
+        if (!call_any_ufunc(p, o, args, n, &out)) {
+            return WENT_NOWHERE;
+        }
+        p->s.n -= slots;
+        plan_push(p, out);
+        return WENT_ON;
     }
     return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function that loops in native code don't know");
 }

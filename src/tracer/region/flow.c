@@ -78,30 +78,61 @@ static bool writes(const DynInstr *in) {
     return in->op == DYN_I_STORE_FAST || in->op == DYN_I_DELETE_FAST || in->op == DYN_I_LOAD_FAST_AND_CLEAR;
 }
 
-bool plan_live(const DynCode *c, uint32_t header, const uint8_t *in_loop, uint8_t *live) {
-    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(c->code);
-    uint8_t *at = PyMem_RawCalloc((size_t)(c->v.n + 1) * (nslots + 1), 1);
-    if (at == NULL) {
-        return false;
-    }
+static void find_live(const DynCode *c, const uint8_t *in_loop, uint32_t nslots, uint8_t *at) {
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t i = c->v.n; i-- > 0;) {
-            uint32_t to[2], n = in_loop[i] ? successors(c, i, to) : 0;
-            const DynInstr *in = &c->v.at[i];
-            for (uint32_t s = 0; in_loop[i] && s < nslots; s++) {
+            bool in = in_loop == NULL || in_loop[i];
+            uint32_t to[2], n = in ? successors(c, i, to) : 0;
+            const DynInstr *instr = &c->v.at[i];
+            for (uint32_t s = 0; in && s < nslots; s++) {
                 uint8_t is = 0;
                 for (uint32_t k = 0; k < n; k++) {
-                    is |= in_loop[to[k]] ? at[(size_t)to[k] * nslots + s] : 0;
+                    is |= in_loop == NULL || in_loop[to[k]] ? at[(size_t)to[k] * nslots + s] : 0;
                 }
-                is = writes(in) && in->arg == s ? 0 : is;
-                is = reads(in) && in->arg == s ? 1 : is;
+                is = writes(instr) && instr->arg == s ? 0 : is;
+                is = reads(instr) && instr->arg == s ? 1 : is;
                 changed = changed || is != at[(size_t)i * nslots + s];
                 at[(size_t)i * nslots + s] = is;
             }
         }
     }
-    memcpy(live, at + (size_t)header * nslots, nslots);
-    PyMem_RawFree(at);
-    return true;
+}
+
+/* Heads of the loops within in_loop. */
+static void find_heads(Plan *p, PlanLoops *l, const uint8_t *in_loop) {
+    const DynCode *c = l->c;
+    for (uint32_t i = 0; i < c->v.n && l->n < PLAN_LOOPS; i++) {
+        bool may_be = (c->v.at[i].flags & DYN_IF_TARGET) && (in_loop == NULL || in_loop[i]);
+        if (may_be) {
+            l->in[l->n] = dyn_arena_alloc(&p->arena, c->v.n + 1);
+            if (l->in[l->n] != NULL && plan_loop(c, i, l->in[l->n])) {
+                l->heads[l->n++] = i;
+            }
+        }
+    }
+}
+
+enum { MOST_LIVE = 1 << 18 };
+
+const PlanLoops *plan_loops_of(Plan *p, const DynCode *c, const uint8_t *in_loop) {
+    for (uint32_t i = 0; i < p->loops.n; i++) {
+        if (p->loops.at[i]->c == c) {
+            return p->loops.at[i];
+        }
+    }
+    PlanLoops *l = DYN_NEW(&p->arena, PlanLoops);
+    if (l == NULL || dyn_vec_push(&p->loops, l) < 0) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return NULL;
+    }
+    l->c = c;
+    l->nslots = (uint32_t)dyn_code_nlocalsplus(c->code);
+    find_heads(p, l, in_loop);
+    size_t bytes = (size_t)(c->v.n + 1) * (l->nslots + 1);
+    l->live = bytes > MOST_LIVE ? NULL : dyn_arena_alloc(&p->arena, bytes);
+    if (l->live != NULL) {
+        find_live(c, in_loop, l->nslots, l->live);
+    }
+    return l;
 }

@@ -198,6 +198,9 @@ bool plan_store_item(Plan *p, PlanValue a, PlanValue index, PlanValue v) {
 
 bool plan_iter(Plan *p, PlanValue v, PlanValue *out) {
     *out = v;
+    if (plan_iterates(&v)) {
+        return true;
+    }
     if (v.v.kind == DYN_RK_RANGE) {
         out->v.kind = DYN_RK_ITER;
         out->v.nregs = 3;
@@ -218,71 +221,113 @@ bool plan_row(Plan *p, const PlanValue *a, uint32_t index, PlanValue *out) {
     return true;
 }
 
-/* Is there another item? A register. */
-static uint32_t has_next(Plan *p, const PlanValue *v) {
-    return v->v.kind == DYN_RK_ITER ? v->v.regs[1] : plan_emit(p, DYN_RO_ILT, v->v.regs[v->v.nregs - 1], v->v.regs[2], DYN_NONE);
-}
+/* ---- the next item of an iterator: where there is none, its end is written first */
 
-/* The iterator one step on, and the item. */
-static PlanValue take_next(Plan *p, PlanValue *v) {
-    PlanValue item;
-    if (v->v.kind == DYN_RK_ITER) {
-        item = plan_value(DYN_RK_INT, v->v.regs[0]);
-        uint32_t step = v->v.n == 1 ? plan_iconst(p, 1) : v->v.regs[2];
-        v->v.regs[0] = plan_emit(p, DYN_RO_IADDW, v->v.regs[0], step, DYN_NONE);
-        v->v.regs[1] = plan_emit(p, DYN_RO_IADDW, v->v.regs[1], plan_iconst(p, -1), DYN_NONE);
-        return item;
-    }
-    PlanValue array = *v;
-    uint32_t *at = &v->v.regs[v->v.nregs - 1];
-    array.v.kind = DYN_RK_VIEW;
-    array.v.nregs--;
-    plan_row(p, &array, *at, &item);
-    *at = plan_emit(p, DYN_RO_IADDW, *at, plan_iconst(p, 1), DYN_NONE);
-    return item;
-}
+typedef struct Next {
+    uint32_t target; /* Where the loop ends. */
+    PlanValue *root; /* The iterator of the loop, as far as it has come. */
+} Next;
 
-/* The end of an iterator that isn't ours: it is exhausted for whoever else has it. */
-static void leave_at_end(Plan *p, uint32_t at, PlanValue iterator) {
+/* The end of an iterator that isn't ours: it has ended for whoever else has it. */
+static void leave_at_end(Plan *p, uint32_t at, const PlanValue *iterator) {
     uint32_t exit = plan_exit_at(p, &p->s, at, DYN_R_OK);
-    if (p->stop == DYN_R_OK && dyn_vec_push(&p->r->exits.at[exit].values, iterator.v) < 0) {
-        plan_stop(p, DYN_R_NO_MEMORY);
-    }
     if (p->stop == DYN_R_OK) {
         p->r->exits.at[exit].nmore = 1;
+        plan_list(p, &p->r->exits.at[exit].values, iterator);
     }
     plan_end(p, DYN_RO_LEAVE, DYN_NONE, DYN_NONE, DYN_NONE, exit);
 }
 
+/* Goes on where the register isn't 0; where it is the loop ends. */
+static bool test_end(Plan *p, const Next *next, uint32_t reg) {
+    PlanWays ways;
+    if (!plan_two_ways(p, reg, &ways)) {
+        return false;
+    }
+    uint32_t block = p->block, depth = p->s.n;
+    plan_other_way(p, &ways);
+    p->s.n--;
+    if (next->root->v.ref != DYN_NONE && p->s.nframes == 1) {
+        leave_at_end(p, next->target, next->root);
+    } else {
+        plan_go(p, next->target);
+    }
+    p->s.n = depth;
+    plan_other_way(p, &(PlanWays){ways.state, block});
+    return p->stop == DYN_R_OK;
+}
+
+static bool take_next(Plan *p, const Next *next, PlanValue *v, PlanValue *item);
+
+static bool next_of_range(Plan *p, const Next *next, PlanValue *v, PlanValue *item) {
+    if (!test_end(p, next, v->v.regs[1])) {
+        return false;
+    }
+    *item = plan_value(DYN_RK_INT, v->v.regs[0]);
+    uint32_t step = v->v.n == 1 ? plan_iconst(p, 1) : v->v.regs[2];
+    v->v.regs[0] = plan_emit(p, DYN_RO_IADDW, v->v.regs[0], step, DYN_NONE);
+    v->v.regs[1] = plan_emit(p, DYN_RO_IADDW, v->v.regs[1], plan_iconst(p, -1), DYN_NONE);
+    return true;
+}
+
+static bool next_of_array(Plan *p, const Next *next, PlanValue *v, PlanValue *item) {
+    uint32_t *at = &v->v.regs[v->v.nregs - 1];
+    if (!test_end(p, next, plan_emit(p, DYN_RO_ILT, *at, v->v.regs[2], DYN_NONE))) {
+        return false;
+    }
+    PlanValue array = *v;
+    array.v.kind = DYN_RK_VIEW;
+    array.v.nregs--;
+    plan_row(p, &array, *at, item);
+    *at = plan_emit(p, DYN_RO_IADDW, *at, plan_iconst(p, 1), DYN_NONE);
+    return true;
+}
+
+/* zip takes of one after the other, and what it took before one ends is lost; enumerate's number can't overflow in a lifetime. */
+static bool next_of_all(Plan *p, const Next *next, PlanValue *v, PlanValue *item) {
+    PlanValue *now = DYN_NEW_N(&p->arena, PlanValue, PLAN_ITEMS), *taken = DYN_NEW_N(&p->arena, PlanValue, PLAN_ITEMS);
+    if (now == NULL || taken == NULL) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return false;
+    }
+    memcpy(now, v->items, v->v.n * sizeof(PlanValue));
+    v->items = now;
+    for (uint32_t k = 0; k < v->v.n; k++) {
+        if (now[k].v.kind != DYN_RK_INT && !take_next(p, next, &now[k], &taken[k])) {
+            return false;
+        }
+    }
+    if (v->v.kind == DYN_RK_ENUM) {
+        taken[0] = plan_value(DYN_RK_INT, plan_reg(p, &now[0]));
+        now[0] = plan_value(DYN_RK_INT, plan_emit(p, DYN_RO_IADDW, now[0].v.regs[0], plan_iconst(p, 1), DYN_NONE));
+    }
+    *item = plan_value(DYN_RK_TUPLE, DYN_NONE);
+    item->v.n = v->v.n;
+    item->items = taken;
+    return true;
+}
+
+static bool take_next(Plan *p, const Next *next, PlanValue *v, PlanValue *item) {
+    if (v->v.kind == DYN_RK_ITER) {
+        return next_of_range(p, next, v, item);
+    }
+    return v->v.kind == DYN_RK_SEQ ? next_of_array(p, next, v, item) : next_of_all(p, next, v, item);
+}
+
 Went plan_next(Plan *p, const DynInstr *in) {
-    PlanValue v = *plan_top(p, 0);
-    uint32_t next = plan_frame(p)->at + 1;
-    if (v.v.kind != DYN_RK_ITER && v.v.kind != DYN_RK_SEQ) {
+    PlanValue v = *plan_top(p, 0), item;
+    uint32_t after = plan_frame(p)->at + 1;
+    if (!plan_iterates(&v)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an iterator that loops in native code don't know");
     }
-    PlanWays ways;
-    if (!plan_two_ways(p, has_next(p, &v), &ways)) {
+    Next next = {in->target, &v};
+    if (!take_next(p, &next, &v, &item)) {
         return WENT_AWAY;
     }
-    PlanValue moved = v, item = take_next(p, &moved);
-    *plan_top(p, 0) = moved;
+    *plan_top(p, 0) = v;
     plan_push(p, item);
     if (p->s.nframes == 1) {
-        plan_effect(p, next);
+        plan_effect(p, after);
     }
-    uint32_t block = p->block;
-    PlanState *after = ways.state; /* the other way first: it is short */
-    PlanState on;
-    memcpy(&on, &p->s, sizeof(on));
-    memcpy(&p->s, after, offsetof(PlanState, values) + after->n * sizeof(PlanValue));
-    p->block = ways.other;
-    p->s.n--;
-    if (v.v.ref != DYN_NONE && p->s.nframes == 1) {
-        leave_at_end(p, in->target, v);
-    } else {
-        plan_go(p, in->target);
-    }
-    memcpy(&p->s, &on, sizeof(on));
-    p->block = block;
     return WENT_ON;
 }

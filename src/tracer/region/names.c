@@ -11,7 +11,7 @@ static bool no(Plan *p, const char *what) {
 static DynRegionFact *fact_of(Plan *p, PyObject *dict, PyObject *name, PyObject *value) {
     for (uint32_t i = 0; i < p->r->facts.n; i++) {
         DynRegionFact *f = &p->r->facts.at[i];
-        if (f->dict == dict && f->name == name) {
+        if (f->dict == dict && f->name == name && !f->function && !f->cell) {
             return f;
         }
     }
@@ -37,6 +37,14 @@ static PyObject *item_of(PyObject *dict, PyObject *name) {
     return found;
 }
 
+/* An object that comes in beside the slots, under new registers; the number of it. */
+static uint32_t add_extra(Plan *p, const PlanValue *v) {
+    if (p->extras.n == DYN_REGION_EXTRAS || dyn_vec_push(&p->extras, v->v) < 0) {
+        plan_stop(p, DYN_R_GRAPH_SIZE);
+    }
+    return p->extras.n - 1;
+}
+
 /* What a name that is taken for granted stands for: a number, an array that comes in beside the slots, or the object itself. */
 static PlanValue value_of(Plan *p, DynRegionFact *f, PyObject *o) {
     if (f != NULL && f->extra != DYN_NONE) {
@@ -46,11 +54,8 @@ static PlanValue value_of(Plan *p, DynRegionFact *f, PyObject *o) {
     if (f != NULL && PyArray_CheckExact(o)) {
         PlanValue v = plan_of_object(p, o, DYN_NONE, true, false);
         if (v.v.kind == DYN_RK_ARRAY) {
-            f->extra = p->extras.n;
+            f->extra = add_extra(p, &v);
             Py_CLEAR(f->value);
-            if (dyn_vec_push(&p->extras, v.v) < 0) {
-                plan_stop(p, DYN_R_NO_MEMORY);
-            }
             return v;
         }
     }
@@ -81,6 +86,72 @@ Went plan_global(Plan *p, const DynInstr *in) {
     if (in->sub != 0 && !dyn_call_null_first()) {
         plan_push(p, none);
     }
+    return WENT_ON;
+}
+
+const PlanValue *plan_ufunc(Plan *p, PyObject *o) {
+    static PlanValue v;
+    for (uint32_t i = 0; i < p->r->facts.n; i++) {
+        if (p->r->facts.at[i].object && p->r->facts.at[i].value == o) {
+            v = (PlanValue){.v = p->extras.at[p->r->facts.at[i].extra]};
+            return &v;
+        }
+    }
+    v = plan_value(DYN_RK_UFUNC, dyn_region_reg(p->r, 'P'));
+    v.v.n = 1;
+    v.v.regs[v.v.nregs++] = dyn_region_reg(p->r, 'P');
+    DynRegionFact f = {.value = o, .object = true, .extra = add_extra(p, &v)};
+    if (p->stop != DYN_R_OK || dyn_vec_push(&p->r->facts, f) < 0) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return NULL;
+    }
+    Py_INCREF(o);
+    return &v;
+}
+
+static DynRegionFact *cell_fact(Plan *p, PyObject *cell, uint32_t slot) {
+    for (uint32_t i = 0; i < p->r->facts.n; i++) {
+        DynRegionFact *f = &p->r->facts.at[i];
+        if (f->cell && f->dict == cell && f->slot == slot) {
+            return f;
+        }
+    }
+    DynRegionFact f = {.dict = cell, .cell = true, .slot = slot, .extra = DYN_NONE};
+    if (dyn_vec_push(&p->r->facts, f) < 0) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return NULL;
+    }
+    Py_XINCREF(cell);
+    return &p->r->facts.at[p->r->facts.n - 1];
+}
+
+/* A variable of an enclosing function, or of this one that inner functions share: nobody else runs meanwhile. */
+Went plan_deref(Plan *p, const DynInstr *in) {
+    const PlanFrame *frame = plan_frame(p);
+    PyObject *cell = NULL, *held = NULL;
+    if (p->s.nframes == 1) {
+        held = p->slots[in->arg];
+    } else if (frame->closure != NULL) {
+        uint32_t first = (uint32_t)(dyn_code_nlocalsplus(frame->c->code) - dyn_code_nfree(frame->c->code));
+        held = cell = in->arg >= first ? PyTuple_GET_ITEM(frame->closure, in->arg - first) : NULL;
+    }
+    PyObject *o = held != NULL && PyCell_Check(held) ? PyCell_GET(held) : NULL;
+    if (o == NULL) {
+        return plan_unknown(p, DYN_R_EXCEPTION, "the variable has no value");
+    }
+    DynRegionFact *f = cell_fact(p, cell, cell == NULL ? in->arg : DYN_NONE);
+    if (f != NULL && f->extra == DYN_NONE) {
+        PlanValue v = plan_of_object(p, o, DYN_NONE, true, false);
+        f->extra = add_extra(p, &v);
+    }
+    if (f == NULL || p->stop != DYN_R_OK) {
+        return WENT_AWAY;
+    }
+    PlanValue v = {.v = p->extras.at[f->extra]};
+    if (v.v.kind == DYN_RK_ENTRY) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a variable with an object that loops in native code don't know");
+    }
+    plan_push(p, v);
     return WENT_ON;
 }
 

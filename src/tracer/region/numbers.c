@@ -181,7 +181,14 @@ static bool python_ints(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *ou
     if (a.known && b.known && fold_ints(op, a.number.i, b.number.i, out)) {
         return true;
     }
-    uint32_t x = plan_reg(p, &a), y = plan_reg(p, &b);
+    uint32_t x = plan_reg(p, &a);
+    bool power = b.known && b.number.i > 0 && (b.number.i & (b.number.i - 1)) == 0;
+    if (power && (op == MOD || op == FLOORDIV)) { /* Python rounds down, as these do */
+        int64_t by = op == MOD ? b.number.i - 1 : __builtin_ctzll((uint64_t)b.number.i);
+        *out = plan_value(DYN_RK_INT, plan_emit(p, op == MOD ? DYN_RO_IAND : DYN_RO_ISHRW, x, plan_iconst(p, by), DYN_NONE));
+        return true;
+    }
+    uint32_t y = plan_reg(p, &b);
     if (op == TRUEDIV) {
         *out = plan_value(DYN_RK_FLOAT, plan_emit_or(p, DYN_RO_ITRUEDIV, x, y, DYN_NONE, DYN_R_EXCEPTION));
         return true;

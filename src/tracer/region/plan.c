@@ -23,7 +23,7 @@ static void copy_state(PlanState *to, const PlanState *from) {
 /* ---- exits */
 
 /* A value as an exit lists it, with the items of a tuple behind it. */
-static void list_value(Plan *p, DynRegionValues *to, const PlanValue *v) {
+void plan_list(Plan *p, DynRegionValues *to, const PlanValue *v) {
     DynRegionValue out = v->v;
     if (v->known && v->v.nregs == 0) {
         PyObject *o = v->v.kind == DYN_RK_FLOAT  ? PyFloat_FromDouble(v->number.f)
@@ -40,15 +40,15 @@ static void list_value(Plan *p, DynRegionValues *to, const PlanValue *v) {
     if (dyn_vec_push(to, out) < 0) {
         plan_stop(p, DYN_R_NO_MEMORY);
     }
-    for (uint32_t i = 0; v->v.kind == DYN_RK_TUPLE && i < v->v.n; i++) {
-        list_value(p, to, &v->items[i]);
+    for (uint32_t i = 0; dyn_region_has_items(v->v.kind) && i < v->v.n; i++) {
+        plan_list(p, to, &v->items[i]);
     }
 }
 
 uint32_t plan_exit_at(Plan *p, const PlanState *s, uint32_t at, DynReason why) {
     DynRegionOut x = {.at = p->c->v.at[at].start, .nstack = s->n - p->r->nslots, .why = why};
     for (uint32_t i = 0; i < s->n; i++) {
-        list_value(p, &x.values, &s->values[i]);
+        plan_list(p, &x.values, &s->values[i]);
     }
     if (!(p->c->v.at[at].flags & DYN_IF_FIRST)) {
         plan_stop(p, DYN_R_INTERNAL);
@@ -63,6 +63,11 @@ uint32_t plan_exit_at(Plan *p, const PlanState *s, uint32_t at, DynReason why) {
 
 /* The function that the outermost inlined call is of can't be inlined: it has an effect, and needs a way out behind it. */
 static void refuse_inlining(Plan *p) {
+    if (p->s.nframes <
+        2) { /* in the middle of an expression of the loop's own function, with what no way out can put on the stack */
+        plan_stop(p, DYN_R_UNSUPPORTED_VALUE);
+        return;
+    }
     if (!p->again && dyn_vec_push(&p->opaque, p->s.frames[1].c->code) < 0) {
         plan_stop(p, DYN_R_NO_MEMORY);
     }
@@ -84,6 +89,7 @@ static void resume_here(Plan *p, uint32_t at) {
     copy_state(&p->resume, &p->s);
     p->resume_at = at;
     p->resume_exit = DYN_NONE;
+    p->resume_due = false;
 }
 
 void plan_effect(Plan *p, uint32_t at) {
@@ -94,7 +100,8 @@ void plan_effect(Plan *p, uint32_t at) {
         if (can) {
             resume_here(p, at);
         } else {
-            p->resume_at = DYN_NONE; /* nothing leaves before the next effect: two operations on locals in one instruction */
+            p->resume_at = DYN_NONE; /* two operations on locals in one instruction of CPython's */
+            p->resume_due = true;
         }
     } else {
         p->resume_at = DYN_NONE;
@@ -117,14 +124,18 @@ static void key_value(DynStr *key, const PlanValue *v) {
     for (int k = 0; k < 4; k++) {
         dyn_str_putc(key, (char)(v->v.ref >> (8 * k)));
     }
-    for (uint32_t i = 0; v->v.kind == DYN_RK_TUPLE && i < v->v.n; i++) {
+    for (uint32_t i = 0; dyn_region_has_items(v->v.kind) && i < v->v.n; i++) {
         key_value(key, &v->items[i]);
     }
 }
 
 static void key_state(Plan *p, DynStr *key, uint32_t resume_at, uint32_t resume_n) {
     for (uint32_t i = 0; i < p->s.nframes; i++) {
-        dyn_str_printf(key, "%p:%u;", (void *)p->s.frames[i].c, p->s.frames[i].at);
+        const PlanFrame *f = &p->s.frames[i];
+        dyn_str_printf(key, "%p:%u;", (void *)f->c, f->at);
+        for (uint32_t k = 0; k < f->depth; k++) {
+            dyn_str_printf(key, "%u,", f->blocks[k]);
+        }
     }
     dyn_str_printf(key, "%u:%u;", resume_at, resume_n);
     for (uint32_t i = 0; i < p->s.n; i++) {
@@ -144,7 +155,7 @@ static PlanValue placed(Plan *p, const PlanValue *v, uint32_t place, uint32_t *p
     for (uint32_t i = 0; i < v->v.nregs; i++) {
         out.v.regs[i] = plan_place(p, place, (*part)++, p->r->regs.at[v->v.regs[i]]);
     }
-    if (v->v.kind == DYN_RK_TUPLE && v->v.n > 0) {
+    if (dyn_region_has_items(v->v.kind) && v->v.n > 0) {
         PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, v->v.n);
         for (uint32_t i = 0; items != NULL && i < v->v.n; i++) {
             items[i] = placed(p, &v->items[i], place, part);
@@ -157,26 +168,28 @@ static PlanValue placed(Plan *p, const PlanValue *v, uint32_t place, uint32_t *p
     return out;
 }
 
+/* Is there an object that would be recognised as this value, in slot i? */
+static bool can_come_in(const DynRegionValue *v, uint32_t i) {
+    bool iterates = v->kind == DYN_RK_ITER || v->kind == DYN_RK_SEQ || v->kind == DYN_RK_ENUM || v->kind == DYN_RK_ZIP;
+    bool of_slot = iterates || v->kind == DYN_RK_ENTRY || v->flags & DYN_RF_MAYBE;
+    if (of_slot) {
+        return v->ref == i;
+    }
+    return v->kind != DYN_RK_TUPLE && v->kind != DYN_RK_VIEW && v->kind != DYN_RK_RANGE;
+}
+
 static void add_entry(Plan *p, const PlanVersion *v) {
     DynRegionEntry e = {.block = v->block};
+    bool can = true;
     for (uint32_t i = 0; i < v->state->n; i++) {
-        if (v->state->values[i].v.kind == DYN_RK_TUPLE || v->state->values[i].v.kind == DYN_RK_VIEW ||
-            v->state->values[i].v.kind == DYN_RK_RANGE) {
-            dyn_vec_free(&e.values); /* no object is recognised as one */
-            return;
-        }
-        DynRegionValue value = v->state->values[i].v;
-        bool of_slot = value.kind == DYN_RK_ITER || value.kind == DYN_RK_SEQ || value.kind == DYN_RK_ENTRY;
-        if (of_slot && value.ref != i) {
-            dyn_vec_free(&e.values); /* what came in with one slot lies in another */
-            return;
-        }
-        if (dyn_vec_push(&e.values, value) < 0) {
-            plan_stop(p, DYN_R_NO_MEMORY);
-        }
+        can = can && can_come_in(&v->state->values[i].v, i);
+        plan_list(p, &e.values, &v->state->values[i]);
     }
-    if (dyn_vec_push(&p->r->entries, e) < 0) {
+    if (can && dyn_vec_push(&p->r->entries, e) < 0) {
         plan_stop(p, DYN_R_NO_MEMORY);
+        can = false;
+    }
+    if (!can) {
         dyn_vec_free(&e.values);
     }
 }
@@ -189,6 +202,34 @@ uint32_t plan_new_block(Plan *p, uint32_t at) {
         plan_stop(p, DYN_R_NO_MEMORY);
     }
     return p->r->blocks.n - 1;
+}
+
+static bool is_head(const PlanLoops *l, uint32_t at) {
+    for (uint32_t i = 0; i < l->n; i++) {
+        if (l->heads[i] == at) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The block begins a loop's head. */
+static void enter_loop(PlanFrame *f, uint32_t block) {
+    if (is_head(f->loops, f->at) && f->depth < PLAN_LOOPS) {
+        f->heads[f->depth] = f->at;
+        f->blocks[f->depth++] = block;
+    }
+}
+
+/* Loops that the place isn't in are over; of its own head another block may be the one. */
+static void leave_loops(PlanFrame *f) {
+    for (bool within = false; f->depth > 0 && !within;) {
+        uint32_t head = f->heads[f->depth - 1];
+        for (uint32_t i = 0; i < f->loops->n; i++) {
+            within = within || (f->loops->heads[i] == head && f->loops->in[i][f->at] && head != f->at);
+        }
+        f->depth -= !within;
+    }
 }
 
 static PlanVersion *new_version(Plan *p, DynStr *key, uint64_t hash, uint32_t resume_at, uint32_t resume_n) {
@@ -206,6 +247,7 @@ static PlanVersion *new_version(Plan *p, DynStr *key, uint64_t hash, uint32_t re
         uint32_t part = 0;
         v.state->values[i] = placed(p, &p->s.values[i], i, &part);
     }
+    enter_loop(&v.state->frames[v.state->nframes - 1], v.block);
     if (dyn_vec_push(&p->versions, v) < 0) {
         plan_stop(p, DYN_R_NO_MEMORY);
         return NULL;
@@ -260,7 +302,7 @@ static void add_moves(Plan *p, Moves *m, PlanValue *from, const PlanValue *to) {
         m->to[m->n] = to->v.regs[i];
         m->from[m->n++] = from->v.regs[i];
     }
-    for (uint32_t i = 0; from->v.kind == DYN_RK_TUPLE && i < from->v.n; i++) {
+    for (uint32_t i = 0; dyn_region_has_items(from->v.kind) && i < from->v.n; i++) {
         PlanValue item = from->items[i];
         add_moves(p, m, &item, &to->items[i]);
     }
@@ -327,6 +369,102 @@ static uint32_t leave_block(Plan *p, uint32_t at) {
     return block;
 }
 
+/* ---- what isn't read any more */
+
+static uint32_t nothing(Plan *p, char type) {
+    DynRegionOp op = type == 'P' ? DYN_RO_PNULL : type == 'D' ? DYN_RO_DCONST : DYN_RO_ICONST;
+    uint32_t reg = plan_emit(p, type == 'S' ? DYN_RO_DCONST : op, DYN_NONE, DYN_NONE, DYN_NONE);
+    return type == 'S' ? plan_emit(p, DYN_RO_D2S, reg, DYN_NONE, DYN_NONE) : reg;
+}
+
+/* What stands for all numbers in registers of a type, where it is told apart by another register. */
+static DynRegionKind common_kind(char type) { return type == 'D' ? DYN_RK_FLOAT : type == 'I' ? DYN_RK_INT : DYN_RK_NP; }
+
+/* A slot whose value isn't read, at a head for which there is a hint: that value, or what was there at the entry. */
+static void apply_hint(Plan *p, const PlanHint *hint, PlanValue *v) {
+    const DynRegionValue *to = &hint->value;
+    bool same = v->v.kind == to->kind && v->v.dtype == to->dtype && v->v.n == to->n && v->v.nregs + 1 == to->nregs;
+    bool number = plan_is_number(v) && to->nregs == 2 && to->kind == common_kind(p->r->regs.at[v->v.regs[0]]);
+    if (v->v.flags & DYN_RF_MAYBE) {
+        return;
+    }
+    if (number || (same && (v->v.flags | DYN_RF_MAYBE | DYN_RF_DROPPABLE) == to->flags)) {
+        v->v.regs[v->v.nregs++] = plan_iconst(p, dyn_region_what(&v->v));
+        v->v.kind = to->kind;
+        v->v.dtype = to->dtype;
+        v->known = false;
+    } else if (v->v.kind == DYN_RK_ENTRY && v->v.ref == hint->slot && v->v.flags & DYN_RF_DROPPABLE) {
+        v->v = *to;
+        for (uint32_t i = 0; i < to->nregs; i++) {
+            v->v.regs[i] = nothing(p, hint->types[i]);
+        }
+    } else {
+        return;
+    }
+    v->v.flags = to->flags;
+    v->v.ref = hint->slot;
+}
+
+static bool begins_empty(const Plan *p, uint32_t at, uint32_t slot) {
+    for (uint32_t i = 0; i < p->versions.n; i++) {
+        const PlanState *s = p->versions.at[i].state;
+        const DynRegionValue *v = &s->values[slot].v;
+        if (s->nframes == 1 && s->frames[0].at == at && v->kind == DYN_RK_ENTRY && v->ref == slot &&
+            v->flags & DYN_RF_DROPPABLE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_hint(Plan *p, uint32_t at, uint32_t slot, PlanValue *v) {
+    PlanHint hint = {.at = at, .slot = slot};
+    bool simple =
+        v->v.kind != DYN_RK_ENTRY && !dyn_region_has_items(v->v.kind) && v->v.kind != DYN_RK_CONST && v->v.kind != DYN_RK_NULL;
+    if (!simple || v->v.nregs + 1 >= DYN_REGION_REGS || v->v.ref != DYN_NONE || !begins_empty(p, at, slot)) {
+        return;
+    }
+    plan_reg(p, v);
+    hint.value = v->v;
+    for (uint32_t i = 0; i < v->v.nregs; i++) {
+        hint.types[i] = p->r->regs.at[v->v.regs[i]];
+    }
+    if (plan_is_number(v) && hint.types[0] != 'S') {
+        hint.value.kind = (uint8_t)common_kind(hint.types[0]);
+        hint.value.dtype = 0;
+    }
+    hint.types[hint.value.nregs++] = 'I';
+    hint.value.flags |= DYN_RF_MAYBE | DYN_RF_DROPPABLE;
+    if (dyn_vec_push(&p->hints, hint) < 0) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+    }
+    p->more_hints = true;
+}
+
+static void forget_unread(Plan *p) {
+    const PlanFrame *f = plan_frame(p);
+    for (uint32_t s = 0; s < f->loops->nslots; s++) {
+        PlanValue *v = &p->s.values[f->base + s];
+        if (plan_is_live(f->loops, f->at, s)) {
+            continue;
+        }
+        if (p->s.nframes > 1) { /* nobody sees the variables of an inlined call */
+            *v = plan_value(DYN_RK_NULL, DYN_NONE);
+            continue;
+        }
+        const PlanHint *hint = NULL;
+        for (uint32_t i = 0; i < p->hints.n && hint == NULL; i++) {
+            hint = p->hints.at[i].at == f->at && p->hints.at[i].slot == s ? &p->hints.at[i] : NULL;
+        }
+        if (hint != NULL) {
+            plan_reg(p, v);
+            apply_hint(p, hint, v);
+        } else if (is_head(f->loops, f->at) && !(v->v.flags & DYN_RF_MAYBE)) {
+            add_hint(p, f->at, s, v);
+        }
+    }
+}
+
 uint32_t plan_edge(Plan *p, uint32_t at) {
     plan_frame(p)->at = at;
     if (p->stop != DYN_R_OK) {
@@ -343,6 +481,8 @@ uint32_t plan_edge(Plan *p, uint32_t at) {
         p->closed = true;
     }
     uint32_t n = carried(p);
+    leave_loops(plan_frame(p));
+    forget_unread(p);
     PlanVersion *v = find_version(p, n == DYN_NONE ? DYN_NONE : p->resume_at, n == DYN_NONE ? 0 : n);
     if (v == NULL) {
         return p->stop == DYN_R_OK ? leave_block(p, at) : 0;
@@ -403,6 +543,7 @@ void plan_leave(Plan *p) {
 static void write_block(Plan *p, const PlanVersion *version) {
     uint32_t resume_n = version->resume_n;
     p->ndoubts = 0;
+    p->resume_due = false;
     copy_state(&p->s, version->state);
     p->block = version->block;
     if (p->s.nframes == 1) {
@@ -420,6 +561,9 @@ static void write_block(Plan *p, const PlanVersion *version) {
         if (!first && (in->flags & DYN_IF_TARGET)) {
             plan_go(p, f->at);
             return;
+        }
+        if (p->resume_due && p->s.nframes == 1 && (in->flags & DYN_IF_FIRST)) {
+            resume_here(p, f->at);
         }
         uint32_t frames = p->s.nframes, at = f->at;
         Went went = plan_step(p, in);
@@ -446,6 +590,7 @@ static void free_plan(Plan *p) {
         dyn_decode_free(p->codes.at[i]);
     }
     dyn_vec_free(&p->codes);
+    dyn_vec_free(&p->loops);
     dyn_vec_free(&p->versions);
     dyn_vec_free(&p->places);
     dyn_arena_free(&p->arena);
@@ -453,8 +598,12 @@ static void free_plan(Plan *p) {
 
 static void begin(Plan *p, PyObject *const *slots, uint32_t nstack, PyObject *globals, PyObject *builtins) {
     DynRegion *r = p->r;
+    const PlanLoops *loops = plan_loops_of(p, p->c, p->in_loop);
+    if (loops == NULL) {
+        return;
+    }
     p->s.nframes = 1;
-    p->s.frames[0] = (PlanFrame){.c = p->c, .globals = globals, .builtins = builtins, .base = 0, .at = p->header};
+    p->s.frames[0] = (PlanFrame){.c = p->c, .globals = globals, .builtins = builtins, .base = 0, .at = p->header, .loops = loops};
     r->code = Py_NewRef(p->c->code);
     r->header = p->c->v.at[p->header].start;
     r->nslots = (uint32_t)dyn_code_nlocalsplus(p->c->code);
@@ -462,10 +611,11 @@ static void begin(Plan *p, PyObject *const *slots, uint32_t nstack, PyObject *gl
     for (uint32_t i = 0; i < r->nslots + nstack && p->stop == DYN_R_OK; i++) {
         bool stack = i >= r->nslots;
         bool cell = !stack && dyn_code_local_kind(p->c->code, (int)i) != 0x20;
-        plan_push(p, plan_of_object(p, slots[i], i, stack || (p->live[i] && !cell), stack));
+        plan_push(p, plan_of_object(p, slots[i], i, stack || (plan_is_live(loops, p->header, i) && !cell), stack));
     }
-    plan_new_block(p, p->header); /* of no version: nothing is written there */
+    plan_new_block(p, p->header); /* of no version: it only begins to count */
     if (p->stop == DYN_R_OK) {
+        forget_unread(p);
         find_version(p, DYN_NONE, 0);
     }
     plan_end(p, DYN_RO_JMP, DYN_NONE, 1, DYN_NONE, DYN_NONE);
@@ -542,22 +692,27 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
             return NULL;
         }
         fresh->c = p->c;
+        fresh->slots = slots;
         fresh->header = p->header;
         fresh->in_loop = p->in_loop;
-        fresh->live = p->live;
         fresh->opaque = p->opaque;
+        fresh->hints = p->hints;
         dyn_arena_init(&fresh->arena);
         *why = (DynRegionRefusal){.reason = DYN_R_NO_MEMORY};
         r = plan_once(fresh, slots, nstack, globals, builtins, why);
-        bool again = fresh->again && fresh->stop == DYN_R_OK;
+        bool again = fresh->stop == DYN_R_OK && (fresh->again || (fresh->more_hints && r != NULL && i + 1 < ATTEMPTS));
         p->opaque = fresh->opaque;
+        p->hints = fresh->hints;
         dyn_vec_free(&fresh->extras);
         free_plan(fresh);
         PyMem_RawFree(fresh);
         if (!again) {
             break;
         }
+        dyn_region_free(r);
+        r = NULL;
     }
+    dyn_vec_free(&p->hints);
     dyn_vec_free(&p->opaque);
     return r;
 }
@@ -565,7 +720,7 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
 DynRegion *dyn_region_plan(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, PyObject *globals,
                            PyObject *builtins, DynRegionRefusal *why) {
     uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(c->code), at = header < c->nunits ? c->at_unit[header] : DYN_NONE;
-    Plan *p = PyMem_RawCalloc(1, sizeof(Plan) + c->v.n + nslots + 1);
+    Plan *p = PyMem_RawCalloc(1, sizeof(Plan) + c->v.n + 1);
     *why = (DynRegionRefusal){.reason = DYN_R_NO_MEMORY, .at = header};
     if (p == NULL) {
         return NULL;
@@ -573,14 +728,13 @@ DynRegion *dyn_region_plan(const DynCode *c, uint32_t header, PyObject *const *s
     p->c = c;
     p->header = at;
     p->in_loop = (uint8_t *)(p + 1);
-    p->live = p->in_loop + c->v.n;
     DynRegion *r = NULL;
     if (at == DYN_NONE || c->generator || !plan_loop(c, at, p->in_loop)) {
         *why = (DynRegionRefusal){.reason = c->generator ? DYN_R_GENERATOR : DYN_R_UNSUPPORTED_OPCODE, .at = header};
         snprintf(why->detail, sizeof(why->detail), "no loop begins there");
     } else if (nslots + nstack + 8 > PLAN_VALUES || dyn_iterator_slots() != 1) {
         why->reason = DYN_R_GRAPH_SIZE;
-    } else if (plan_live(c, at, p->in_loop, p->live)) {
+    } else {
         r = attempt(p, slots, nstack, globals, builtins, why);
     }
     PyMem_RawFree(p);

@@ -8,7 +8,7 @@
 
 #define PLAN_VALUES 192u   /* The most values of all frames together. */
 #define PLAN_FRAMES 6u     /* The deepest inlined call. */
-#define PLAN_VERSIONS 10u  /* The most combinations of types that one place is compiled for. */
+#define PLAN_VERSIONS 16u  /* The most combinations of types that one place is compiled for. */
 #define PLAN_BLOCKS 3000u  /* The most blocks of a region. */
 #define PLAN_INSTRS 40000u /* The most instructions. */
 #define PLAN_ITEMS 8u      /* The most items of a tuple that is no object. */
@@ -21,12 +21,36 @@ typedef struct PlanValue {
     const struct PlanValue *items; /* TUPLE: v.n of them, in the arena. */
 } PlanValue;
 
+#define PLAN_LOOPS 12u /* The loops of a function that are told apart, and how deep in them a place is. */
+
+/* A function's loops and what is alive where: found once for each code. */
+typedef struct PlanLoops {
+    const DynCode *c;
+    uint32_t n, nslots;
+    uint32_t heads[PLAN_LOOPS];
+    uint8_t *in[PLAN_LOOPS]; /* For each instruction: it is part of the loop. */
+    uint8_t *live;           /* For each instruction and slot: what it holds may be read. NULL: it isn't known. */
+} PlanLoops;
+
+/* A slot that is empty, or something else, when its loop is reached first, and holds a value that isn't read when it is reached
+ * again: both are told apart by a register, not by versions. */
+typedef struct PlanHint {
+    uint32_t at, slot;
+    DynRegionValue value;
+    char types[DYN_REGION_REGS + 1];
+} PlanHint;
+
 /* A frame of the function, or of one that is inlined. */
 typedef struct PlanFrame {
     const DynCode *c;
     PyObject *globals, *builtins; /* Borrowed of the function, which the region holds. */
+    PyObject *closure;            /* Of an inlined function: its cells, or NULL. */
     uint32_t base;                /* Where its slots begin among the values; its stack lies behind them. */
     uint32_t at;                  /* The canonical instruction that it is at: of a caller, its call. */
+    const PlanLoops *loops;       /* Of c. */
+    /* The loops that it is in, from the outermost, and the block of each one's head that led here: trips of other types have
+     * blocks of their own up to the next head, so that every loop is entered at its head alone. */
+    uint32_t depth, heads[PLAN_LOOPS], blocks[PLAN_LOOPS];
 } PlanFrame;
 
 typedef struct PlanState {
@@ -46,8 +70,8 @@ typedef struct PlanVersion {
     uint32_t resume_at, resume_n; /* Within an inlined call: where CPython would go on. DYN_NONE: nowhere. */
 } PlanVersion;
 
-/* A result of NumPy's arithmetic and its operands. What isn't finite stays so in sums, products and dividends, so of a chain of them
- * only the last is looked at, and all of them where it isn't finite. */
+/* A result of NumPy's arithmetic and its operands. What isn't finite stays so in sums, products and dividends, so of a chain of
+ * them only the last is looked at, and all of them where it isn't finite. */
 typedef struct PlanDoubt {
     DynRegionOp op; /* DWARN or SWARN */
     uint32_t result, a, b;
@@ -59,9 +83,12 @@ typedef struct Plan {
     DynRegion *r;
     DynArena arena;
     const DynCode *c;
-    uint32_t header;  /* Canonical instruction. */
-    uint8_t *in_loop; /* For each canonical instruction: it is part of the loop. */
-    uint8_t *live;    /* For each slot: the loop may read what it holds at the header. */
+    PyObject *const *slots;     /* Of the frame, borrowed. */
+    uint32_t header;            /* Canonical instruction. */
+    uint8_t *in_loop;           /* For each canonical instruction: it is part of the loop. */
+    DYN_VEC(PlanLoops *) loops; /* In the arena. */
+    DYN_VEC(PlanHint) hints;
+    bool more_hints; /* Some were found: planning it all anew makes less of it. */
     DYN_VEC(PlanVersion) versions;
     uint32_t next;                  /* The first version whose block isn't written. */
     DYN_VEC(uint32_t) places;       /* Registers of places: see values.c. */
@@ -73,6 +100,7 @@ typedef struct Plan {
     PlanState resume;               /* The state of the frame itself at the last place from which nothing has had an effect. */
     uint32_t resume_at;             /* That place; DYN_NONE: within an inlined call something had one. */
     uint32_t resume_exit;           /* The exit there, when there is one. */
+    bool resume_due; /* The next instruction that CPython can go on at is that place: an effect came in the middle of one. */
     PlanDoubt doubts[PLAN_DOUBTS]; /* Results since p->resume that NumPy may have to report on, and that weren't looked at. */
     uint32_t ndoubts;
     uint32_t ninstrs;
@@ -93,7 +121,11 @@ typedef enum Went {
 
 /* ---- flow.c */
 DYN_HIDDEN bool plan_loop(const DynCode *c, uint32_t header, uint8_t *in_loop); /* false: no natural loop begins there */
-DYN_HIDDEN bool plan_live(const DynCode *c, uint32_t header, const uint8_t *in_loop, uint8_t *live); /* false: no memory */
+/* in_loop NULL: all of the function. NULL: memory is out, and planning stopped. */
+DYN_HIDDEN const PlanLoops *plan_loops_of(Plan *p, const DynCode *c, const uint8_t *in_loop);
+static inline bool plan_is_live(const PlanLoops *l, uint32_t at, uint32_t slot) {
+    return l->live == NULL || l->live[(size_t)at * l->nslots + slot] != 0;
+}
 
 /* ---- plan.c */
 DYN_HIDDEN Went plan_unknown(Plan *p, DynReason why, const char *what);
@@ -111,7 +143,8 @@ DYN_HIDDEN bool plan_two_ways(Plan *p, uint32_t reg, PlanWays *ways);
 DYN_HIDDEN void plan_other_way(Plan *p, PlanWays *ways);
 /* An effect: what was before can't be done again. The frame can be left at `at` from here on. */
 DYN_HIDDEN void plan_effect(Plan *p, uint32_t at);
-DYN_HIDDEN uint32_t plan_exit(Plan *p, DynReason why); /* at p->resume */
+DYN_HIDDEN void plan_list(Plan *p, DynRegionValues *to, const PlanValue *v); /* as an exit lists it */
+DYN_HIDDEN uint32_t plan_exit(Plan *p, DynReason why);                       /* at p->resume */
 DYN_HIDDEN uint32_t plan_exit_at(Plan *p, const PlanState *s, uint32_t at,
                                  DynReason why); /* of the frame itself, exactly there */
 static inline PlanFrame *plan_frame(Plan *p) { return &p->s.frames[p->s.nframes - 1]; }
@@ -148,6 +181,9 @@ static inline bool plan_is_python_number(const PlanValue *v) {
     return v->v.kind == DYN_RK_BOOL || v->v.kind == DYN_RK_INT || v->v.kind == DYN_RK_FLOAT;
 }
 static inline bool plan_is_number(const PlanValue *v) { return plan_is_python_number(v) || v->v.kind == DYN_RK_NP; }
+static inline bool plan_iterates(const PlanValue *v) {
+    return v->v.kind == DYN_RK_ITER || v->v.kind == DYN_RK_SEQ || v->v.kind == DYN_RK_ENUM || v->v.kind == DYN_RK_ZIP;
+}
 static inline bool plan_is_array(const PlanValue *v) { return v->v.kind == DYN_RK_ARRAY || v->v.kind == DYN_RK_VIEW; }
 
 /* ---- numbers.c */
@@ -170,6 +206,8 @@ DYN_HIDDEN Went plan_next(Plan *p, const DynInstr *in);
 
 /* ---- names.c, calls.c */
 DYN_HIDDEN Went plan_global(Plan *p, const DynInstr *in);
+DYN_HIDDEN const PlanValue *plan_ufunc(Plan *p, PyObject *o); /* with registers for its loop, good until it is called again */
+DYN_HIDDEN Went plan_deref(Plan *p, const DynInstr *in);
 DYN_HIDDEN bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out);
 DYN_HIDDEN Went plan_call(Plan *p, const DynInstr *in);
 DYN_HIDDEN Went plan_return(Plan *p, PlanValue v);

@@ -7,7 +7,7 @@ static PyObject *name_of(Plan *p, uint32_t index) { return PyTuple_GET_ITEM(plan
 
 static Went load_fast(Plan *p, const DynInstr *in) {
     PlanValue *slot = &p->s.values[plan_frame(p)->base + in->arg];
-    if (slot->v.kind == DYN_RK_NULL) {
+    if (slot->v.kind == DYN_RK_NULL || slot->v.flags & DYN_RF_MAYBE) {
         return plan_unknown(p, DYN_R_EXCEPTION, "the variable has no value");
     }
     plan_push(p, *slot);
@@ -240,6 +240,8 @@ Went plan_step(Plan *p, const DynInstr *in) {
     case DYN_I_DELETE_FAST: return delete_fast(p, in);
     case DYN_I_LOAD_CONST: return push_const(p, const_of(p, in->arg));
     case DYN_I_LOAD_SMALL_INT: plan_push(p, plan_int(in->arg)); return WENT_ON;
+    case DYN_I_COPY_FREE_VARS: return p->s.nframes > 1 ? WENT_ON : plan_unknown(p, DYN_R_UNSUPPORTED_OPCODE, "in a loop");
+    case DYN_I_LOAD_DEREF: return plan_deref(p, in);
     case DYN_I_LOAD_GLOBAL: return plan_global(p, in);
     case DYN_I_LOAD_ATTR: return load_attr(p, in);
     case DYN_I_LOAD_METHOD: return load_method(p, in);

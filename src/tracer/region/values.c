@@ -239,22 +239,69 @@ static bool of_array(Plan *p, PyObject *o, PlanValue *v) {
     return true;
 }
 
-static bool of_iterator(Plan *p, PyObject *o, uint32_t slot, PlanValue *v) {
-    if (Py_TYPE(o) != &PyRangeIter_Type) {
-        return false;
-    }
+static bool of_range_iterator(Plan *p, PyObject *o, PlanValue *v) {
     int64_t state[3];
     if (!dyn_cpy_range_iterator(o, state)) {
         return false;
     }
     *v = plan_value(DYN_RK_ITER, DYN_NONE);
-    v->v.ref = slot;
     v->v.n = state[2] == 1;
     for (int k = 0; k < 3; k++) {
         new_reg(p, v, 'I');
     }
     return true;
 }
+
+static bool of_array_iterator(Plan *p, PyObject *o, PlanValue *v) {
+    int64_t index;
+    PyObject *array = dyn_cpy_sequence_iterator(o, &index);
+    if (array == NULL || !of_array(p, array, v) || v->v.n == DYN_REGION_RANK) {
+        return false;
+    }
+    v->v.kind = DYN_RK_SEQ;
+    new_reg(p, v, 'I');
+    return true;
+}
+
+static bool of_iterator(Plan *p, PyObject *o, PlanValue *v);
+
+static bool of_one(Plan *p, PyObject *o, PlanValue *v) { return of_range_iterator(p, o, v) || of_array_iterator(p, o, v); }
+
+/* zip(it, it) takes of one iterator twice. */
+static bool is_twice(PyObject *all, uint32_t k) {
+    for (uint32_t i = 0; i < k; i++) {
+        if (PyTuple_GET_ITEM(all, i) == PyTuple_GET_ITEM(all, k)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* An enumerate or zip object: the numbers and iterators in it. */
+static bool of_iterators(Plan *p, PyObject *o, PlanValue *v) {
+    int64_t index;
+    PyObject *one = dyn_cpy_enumerate(o, &index), *all = one == NULL ? dyn_cpy_zip(o) : NULL;
+    uint32_t n = one != NULL ? 2 : all != NULL ? (uint32_t)PyTuple_GET_SIZE(all) : 0;
+    PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, PLAN_ITEMS);
+    if (n == 0 || n > PLAN_ITEMS || items == NULL) {
+        return false;
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        PyObject *it = one != NULL ? one : PyTuple_GET_ITEM(all, k);
+        if (one != NULL && k == 0) {
+            items[k] = plan_value(DYN_RK_INT, DYN_NONE);
+            new_reg(p, &items[k], 'I');
+        } else if (all != NULL ? is_twice(all, k) || !of_one(p, it, &items[k]) : !of_iterator(p, it, &items[k])) {
+            return false;
+        }
+    }
+    *v = plan_value(one != NULL ? DYN_RK_ENUM : DYN_RK_ZIP, DYN_NONE);
+    v->v.n = (uint8_t)n;
+    v->items = items;
+    return true;
+}
+
+static bool of_iterator(Plan *p, PyObject *o, PlanValue *v) { return of_one(p, o, v) || of_iterators(p, o, v); }
 
 /* Is it one whose identity the region may take for granted: what programs name, and don't compute with? */
 static bool is_named(PyObject *o) {
@@ -286,7 +333,11 @@ PlanValue plan_of_object(Plan *p, PyObject *o, uint32_t slot, bool live, bool st
         v = plan_value(DYN_RK_CONST, DYN_NONE);
         v.v.ref = object_index(p, o);
     } else if (!of_scalar(p, o, &v) && !of_array(p, o, &v) && stack) {
-        of_iterator(p, o, slot, &v);
+        PlanValue iterator;
+        if (of_iterator(p, o, &iterator)) {
+            iterator.v.ref = slot;
+            return iterator;
+        }
     }
     return v;
 }
