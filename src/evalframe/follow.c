@@ -113,21 +113,22 @@ static uint32_t level_of_symbol(const Split *s, uint32_t sym) {
     return after == 0 || after == DYN_NONE ? 0 : s->level[after - 1];
 }
 
+static uint32_t max_of(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
 /* The level at which node `by` can take node `id`. */
 static uint32_t level_for(const Split *s, uint32_t id, const DynNode *by) {
     const DynNode *n = node_at(s, id);
-    uint32_t at = s->stored[n->storage] && !s->shown[id] ? s->level[n->storage] : s->level[id];
+    uint32_t written = s->stored[n->storage] && !s->shown[id] ? s->level[n->storage] : 0;
+    uint32_t at = max_of(s->level[id], written);
     bool outside = is_call(by) || (is_view(by) && s->shown[by - s->g->nodes.at]);
     bool apart = is_computed(n) && s->shown[id] && (outside || n->flags & DYN_NODE_GRAD);
     return at + apart;
 }
 
-static uint32_t max_of(uint32_t a, uint32_t b) { return a > b ? a : b; }
-
 static uint32_t level_of(const Split *s, uint32_t id) {
     const DynNode *n = node_at(s, id);
     uint32_t level = 0;
-    for (int k = 0; k < n->nargs; k++) {
+    for (int k = dyn_node_stores(n); k < n->nargs; k++) { /* a store's memory is made with what is stored */
         if (n->args[k].kind == DYN_ARG_NODE) {
             level = max_of(level, level_for(s, n->args[k].id, n));
         } else if (n->args[k].kind == DYN_ARG_SYM) {
@@ -264,6 +265,35 @@ static int add_steps(Split *s, DynFollow *f, DynPartShare *share) {
     return room == NULL ? -1 : 0;
 }
 
+/* Which step takes a node last, so that what nobody needs any more goes. A graph that may be left in the middle keeps all. */
+static int find_last(Split *s, DynFollow *f) {
+    const DynGraph *g = s->g;
+    f->last = DYN_NEW_N(s->arena, uint32_t, g->nodes.n + 1);
+    bool keeps = false;
+    for (uint32_t i = 0; i < g->externs.n; i++) {
+        keeps = keeps || g->externs.at[i].once;
+    }
+    for (uint32_t i = 0; f->last != NULL && i < f->steps.n; i++) {
+        const DynFollowStep *step = &f->steps.at[i];
+        const DynNode *n = step->kind == DYN_FOLLOW_PART ? NULL : node_at(s, step->node);
+        for (int k = 0; n != NULL && k < n->nargs; k++) {
+            if (n->args[k].kind == DYN_ARG_NODE) {
+                f->last[n->args[k].id] = i + 1;
+            }
+        }
+        for (uint32_t k = 0; k < step->inputs.n; k++) {
+            f->last[step->inputs.at[k]] = i + 1;
+        }
+    }
+    for (uint32_t i = 0; f->last != NULL && i < g->nodes.n; i++) {
+        f->last[i] = keeps || node_at(s, i)->op == DYN_OP_INPUT ? UINT32_MAX : f->last[i];
+    }
+    for (uint32_t i = 0; f->last != NULL && i < g->outputs.n; i++) {
+        f->last[g->outputs.at[i]] = UINT32_MAX;
+    }
+    return f->last == NULL ? -1 : 0;
+}
+
 DynFollow *dyn_follow_new(const DynGraph *g, const DynOptions *options, DynReason *why, DynStr *error) {
     DynFollow *f = PyMem_RawCalloc(1, sizeof(*f));
     DynPartShare *share = dyn_part_share_new(g->syms, options);
@@ -279,7 +309,7 @@ DynFollow *dyn_follow_new(const DynGraph *g, const DynOptions *options, DynReaso
             show_all(&s);
             give_levels(&s);
             show_across(&s);
-            done = add_steps(&s, f, share);
+            done = add_steps(&s, f, share) < 0 ? -1 : find_last(&s, f);
         }
     }
     if (share != NULL) {
@@ -306,6 +336,35 @@ bool dyn_follow_is_ready(const DynFollow *f) {
         ready = ready && (f->steps.at[i].part == NULL || dyn_follow_part_is_ready(f->steps.at[i].part));
     }
     return ready;
+}
+
+DynTier dyn_follow_tier(const DynFollow *f) {
+    DynTier lowest = DYN_TIER_NATIVE;
+    for (uint32_t i = 0; i < f->steps.n; i++) {
+        const DynArtifact *a = f->steps.at[i].part == NULL ? NULL : dyn_follow_part_artifact(f->steps.at[i].part);
+        if (f->steps.at[i].part != NULL) {
+            DynTier tier = a == NULL ? DYN_TIER_EAGER : dyn_artifact_tier(a);
+            lowest = tier < lowest ? tier : lowest;
+        }
+    }
+    return lowest;
+}
+
+void dyn_follow_source(const DynFollow *f, DynStr *out) {
+    for (uint32_t i = 0; i < f->steps.n; i++) {
+        const DynArtifact *a = f->steps.at[i].part == NULL ? NULL : dyn_follow_part_artifact(f->steps.at[i].part);
+        if (a != NULL) {
+            dyn_artifact_source(a, out);
+        }
+    }
+}
+
+size_t dyn_follow_bytes(const DynFollow *f) {
+    size_t bytes = sizeof(*f) + dyn_vec_bytes(&f->steps) + dyn_arena_bytes(&f->arena);
+    for (uint32_t i = 0; i < f->steps.n; i++) {
+        bytes += f->steps.at[i].part == NULL ? 0 : dyn_follow_part_bytes(f->steps.at[i].part);
+    }
+    return bytes;
 }
 
 /* ---- values of a graph that was left */

@@ -21,6 +21,7 @@ typedef struct DynFollowStep {
 struct DynFollow {
     DYN_VEC(DynFollowStep)
     steps;
+    uint32_t *last; /* of each node: 1 + the last step that takes it; UINT32_MAX: Python gets it, or a frame may */
     DynArena arena;
 };
 
@@ -33,6 +34,9 @@ DYN_HIDDEN void dyn_follow_free(DynFollow *f);
  * autograd follows. 0, or -1 with an exception. */
 DYN_HIDDEN int dyn_follow_complete(const DynGraph *g, DynRun *run, const bool *need);
 DYN_HIDDEN bool dyn_follow_is_ready(const DynFollow *f); /* is there code for its parts, or will there be none? */
+DYN_HIDDEN DynTier dyn_follow_tier(const DynFollow *f);   /* the lowest of its parts */
+DYN_HIDDEN void dyn_follow_source(const DynFollow *f, DynStr *out); /* the generated C of its parts */
+DYN_HIDDEN size_t dyn_follow_bytes(const DynFollow *f);
 
 /* ---- follow_part.c */
 /* What parts of one graph share. */
@@ -43,6 +47,8 @@ DYN_HIDDEN void dyn_part_share_drop(DynPartShare *s);
 DYN_HIDDEN DynPart *dyn_follow_part(DynPartShare *s, const DynGraph *g, DynList inputs, DynList outputs, DynStr *error);
 DYN_HIDDEN bool dyn_follow_part_follows(const DynPart *p);
 DYN_HIDDEN bool dyn_follow_part_is_ready(DynPart *p);
+DYN_HIDDEN const DynArtifact *dyn_follow_part_artifact(const DynPart *p); /* of its values; NULL: it has none */
+DYN_HIDDEN size_t dyn_follow_part_bytes(const DynPart *p);
 /* Runs it: a new tuple of its outputs, or NULL with an exception. sym: values of the symbols that g's table had. */
 DYN_HIDDEN PyObject *dyn_follow_part_call(DynPart *p, const DynScalar *sym, PyObject *const *inputs);
 DYN_HIDDEN int dyn_follow_part_compile(DynPart *p); /* asks for its code; -1: the parts can't be compiled, with no exception */

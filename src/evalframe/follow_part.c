@@ -529,6 +529,25 @@ int dyn_follow_part_compile(DynPart *p) {
     return done;
 }
 
+const DynArtifact *dyn_follow_part_artifact(const DynPart *p) {
+    return p->prepared ? p->saving.artifact : p->plain.artifact;
+}
+
+size_t dyn_follow_part_bytes(const DynPart *p) {
+    const Unit *units[2] = {&p->plain, &p->saving};
+    PyObject *key, *made;
+    Py_ssize_t at = 0;
+    size_t bytes = sizeof(*p) + dyn_arena_bytes(&p->arena);
+    for (int i = 0; i < 2; i++) {
+        bytes += units[i]->artifact == NULL ? 0 : dyn_artifact_bytes(units[i]->artifact);
+    }
+    while (PyDict_Next(p->known, &at, &key, &made)) { /* gradients begin with their part */
+        PyObject *first = PyTuple_Check(made) && PyTuple_GET_SIZE(made) > 0 ? PyTuple_GET_ITEM(made, 0) : Py_None;
+        bytes += Py_IS_TYPE(first, &Part_Type) ? dyn_follow_part_bytes((const DynPart *)first) : 0;
+    }
+    return bytes;
+}
+
 bool dyn_follow_part_is_ready(DynPart *p) { return is_ready(p->prepared ? &p->saving : &p->plain); }
 
 /* ---- as Python sees it */

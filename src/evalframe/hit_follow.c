@@ -165,6 +165,22 @@ static DynRunStatus leave(const DynGraph *g, DynRun *run, PyObject **values, Dyn
     return DYN_RUN_ERROR;
 }
 
+/* What no step behind this one takes goes. */
+static void drop_taken(const DynGraph *g, const DynFollow *f, PyObject **values, uint32_t step) {
+    const DynFollowStep *s = &f->steps.at[step];
+    for (uint32_t k = 0; k < s->inputs.n; k++) {
+        if (f->last[s->inputs.at[k]] == step + 1) {
+            Py_CLEAR(values[s->inputs.at[k]]);
+        }
+    }
+    const DynNode *n = s->kind == DYN_FOLLOW_PART ? NULL : dyn_graph_node(g, s->node);
+    for (int k = 0; n != NULL && k < n->nargs; k++) {
+        if (n->args[k].kind == DYN_ARG_NODE && f->last[n->args[k].id] == step + 1) {
+            Py_CLEAR(values[n->args[k].id]);
+        }
+    }
+}
+
 static DynRunStatus run_steps(const DynEntry *e, DynRun *run, PyObject **values) {
     const DynGraph *g = &e->capture->graph;
     const DynFollow *f = e->follow;
@@ -182,6 +198,7 @@ static DynRunStatus run_steps(const DynEntry *e, DynRun *run, PyObject **values)
         } else if ((s->kind == DYN_FOLLOW_VIEW ? run_view(g, run, values, s->node) : run_part(s, run, values)) < 0) {
             return DYN_RUN_ERROR;
         }
+        drop_taken(g, f, values, i);
     }
     for (uint32_t i = 0; i < g->outputs.n; i++) {
         run->outputs[i] = Py_NewRef(values[g->outputs.at[i]]);

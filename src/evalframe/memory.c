@@ -4,6 +4,7 @@
  * code objects; compiled objects, which graphs share, are counted by load.c. Over config.memory_limit the coldest entries
  * go, those that were found the longest time ago, until an eighth of it is free, and with them compiled objects that nobody uses.
  * Time is counted in entries made, so that a hit costs one store. GIL throughout. */
+#include "evalframe/follow.h"
 #include "evalframe/door.h"
 #include <stdlib.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@ static size_t all_code_bytes(const DynEntry *e) {
 static size_t bytes_of(const DynEntry *e) {
     size_t bytes = sizeof *e + dyn_capture_bytes(e->capture) + all_code_bytes(e);
     bytes += e->guards == NULL ? 0 : dyn_guards_bytes(e->guards);
+    bytes += e->follow == NULL ? 0 : dyn_follow_bytes(e->follow);
     return bytes + (e->artifact == NULL ? 0 : dyn_artifact_bytes(e->artifact));
 }
 
@@ -41,6 +43,7 @@ PyObject *dyn_memory_parts(const DynEntry *e) {
     const DynCapture *c = e->capture;
     size_t guards = e->guards == NULL ? 0 : dyn_guards_bytes(e->guards);
     size_t artifact = e->artifact == NULL ? 0 : dyn_artifact_bytes(e->artifact);
+    artifact += e->follow == NULL ? 0 : dyn_follow_bytes(e->follow);
     return Py_BuildValue("{sn sn sn sn sn sn}", "entry", (Py_ssize_t)sizeof *e, "capture",
                          (Py_ssize_t)(dyn_capture_bytes(c) - dyn_arena_bytes(&c->arena)), "arena",
                          (Py_ssize_t)dyn_arena_bytes(&c->arena), "guards", (Py_ssize_t)guards, "code",

@@ -1,7 +1,7 @@
 /* pyentry.c: a cache entry as Python shows it: fast.entries[i].guards, .graph, .code, .source, .tier, .hits …
  *
  * Made by the door's `entries`. Holds the entry; everything is made when it is asked for. */
-#include "evalframe/door.h"
+#include "evalframe/follow.h"
 
 typedef struct PyEntry {
     PyObject_HEAD DynEntry *entry;
@@ -74,6 +74,8 @@ static PyObject *get_source(PyObject *self, void *none) {
     DynStr text = {0};
     if (a != NULL) {
         dyn_artifact_source(a, &text);
+    } else if (entry_of(self)->follow != NULL) {
+        dyn_follow_source(entry_of(self)->follow, &text);
     }
     return from_str(&text);
 }
@@ -81,7 +83,9 @@ static PyObject *get_source(PyObject *self, void *none) {
 static PyObject *get_tier(PyObject *self, void *none) {
     static const char *const names[] = {[DYN_TIER_EAGER] = "eager", [DYN_TIER_BUILTIN] = "builtin", [DYN_TIER_NATIVE] = "native"};
     DynArtifact *a = entry_of(self)->artifact;
-    return PyUnicode_FromString(names[a == NULL ? DYN_TIER_EAGER : dyn_artifact_tier(a)]);
+    const DynFollow *f = entry_of(self)->follow;
+    DynTier tier = a == NULL ? DYN_TIER_EAGER : dyn_artifact_tier(a);
+    return PyUnicode_FromString(names[f == NULL ? tier : dyn_follow_tier(f)]);
 }
 
 static PyObject *get_lengths(PyObject *self, void *none) {

@@ -417,15 +417,19 @@ static bool is_direct(const Derive *d, uint32_t id) {
     return !(n->flags & DYN_NODE_VIEW);
 }
 
+static uint32_t zeros_like(Derive *d, uint32_t id) {
+    uint32_t zero = dyn_sym_float(d->g->syms, 0);
+    uint32_t made = zero == DYN_NONE ? zero : add_like(d, DYN_OP_FULL, node_at(d, id), 1, 0);
+    if (made != DYN_NONE) {
+        dyn_graph_node(d->g, made)->args[0] = (DynArg){DYN_ARG_SYM, zero};
+    }
+    return made;
+}
+
 /* The buffer of zeros of a node that owns its memory, made when it is first needed. */
 static uint32_t buffer_of(Derive *d, uint32_t id) {
     if (d->buffers[id] == DYN_NONE) {
-        uint32_t zero = dyn_sym_float(d->g->syms, 0);
-        uint32_t b = zero == DYN_NONE ? zero : add_like(d, DYN_OP_FULL, node_at(d, id), 1, 0);
-        if (b != DYN_NONE) {
-            dyn_graph_node(d->g, b)->args[0] = (DynArg){DYN_ARG_SYM, zero};
-        }
-        d->buffers[id] = b;
+        d->buffers[id] = zeros_like(d, id);
     }
     return d->buffers[id];
 }
@@ -506,8 +510,8 @@ static int by_expression(Derive *d, Emit *e, const char *text, uint32_t to) {
     }
     e->at = text;
     DynArg value = expression(e);
-    if (value.kind == DYN_ARG_SYM) { /* 0: none */
-        return 0;
+    if (value.kind == DYN_ARG_SYM) { /* 0: it has a gradient, of zeros */
+        return contribute(d, to, zeros_like(d, to));
     }
     return value.kind == DYN_ARG_NONE ? fail(d, e->id, "its derivative can't be written down") : contribute(d, to, value.id);
 }

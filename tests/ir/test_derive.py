@@ -47,9 +47,6 @@ def check(text, *arrays, inputs=None):
     outputs = run(unit, *arrays)
     weights = [rng.normal(size=o.shape) for o in outputs]
     inputs = range(len(arrays)) if inputs is None else inputs
-    if not inputs:
-        assert _dynoc._derive_text(text).rstrip().endswith("outputs")
-        return
     gradients = run(made(_dynoc._derive_text(text)), *arrays, *weights)
     assert len(gradients) == len(inputs)
     for which, gradient in zip(inputs, gradients, strict=True):
@@ -107,13 +104,7 @@ def test_a_row_against_differences(name, broadcast):
     shapes = [("s0, s1", (4, 3)), second, third][:arity]
     arrays = [array_for(name, k, shape, rng) for k, (_, shape) in enumerate(shapes)]
     text = of_row(name, [s for s, _ in shapes])
-    zero = [e.strip() == "0" for e in ROWS[name][8].split(";")]
-    if name in ("where", "keep"):
-        zero = [True, False, False]
-    if all(zero):
-        with_gradient = []
-    else:
-        with_gradient = [k for k in range(arity) if not zero[k]]
+    with_gradient = [1, 2] if name in ("where", "keep") else range(arity)
     check(text, *arrays, inputs=with_gradient)
 
 
