@@ -98,6 +98,18 @@ DYN_HIDDEN PyObject *dyn_frame_go_on(PyThreadState *ts, DynFrame *f, uint32_t at
 DYN_HIDDEN PyObject *dyn_frame_return(PyThreadState *ts, DynFrame *f, PyObject *result);
 DYN_HIDDEN PyObject *dyn_frame_throw(PyThreadState *ts, DynFrame *f, uint32_t at, int depth);
 
+/* cpy_loop.c: instructions that are changed while they may be running. One unit becomes another (opcode and argument), if it reads
+ * `from`: tracers put their own there. may_patch: does CPython read instructions where they lie, each time? */
+DYN_HIDDEN bool dyn_code_swap_unit(PyCodeObject *code, uint32_t at, const uint8_t from[2], const uint8_t to[2]);
+DYN_HIDDEN bool dyn_cpy_may_patch(void);
+/* The frame goes over to another code object, with the same slots, and stands at its beginning; may it? It is handed back by
+ * go_on, or when it is fresh by default evaluation. */
+DYN_HIDDEN bool dyn_frame_may_change(PyThreadState *ts, DynFrame *f, PyCodeObject *code);
+DYN_HIDDEN void dyn_frame_change_code(DynFrame *f, PyCodeObject *code);
+
+/* The main thread calls it between two of its next instructions. Any thread, without the GIL; -1: there are too many already. */
+DYN_HIDDEN int dyn_cpy_call_soon(int (*call)(void *));
+
 /* f, or the nearest below it on the stack that is a Python function's and has begun; who called it. NULL: none. */
 DYN_HIDDEN DynFrame *dyn_frame_complete(DynFrame *f);
 DYN_HIDDEN DynFrame *dyn_frame_caller(DynFrame *f);

@@ -6,7 +6,7 @@
  * and dumped where asked. A failure before `lower` or behind `build` gives no entry; one between them gives an entry that runs as
  * plain Python, so that the function isn't recorded again and again. Either way its reason is counted and the program goes on. */
 #include "codegen/target.h"
-#include "evalframe/door.h"
+#include "evalframe/follow.h"
 
 const char *const dyn_stage_names[DYN_STAGE_COUNT] = {
 #define STAGE(name) #name,
@@ -132,6 +132,28 @@ static void leave_products(DynGraph *g) {
     }
 }
 
+/* Values require gradients: the graph becomes parts that autograd follows, which are compiled on their own. */
+static int follow(Job *j) {
+    if (j->root->options->exact) {
+        j->entry->plain = DYN_R_DISABLED;
+        dyn_count("graphs", "inexact");
+        return 0;
+    }
+    j->entry->follow = dyn_follow_new(&j->capture->graph, j->root->options, &j->why, &j->error);
+    if (j->entry->follow != NULL) {
+        dyn_count("graphs", "compiled");
+    } else if (j->why == DYN_R_REQUIRES_GRAD) { /* nothing went wrong: it can't be followed */
+        j->entry->plain = j->why;
+        dyn_count_reason("graphs_failed", j->why);
+        dyn_cache_tell(j->root, j->why, NULL);
+        dyn_log(DYN_LOG_graph_breaks, "%s: %s in %s", dyn_reason_code(j->why), dyn_str_at(&j->error), j->capture->graph.name);
+        j->error.n = 0;
+    } else {
+        return -1;
+    }
+    return 0;
+}
+
 static int lower(Job *j) {
     DynGraph *g = &j->capture->graph;
     if (j->root->options->exact) {
@@ -143,6 +165,9 @@ static int lower(Job *j) {
     j->entry->works = true;
     j->target = dyn_target_of(g);
     dyn_count("graphs", "captured");
+    if (dyn_follow_wanted(g)) {
+        return follow(j);
+    }
     if (j->root->options->eager || j->root->options->hands_on) {
         j->entry->interpreted = true;
         return 0;

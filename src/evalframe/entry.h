@@ -81,6 +81,7 @@ typedef struct DynEntry {
     uint32_t number;            /* in order of making, for logs */
     struct DynOptions *options; /* where they have settings of the function's own, which hold for its runs; else NULL */
     DynReason plain;            /* not OK: why a hit runs the function as plain Python */
+    struct DynFollow *follow;   /* the steps of a graph whose values require gradients; NULL: none do */
     bool interpreted;           /* back end "eager": the graph runs node by node */
     PyObject *handed;           /* what a back end made of the graph: dyn_hit_handed; NULL: nothing (yet) */
     uint32_t nsrc, nsym;        /* what its env needs */

@@ -4,6 +4,7 @@
  * Called by the door (no frame exists) and by the hook under enable() (a fresh frame exists). Work is done in two steps:
  * dyn_hit_find checks guards, runs the graph and makes every value that is needed afterwards, then drops all it held of the
  * arguments; only then is Python code called again, so that reference counts are as without dynoc. */
+#include "evalframe/follow.h"
 #include "evalframe/hook.h"
 #include "evalframe/rebuild.h"
 
@@ -76,7 +77,8 @@ static DynRunStatus run_nothing(const DynGraph *g, DynRun *run) {
 
 /* Values that the frames of a snapshot need and that the artifact never made. */
 static int complete_values(void *owner, DynRun *run) {
-    const DynCapture *c = owner;
+    const DynEntry *e = owner;
+    const DynCapture *c = e->capture;
     const DynSnapshot *s = &c->snapshots.at[run->snapshot];
     uint32_t nnodes = c->graph.nodes.n;
     int done = -1;
@@ -93,6 +95,9 @@ static int complete_values(void *owner, DynRun *run) {
         for (uint32_t i = 0; i < nnodes; i++) {
             need[i] |= one[i];
         }
+    }
+    if (e->follow != NULL && dyn_follow_complete(&c->graph, run, need) < 0) {
+        goto out;
     }
     for (uint32_t i = 0; i < nnodes; i++) {
         if (need[i] && run->values[i] == NULL) {
@@ -183,6 +188,18 @@ static bool is_ready(DynEntry *e) {
     return false;
 }
 
+/* Is there code for the parts of a graph that autograd follows, and is autograd in no mode that CPython has to see to? */
+static bool may_follow(const DynEntry *e) {
+    if (!dyn_follow_is_ready(e->follow)) {
+        return false;
+    }
+    bool may = dyn_follow_may_run();
+    if (!may) {
+        dyn_count_reason("graph_breaks", DYN_R_REQUIRES_GRAD);
+    }
+    return may;
+}
+
 static void hand_to_python(DynEntry *e, DynHitKind kind, DynHit *out) {
     dyn_entry_incref(e);
     out->kind = kind;
@@ -215,6 +232,9 @@ static inline DynRunStatus run_graph(const DynEntry *e, DynRun *run) {
     if (DYN_LIKELY(e->artifact != NULL)) {
         return dyn_artifact_run(e->artifact, run);
     }
+    if (e->follow != NULL) {
+        return dyn_hit_followed(e, run);
+    }
     if (e->handed != NULL) {
         return dyn_hit_handed(e, run);
     }
@@ -229,6 +249,9 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
         if (e->plain == DYN_R_OK && dyn_rewrite_waiting(e)) {
             hand_to_python(e, DYN_HIT_WAIT, out);
         }
+        return;
+    }
+    if (DYN_UNLIKELY(e->follow != NULL) && !may_follow(e)) {
         return;
     }
     if (scratch_init(&s, g) < 0) {
@@ -250,7 +273,7 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
                   .sym = env->sym,
                   .outputs = s.outputs,
                   .complete = complete_values,
-                  .owner = e->capture};
+                  .owner = e};
     uint64_t began = DYN_UNLIKELY(e->rents) ? dyn_cycles() : 0;
     DynRunStatus status = run_graph(e, &run);
     if (DYN_UNLIKELY(e->rents)) {

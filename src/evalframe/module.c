@@ -4,10 +4,13 @@
  * arrays needs NumPy, whose import takes longer than many a program, so the other rooms start when the first of their names is
  * asked for (get_late). */
 #include "base/pool.h"
+#include "ir/derive.h"
+#include "evalframe/follow.h"
 #include "evalframe/guards/guards.h"
 #include "evalframe/hold.h"
 #include "evalframe/hook.h"
 #include "evalframe/known.h"
+#include "evalframe/loops.h"
 #include "tracer/record/rec.h"
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -202,16 +205,19 @@ static int start_rooms(PyObject *module) {
     if (dyn_codegen_init(module) < 0 || dyn_np_init() < 0 || dyn_record_init() < 0) {
         return -1;
     }
-    if (dyn_hit_init() < 0 || dyn_hold_init() < 0) {
+    if (dyn_hit_init() < 0 || dyn_hold_init() < 0 || dyn_follow_init(module) < 0) {
         return -1;
     }
-    if (dyn_door_init(module) < 0 || dyn_pyentry_init(module) < 0) {
+    if (dyn_loops_init(module) < 0 || dyn_door_init(module) < 0 || dyn_pyentry_init(module) < 0) {
         return -1;
     }
-    if (dyn_decode_init(module) < 0 || dyn_asm_init(module) < 0) {
+    if (dyn_decode_init(module) < 0 || dyn_asm_init(module) < 0 || dyn_region_door_init(module) < 0) {
         return -1;
     }
-    return dyn_sym_init_module(module) < 0 || dyn_graph_init_module(module) < 0 || dyn_guards_init_module(module) < 0 ? -1 : 0;
+    if (dyn_sym_init_module(module) < 0 || dyn_graph_init_module(module) < 0) {
+        return -1;
+    }
+    return dyn_part_init_module(module) < 0 || dyn_guards_init_module(module) < 0 ? -1 : 0;
 }
 
 static struct {

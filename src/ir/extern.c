@@ -291,7 +291,7 @@ typedef struct Reader {
 /* Is it a tensor, a scalar or an array, as the node was when it was recorded? */
 static bool is_of_recorded_kind(const DynNode *n, PyObject *o) {
     if (n->flags & DYN_NODE_TENSOR) {
-        return dyn_torch_is(o) && !dyn_torch_requires_grad(o);
+        return dyn_torch_is(o) && dyn_torch_requires_grad(o) == ((n->flags & DYN_NODE_GRAD) != 0);
     }
     if (n->flags & DYN_NODE_NPSCALAR) {
         return !PyArray_Check(o) && PyArray_CheckScalar(o);

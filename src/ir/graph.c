@@ -22,6 +22,7 @@ void dyn_graph_free(DynGraph *g) {
     dyn_vec_free(&g->externs);
     dyn_vec_free(&g->checks);
     dyn_vec_free(&g->places);
+    dyn_vec_free(&g->formulas);
 }
 
 void dyn_graph_trim(DynGraph *g) {
@@ -31,6 +32,7 @@ void dyn_graph_trim(DynGraph *g) {
     dyn_vec_trim(&g->externs);
     dyn_vec_trim(&g->checks);
     dyn_vec_trim(&g->places);
+    dyn_vec_trim(&g->formulas);
 }
 
 uint32_t dyn_graph_add(DynGraph *g, DynOp op, DynDtype dtype, int ndim, int nargs, int naux) {
@@ -111,6 +113,10 @@ void dyn_graph_truncate(DynGraph *g, uint32_t nnodes) {
         g->checks.n = 0;
     } else {
         cut_late(g, nnodes);
+    }
+    g->graded = g->graded > nnodes ? nnodes : g->graded;
+    while (g->formulas.n > 0 && g->formulas.at[g->formulas.n - 1].node >= nnodes) {
+        g->formulas.n--;
     }
     cut(g->inputs.at, &g->inputs.n, nnodes);
     cut(g->outputs.at, &g->outputs.n, nnodes);

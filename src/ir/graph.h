@@ -40,6 +40,8 @@ typedef struct DynArg {
 #define DYN_NODE_OR_NOTHING 2048u /* a MAX or MIN that may be of nothing, and is its identity then: `initial=` follows */
 #define DYN_NODE_TWIN 1024u       /* an earlier node has its value, and whoever reads it reads that: codegen/loops/common.c */
 #define DYN_NODE_WRITE_WARNS 32u  /* a BROADCAST that can be written, with a warning: np.broadcast_arrays */
+#define DYN_NODE_GRAD 4096u       /* eager's value is a tensor that requires gradients */
+#define DYN_NODE_UNFOLLOWED 8192u /* gradients weren't recorded when it was made */
 
 typedef struct DynNode {
     uint16_t op;     /* DynOp: row of ops.def */
@@ -107,6 +109,13 @@ typedef struct DynPlace {
     int32_t line, end_line, col, end_col;
 } DynPlace;
 
+/* Where the gradient of a node that several make together is known as a whole: torch.sigmoid's. */
+typedef struct DynFormula {
+    uint32_t node;
+    DynArg operands[3]; /* what it is a function of, a node, and numbers */
+    const char *text;   /* as a row's derivative in ops.def, in g, these (a, b and c) and r (the node) */
+} DynFormula;
+
 typedef struct DynGraph {
     DynArena *arena;
     const char *name; /* of the function */
@@ -125,6 +134,9 @@ typedef struct DynGraph {
     checks; /* late symbols (bool) that have to be true: looked at behind the extern call that gives them */
     DYN_VEC(DynPlace)
     places;
+    DYN_VEC(DynFormula)
+    formulas;        /* by node, in order */
+    uint32_t graded; /* so many nodes say whether they require gradients: DYN_NODE_GRAD */
 } DynGraph;
 
 DYN_HIDDEN int dyn_graph_init(DynGraph *g, DynArena *arena, const char *name, DynSources *sources, DynSyms *syms);

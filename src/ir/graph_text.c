@@ -191,6 +191,8 @@ static void print_node(const DynGraph *g, const Names *names, uint32_t id, DynSt
     dyn_str_puts(out, n->flags & DYN_NODE_DENSE ? " dense" : "");
     dyn_str_puts(out, n->flags & DYN_NODE_TURNED ? " turned" : "");
     dyn_str_puts(out, n->flags & DYN_NODE_OR_NOTHING ? " ornothing" : "");
+    dyn_str_puts(out, n->flags & DYN_NODE_GRAD ? " grad" : "");
+    dyn_str_puts(out, n->flags & DYN_NODE_UNFOLLOWED ? " unfollowed" : "");
     print_constants(g, n, out);
     print_place(g, n, out);
     dyn_str_putc(out, '\n');
@@ -562,6 +564,8 @@ static int parse_tail(Parser *p, Line *n) {
     n->flags |= take(p, "dense") ? DYN_NODE_DENSE : 0;
     n->flags |= take(p, "turned") ? DYN_NODE_TURNED : 0;
     n->flags |= take(p, "ornothing") ? DYN_NODE_OR_NOTHING : 0;
+    n->flags |= take(p, "grad") ? DYN_NODE_GRAD : 0;
+    n->flags |= take(p, "unfollowed") ? DYN_NODE_UNFOLLOWED : 0;
     return 0;
 }
 

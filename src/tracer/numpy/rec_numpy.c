@@ -529,8 +529,7 @@ DynVal *dyn_np_result(DynRec *r, uint32_t node, PyObject *result) {
         }
     }
     if (dyn_torch_is(result)) {
-        /* What came in requires no gradients, or they are off; then views of what does still say that they do. */
-        if (dyn_torch_requires_grad(result) && !((n->flags & DYN_NODE_VIEW) && rec_torch_allows(r, result))) {
+        if (rec_torch_grade(r, node, result) < 0) {
             return dyn_np_refuse(r, DYN_R_REQUIRES_GRAD);
         }
         for (DynNode *m = n; m != NULL;) { /* what it is a view of is one too */

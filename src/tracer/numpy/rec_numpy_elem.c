@@ -1,5 +1,6 @@
 /* rec_numpy_elem.c: elementwise operators: dtypes, weak numbers, broadcasting, power, and writing results into arrays. Called by
  * rec_numpy.c and the other rules. dtypes come from NumPy itself (ufunc.resolve_dtypes), kept in a table. */
+#include "base/torch.h"
 #include "tracer/numpy/rec_np.h"
 
 typedef struct Types {
@@ -663,6 +664,9 @@ int dyn_np_store(DynRec *r, uint32_t dst, NpArg value) {
 
 DynVal *dyn_np_store_into(DynRec *r, DynOperand dst, NpArg value) {
     uint32_t node = dyn_np_node(r, dst);
+    if (dyn_torch_is(dst.real) && rec_torch_trains(r)) {
+        return dyn_np_refuse(r, DYN_R_REQUIRES_GRAD);
+    }
     if (node == DYN_NONE || dst.v->kind != DV_ARRAY || dyn_np_store(r, node, value) < 0) {
         return NULL;
     }

@@ -206,8 +206,13 @@ DYN_HIDDEN int dyn_rec_will_write(DynRec *r, uint32_t node);
 DYN_HIDDEN int dyn_rec_reads_flags(DynRec *r, uint32_t node, PyObject *real);
 
 /* ---- rec_torch_state.c */
-/* May this tensor be captured where the running instruction stands: no gradient would be recorded, no mode is on. */
+/* May this tensor be captured where the running instruction stands: no mode is on, and gradients can be followed. */
 DYN_HIDDEN bool rec_torch_allows(DynRec *r, PyObject *tensor);
+/* Are gradients being recorded, and has a tensor come in that requires them? */
+DYN_HIDDEN bool rec_torch_trains(DynRec *r);
+/* `node`, which a rule has made, stands for `result`: whether nodes require gradients is noted. -1: not as the result does, or
+ * its gradient wouldn't be PyTorch's. */
+DYN_HIDDEN int rec_torch_grade(DynRec *r, uint32_t node, PyObject *result);
 /* Why a tensor, which isn't captured, isn't one that is. */
 DYN_HIDDEN DynReason rec_torch_why_none(PyObject *tensor);
 /* rec_resolve.c: why an array or tensor isn't captured; OK: it is neither. */

@@ -131,6 +131,7 @@ static int resolve_array(DynRec *r, DynVal *v, PyObject *a) {
     DynNode *n = dyn_graph_node(&r->cap->graph, node);
     n->layout = g.layout;
     n->flags |= tensor ? DYN_NODE_TENSOR : 0;
+    n->flags |= g.number & DYN_TENSOR_GRAD && tensor ? DYN_NODE_GRAD : 0;
     n->source = v->source;
     n->where = dyn_rec_place(r);
     n->line = r->cap->graph.places.n ? r->cap->graph.places.at[n->where].line : 0;

@@ -14,6 +14,9 @@ DYN_HIDDEN DynDtype dyn_tt_float(DynRec *r, DynDtype dt);
 DYN_HIDDEN DynDtype dyn_tt_result_type(DynRec *r, const NpArg *args, int n);
 DYN_HIDDEN DynDtype dyn_tt_promote(DynDtype a, DynDtype b);
 /* One elementwise node, of operands converted to `compute`. */
+/* Of halves a product with a number, a quotient by one, or either with a tensor of rank 0 behind the operator, is computed in
+ * float with the number as it is; other operators round numbers to halves first: aten/src/ATen/native/cpu/BinaryOpsKernel.cpp. */
+DYN_HIDDEN bool dyn_tt_goes_by_float(DynRec *r, DynOp op, DynDtype compute, const NpArg *args);
 DYN_HIDDEN uint32_t dyn_tt_elementwise(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n);
 DYN_HIDDEN uint32_t dyn_tt_unary(DynRec *r, DynOp op, uint32_t a);                 /* of a's dtype */
 DYN_HIDDEN uint32_t dyn_tt_binary(DynRec *r, DynOp op, uint32_t a, NpArg b);       /* of a's dtype */
@@ -56,6 +59,10 @@ DYN_HIDDEN uint32_t dyn_tt_integers(DynRec *r, DynOp op, const NpArg *args); /* 
 DYN_HIDDEN bool dyn_tt_looks_elsewhere(DynRec *r, uint32_t dst, uint32_t node);
 /* The node as the call's result: stored into the operand that is changed in place or `out`, else a new tensor. */
 DYN_HIDDEN DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node);
+
+/* rec_torch_state.c: the gradient of `node` as a whole, by a formula of up to three operands, of which the first is a node
+ * (DynFormula). -1: no memory. */
+DYN_HIDDEN int rec_torch_formula(DynRec *r, uint32_t node, const DynArg *operands, const char *text);
 
 /* ---- rec_torch_view.c, rec_torch_index.c */
 /* Sizes from the positional arguments behind `first`: ints, or one tuple of them. The rank, or -1. */

@@ -31,6 +31,12 @@ static uint32_t operand(DynRec *r, const NpCall *c, bool whole) {
     return dyn_tt_cast(r, a, dyn_tt_wide(dyn_tt_float(r, dt)));
 }
 
+/* The node, whose gradient is by a formula of a, PyTorch's own: tools/autograd/derivatives.yaml. */
+static uint32_t by_formula(DynRec *r, uint32_t node, uint32_t a, const char *text) {
+    const DynArg operands[3] = {{DYN_ARG_NODE, a}, {DYN_ARG_NONE, DYN_NONE}, {DYN_ARG_NONE, DYN_NONE}};
+    return node == DYN_NONE || rec_torch_formula(r, node, operands, text) == 0 ? node : DYN_NONE;
+}
+
 static uint32_t clamp(DynRec *r, uint32_t a, double low, double high) {
     return dyn_tt_by(r, DYN_OP_MINIMUM, dyn_tt_by(r, DYN_OP_MAXIMUM, a, low), high);
 }
@@ -54,12 +60,16 @@ DynVal *tt_rule_relu(DynRec *r, NpCall *c) {
         return dyn_np_unsupported(r);
     }
     uint32_t node = dyn_tt_binary(r, DYN_OP_MAXIMUM, a, dyn_tt_int(r, 0));
-    return activated(r, c, c->b->op == 6 ? dyn_tt_binary(r, DYN_OP_MINIMUM, node, dyn_tt_int(r, 6)) : node);
+    if (c->b->op == 6) {
+        node = dyn_tt_binary(r, DYN_OP_MINIMUM, node, dyn_tt_int(r, 6));
+        return activated(r, c, by_formula(r, node, a, "where(logical_or(less_equal(a, 0), greater_equal(a, 6)), 0, g)"));
+    }
+    return activated(r, c, by_formula(r, node, a, "where(less_equal(r, 0), 0, g)"));
 }
 
 DynVal *tt_rule_sigmoid(DynRec *r, NpCall *c) {
     uint32_t a = operand(r, c, true);
-    return a == DYN_NONE ? NULL : activated(r, c, sigmoid(r, a));
+    return a == DYN_NONE ? NULL : activated(r, c, by_formula(r, sigmoid(r, a), a, "multiply(multiply(g, subtract(1, r)), r)"));
 }
 
 /* x / 2 * (1 + erf(x / sqrt(2))), or with approximate="tanh" that of sqrt(2 / pi) * (x + 0.044715 * x^3). */
@@ -69,23 +79,32 @@ DynVal *tt_rule_gelu(DynRec *r, NpCall *c) {
     if (a == DYN_NONE) {
         return NULL;
     }
+    const char *formula = "multiply(g, add(multiply(add(erf(multiply(a, 0x1.6a09e667f3bcdp-1)), 1), 0.5), "
+                          "multiply(a, multiply(exp(multiply(multiply(a, a), -0.5)), 0x1.9884533d43651p-2))))";
     if (approximate.v == NULL || dyn_tt_is_str(r, approximate, "none")) {
         t = dyn_tt_unary(r, DYN_OP_ERF, dyn_tt_by(r, DYN_OP_MULTIPLY, a, 0x1.6a09e667f3bcdp-1));
     } else if (dyn_tt_is_str(r, approximate, "tanh")) {
         t = dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_nodes(r, DYN_OP_MULTIPLY, a, a), a);
         t = dyn_tt_nodes(r, DYN_OP_ADD, a, dyn_tt_by(r, DYN_OP_MULTIPLY, t, 0.044715));
         t = dyn_tt_unary(r, DYN_OP_TANH, dyn_tt_by(r, DYN_OP_MULTIPLY, t, 0x1.988453362d53ap-1));
+        formula = NULL;
     } else {
         return dyn_np_unsupported(r);
     }
-    return activated(r, c,
-                     dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_by(r, DYN_OP_MULTIPLY, a, 0.5), dyn_tt_by(r, DYN_OP_ADD, t, 1)));
+    t = dyn_tt_nodes(r, DYN_OP_MULTIPLY, dyn_tt_by(r, DYN_OP_MULTIPLY, a, 0.5), dyn_tt_by(r, DYN_OP_ADD, t, 1));
+    return activated(r, c, formula == NULL ? t : by_formula(r, t, a, formula));
 }
 
 DynVal *tt_rule_silu(DynRec *r, NpCall *c) {
     uint32_t a = operand(r, c, false);
-    return a == DYN_NONE ? NULL
-                         : activated(r, c, dyn_tt_nodes(r, DYN_OP_DIVIDE, a, dyn_tt_by(r, DYN_OP_ADD, exp_of_negative(r, a), 1)));
+    if (a == DYN_NONE) {
+        return NULL;
+    }
+    uint32_t t = dyn_tt_nodes(r, DYN_OP_DIVIDE, a, dyn_tt_by(r, DYN_OP_ADD, exp_of_negative(r, a), 1));
+#define SIGMOID "reciprocal(add(exp(negative(a)), 1))"
+    return activated(r, c,
+                     by_formula(r, t, a, "multiply(multiply(g, " SIGMOID "), add(multiply(a, subtract(1, " SIGMOID ")), 1))"));
+#undef SIGMOID
 }
 
 /* x where it is above 0, else x * slope. */
@@ -100,7 +119,9 @@ DynVal *tt_rule_leaky_relu(DynRec *r, NpCall *c) {
     if (a == DYN_NONE || dyn_tt_burnt_float(r, dyn_np_slot(c, "negative_slope"), &slope) < 0) {
         return NULL;
     }
-    return activated(r, c, sloped(r, a, dyn_tt_by(r, DYN_OP_MULTIPLY, a, slope)));
+    char formula[96];
+    snprintf(formula, sizeof formula, "where(greater(a, 0), g, multiply(g, %a))", slope);
+    return activated(r, c, by_formula(r, sloped(r, a, dyn_tt_by(r, DYN_OP_MULTIPLY, a, slope)), a, formula));
 }
 
 /* One slope for all elements, or one for each index of axis 1. */
@@ -135,7 +156,14 @@ static DynVal *exponential(DynRec *r, NpCall *c, double alpha, double scale, dou
     uint32_t low = dyn_tt_unary(r, DYN_OP_EXPM1, inner == 1 ? a : dyn_tt_by(r, DYN_OP_MULTIPLY, a, 1 / inner));
     low = dyn_tt_by(r, DYN_OP_MULTIPLY, low, alpha * scale);
     uint32_t high = scale == 1 ? a : dyn_tt_by(r, DYN_OP_MULTIPLY, a, scale);
-    return low == DYN_NONE ? NULL : activated(r, c, dyn_tt_choose(r, above, high, dyn_np_node_arg(r, low)));
+    if (low == DYN_NONE) {
+        return NULL;
+    }
+    char formula[192];
+    snprintf(formula, sizeof formula, "where(less_equal(a, 0), multiply(multiply(g, %a), exp(multiply(a, %a))), multiply(g, %a))",
+             alpha * scale / inner, 1 / inner, scale);
+    uint32_t t = dyn_tt_choose(r, above, high, dyn_np_node_arg(r, low));
+    return activated(r, c, by_formula(r, t, a, formula));
 }
 
 /* Operator 1: celu, whose alpha divides inside too. */
@@ -158,7 +186,9 @@ DynVal *tt_rule_hardtanh(DynRec *r, NpCall *c) {
         dyn_tt_burnt_float(r, dyn_np_slot(c, "max_val"), &high) < 0) {
         return NULL;
     }
-    return activated(r, c, clamp(r, a, low, high));
+    char formula[128];
+    snprintf(formula, sizeof formula, "where(logical_or(less_equal(a, %a), greater_equal(a, %a)), 0, g)", low, high);
+    return activated(r, c, by_formula(r, clamp(r, a, low, high), a, formula));
 }
 
 /* Operator 1: hardswish, times x. */
@@ -179,7 +209,14 @@ DynVal *tt_rule_softplus(DynRec *r, NpCall *c) {
     uint32_t t = beta == 1 ? a : dyn_tt_by(r, DYN_OP_MULTIPLY, a, beta), low = softplus(r, t);
     low = beta == 1 ? low : dyn_tt_by(r, DYN_OP_DIVIDE, low, beta);
     t = t == DYN_NONE ? t : dyn_tt_compare(r, DYN_OP_GREATER, t, dyn_tt_number(r, threshold));
-    return low == DYN_NONE ? NULL : activated(r, c, dyn_tt_choose(r, t, a, dyn_np_node_arg(r, low)));
+    if (low == DYN_NONE) {
+        return NULL;
+    }
+    char formula[256];
+    snprintf(formula, sizeof formula,
+             "where(greater(multiply(a, %a), %a), g, divide(multiply(g, exp(multiply(a, %a))), add(exp(multiply(a, %a)), 1)))",
+             beta, threshold, beta, beta);
+    return activated(r, c, by_formula(r, dyn_tt_choose(r, t, a, dyn_np_node_arg(r, low)), a, formula));
 }
 
 /* min(x, 0) - log(1 + exp(-|x|)) */

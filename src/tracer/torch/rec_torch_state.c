@@ -1,8 +1,12 @@
 /* rec_torch_state.c: torch's state while a segment is recorded: gradients on or off, modes, the default dtype.
  *
  * The state at the segment's beginning is guarded; what it is later follows from that and from the calls that were recorded.
- * Where gradients would be recorded (they are on, and a tensor requires them) nothing is captured: the operation is a break, and
- * autograd sees it as it would without dynoc. A graph runs with gradients off. */
+ * Nodes say whether eager's value requires gradients (DYN_NODE_GRAD) and whether they were made while none were recorded
+ * (DYN_NODE_UNFOLLOWED); such a graph is run in parts that autograd follows (evalframe/follow.c), any other with gradients off.
+ * What a node is made of has to have a gradient that is PyTorch's: else the rule's nodes are taken back, and the call stays one,
+ * with PyTorch's own derivative. In graphs that are handed on, and of what is changed in place, gradients are not followed: the
+ * operation is a break, and autograd sees it as it would without dynoc. */
+#include "ir/derive.h"
 #include "tracer/torch/rec_torch.h"
 #include "tracer/record/rec_state.h"
 
@@ -17,7 +21,89 @@ bool rec_torch_allows(DynRec *r, PyObject *tensor) {
     if (now < 0 || ((now ^ r->torch) & DYN_TORCH_INFERENCE) != 0) {
         return false;
     }
-    return DYN_TORCH_DEFAULT(now) == DYN_TORCH_DEFAULT(r->torch) && !is_followed(now, tensor);
+    bool as_before = DYN_TORCH_DEFAULT(now) == DYN_TORCH_DEFAULT(r->torch);
+    return as_before && !(r->req->whole && is_followed(now, tensor));
+}
+
+bool rec_torch_trains(DynRec *r) {
+    const DynGraph *g = &r->cap->graph;
+    for (uint32_t i = 0; i < g->inputs.n; i++) {
+        if (dyn_graph_node(g, g->inputs.at[i])->flags & DYN_NODE_GRAD) {
+            return dyn_torch_records_gradients();
+        }
+    }
+    return false;
+}
+
+/* Does the value of a node that a rule has made require gradients? */
+static bool grade(DynGraph *g, uint32_t id, bool recorded) {
+    DynNode *n = dyn_graph_node(g, id);
+    bool follows = false;
+    if (n->op == DYN_OP_INPUT) {
+        return false;
+    }
+    for (int k = dyn_node_stores(n); k < n->nargs; k++) {
+        follows = follows || (n->args[k].kind == DYN_ARG_NODE && (dyn_graph_node(g, n->args[k].id)->flags & DYN_NODE_GRAD));
+    }
+    follows = follows || (n->storage != id && n->storage < g->nodes.n && (n->flags & DYN_NODE_VIEW) &&
+                          (dyn_graph_node(g, n->storage)->flags & DYN_NODE_GRAD));
+    if (follows && !recorded) {
+        n->flags |= DYN_NODE_UNFOLLOWED;
+    }
+    bool grad = follows && recorded && n->op != DYN_OP_AS_DTYPE && dyn_dtype_is_inexact((DynDtype)n->dtype);
+    if (grad) {
+        n->flags |= DYN_NODE_GRAD;
+        if (dyn_node_stores(n)) { /* what stands there from now on */
+            dyn_graph_node(g, n->storage)->flags |= DYN_NODE_GRAD;
+        }
+    }
+    return grad;
+}
+
+/* Are the gradients of these nodes, those of one call's rule, PyTorch's own? One operator by its row in ops.def; several by a
+ * formula of the whole, or where nothing is lost in going from one to the other. */
+static bool derives(const DynGraph *g, uint32_t first, uint32_t node) {
+    const DynFormula *f = dyn_graph_formula_of(g, node);
+    uint32_t operators = 0;
+    bool known = true, chains = true;
+    for (uint32_t i = first; i <= node; i++) {
+        const DynNode *n = dyn_graph_node(g, i);
+        bool is_given = n->op == DYN_OP_INPUT || dyn_node_calls(n) || n->op == DYN_OP_RESULT;
+        if (!(n->flags & DYN_NODE_GRAD) || is_given) {
+            continue;
+        }
+        bool view = (n->flags & DYN_NODE_VIEW) != 0, windows = view && i == node; /* made by PyTorch, where it is asked for */
+        operators += !view && !dyn_node_stores(n) && dyn_ops[n->op].kind != DYN_K_CREATE;
+        known = known && (windows || dyn_ops[n->op].kind == DYN_K_CREATE || dyn_derive_knows(g, i));
+        chains = chains && (dyn_node_stores(n) || dyn_ops[n->op].kind == DYN_K_CREATE || dyn_derive_chains(g, i));
+    }
+    return f != NULL || (known && (operators <= 1 || chains));
+}
+
+int rec_torch_grade(DynRec *r, uint32_t node, PyObject *result) {
+    DynGraph *g = &r->cap->graph;
+    uint32_t first = g->graded;
+    bool recorded = dyn_torch_records_gradients(), requires = dyn_torch_requires_grad(result);
+    for (; g->graded < g->nodes.n; g->graded++) {
+        grade(g, g->graded, recorded);
+    }
+    DynNode *n = dyn_graph_node(g, node);
+    if (dyn_node_calls(n) || n->op == DYN_OP_RESULT) {
+        n->flags = (uint16_t)(requires ? n->flags | DYN_NODE_GRAD : n->flags & ~DYN_NODE_GRAD);
+        return requires && r->req->whole ? -1 : 0;
+    }
+    if (!recorded) { /* views of what requires gradients still say that they do */
+        return requires && !(n->flags & DYN_NODE_VIEW) ? -1 : 0;
+    }
+    if (requires != ((n->flags & DYN_NODE_GRAD) != 0)) {
+        return -1;
+    }
+    return !requires || first > node || derives(g, first, node) ? 0 : -1;
+}
+
+int rec_torch_formula(DynRec *r, uint32_t node, const DynArg *operands, const char *text) {
+    bool follows = node != DYN_NONE && (dyn_graph_node(&r->cap->graph, operands[0].id)->flags & DYN_NODE_GRAD);
+    return follows ? dyn_graph_formula(&r->cap->graph, node, operands, text) : 0;
 }
 
 static bool is_elsewhere(PyObject *tensor) {
@@ -48,7 +134,9 @@ DynReason rec_torch_why_none(PyObject *tensor) {
     if (state < 0) {
         return DYN_R_UNSUPPORTED_VALUE;
     }
-    return is_followed(state, tensor) ? DYN_R_REQUIRES_GRAD : DYN_R_LAYOUT;
+    DynArrayView view;
+    bool lies = dyn_torch_view(tensor, &view) && view.aligned;
+    return lies && is_followed(state, tensor) ? DYN_R_REQUIRES_GRAD : DYN_R_LAYOUT;
 }
 
 int rec_torch_guard(DynRec *r) {

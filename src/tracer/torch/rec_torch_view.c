@@ -101,7 +101,11 @@ static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, const char *attr,
                                         "is_vulkan", "is_xla",       "is_sparse_csr", "is_ipu",  "is_maia",   "is_mtia"};
     const DynNode *n = dyn_np_node_at(r, node);
     for (size_t i = 0; i < DYN_COUNTOF(facts); i++) {
-        if (strcmp(attr, facts[i]) == 0) {
+        bool fact = strcmp(attr, facts[i]) == 0;
+        if (fact && result != Py_None && strcmp(attr, "grad_fn") == 0) { /* the function that autograd made this time */
+            return dyn_np_refuse(r, DYN_R_REQUIRES_GRAD);
+        }
+        if (fact) {
             return dyn_rec_const(r, result);
         }
     }
@@ -175,6 +179,9 @@ static int store_by_call(DynRec *r, DynOperand a, DynOperand index, DynOperand v
 int dyn_torch_store_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand index, DynOperand value) {
     NpArg v;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
+    if (rec_torch_trains(r)) {
+        return dyn_np_refuse(r, DYN_R_REQUIRES_GRAD), -1;
+    }
     if (has_tensor(index.real)) {
         if (dyn_tt_store_places(r, base, index, value) == 0) {
             return 0;

@@ -1,0 +1,54 @@
+/* follow.h: graphs whose values require gradients: what autograd follows of them.
+ *
+ * Such a graph is a list of steps, made once for its entry (follow.c). A step is a part: nodes that are compiled together, and
+ * one node of autograd's, with a backward graph of its own (part.c); or a call of PyTorch's, or a view, made by PyTorch itself
+ * while gradients are recorded (hit_follow.c). */
+#ifndef DYN_FOLLOW_H
+#define DYN_FOLLOW_H
+#include "evalframe/door.h"
+#include "ir/derive.h"
+
+typedef struct DynPart DynPart; /* a Python object, dynoc._dynoc.Part */
+typedef enum DynFollowKind { DYN_FOLLOW_PART, DYN_FOLLOW_CALL, DYN_FOLLOW_VIEW } DynFollowKind;
+typedef struct DynFollowStep {
+    uint8_t kind;    /* DynFollowKind */
+    uint32_t node;   /* CALL, VIEW: the node */
+    DynPart *part;   /* PART: strong */
+    DynList inputs;  /* PART: nodes of the graph that it takes … */
+    DynList outputs; /* … and gives */
+    bool follows;    /* PART: it gives what requires gradients */
+} DynFollowStep;
+struct DynFollow {
+    DYN_VEC(DynFollowStep)
+    steps;
+    DynArena arena;
+};
+
+/* ---- follow.c */
+DYN_HIDDEN bool dyn_follow_wanted(const DynGraph *g); /* does anything that the graph computes require gradients? */
+/* NULL with a reason and a sentence. It borrows the graph. */
+DYN_HIDDEN DynFollow *dyn_follow_new(const DynGraph *g, const DynOptions *options, DynReason *why, DynStr *error);
+DYN_HIDDEN void dyn_follow_free(DynFollow *f);
+/* The nodes of a graph that have been made are `values`; these are needed too: they are made as a part of their own, which
+ * autograd follows. 0, or -1 with an exception. */
+DYN_HIDDEN int dyn_follow_complete(const DynGraph *g, DynRun *run, const bool *need);
+DYN_HIDDEN bool dyn_follow_is_ready(const DynFollow *f); /* is there code for its parts, or will there be none? */
+
+/* ---- follow_part.c */
+/* What parts of one graph share. */
+typedef struct DynPartShare DynPartShare;
+DYN_HIDDEN DynPartShare *dyn_part_share_new(const DynSyms *syms, const DynOptions *options);
+DYN_HIDDEN void dyn_part_share_drop(DynPartShare *s);
+/* The part of g between `inputs` and `outputs`; NULL with an exception, or with a sentence in `error` and none. */
+DYN_HIDDEN DynPart *dyn_follow_part(DynPartShare *s, const DynGraph *g, DynList inputs, DynList outputs, DynStr *error);
+DYN_HIDDEN bool dyn_follow_part_follows(const DynPart *p);
+DYN_HIDDEN bool dyn_follow_part_is_ready(DynPart *p);
+/* Runs it: a new tuple of its outputs, or NULL with an exception. sym: values of the symbols that g's table had. */
+DYN_HIDDEN PyObject *dyn_follow_part_call(DynPart *p, const DynScalar *sym, PyObject *const *inputs);
+DYN_HIDDEN int dyn_follow_part_compile(DynPart *p); /* asks for its code; -1: the parts can't be compiled, with no exception */
+DYN_HIDDEN bool dyn_follow_may_run(void);           /* autograd is in no mode that looks at how it gets to a gradient */
+DYN_HIDDEN int dyn_follow_init(PyObject *module);
+
+/* ---- hit_follow.c */
+DYN_HIDDEN DynRunStatus dyn_hit_followed(const DynEntry *e, DynRun *run);
+#endif

@@ -1,0 +1,211 @@
+/* hit_follow.c: a hit of an entry whose graph autograd follows: its steps one after the other, with gradients recorded.
+ *
+ * Called by hit.c. Where a call raises, or gives something else than it did when it was recorded, CPython makes the whole call
+ * again, if nothing was done that can't be done again; else the graph is left there, and what the frames need is made as a part.
+ */
+#include "base/torch.h"
+#include "evalframe/follow.h"
+
+static PyObject *number(const DynRun *run, uint32_t sym) { return PyLong_FromLongLong(run->sym[sym].i); }
+
+static PyObject *numbers(const DynRun *run, const uint32_t *syms, int n) {
+    PyObject *t = PyTuple_New(n);
+    for (int i = 0; t != NULL && i < n; i++) {
+        PyObject *o = number(run, syms[i]);
+        if (o == NULL) {
+            Py_CLEAR(t);
+        } else {
+            PyTuple_SET_ITEM(t, i, o);
+        }
+    }
+    return t;
+}
+
+/* ---- views, by PyTorch */
+
+static PyObject *slice_item(const DynRun *run, const DynNode *n, uint32_t arg, int axis) {
+    int64_t start = run->sym[n->args[arg].id].i, step = run->sym[n->args[arg + 2].id].i;
+    int64_t stop = start + run->sym[n->shape[axis]].i * step;
+    PyObject *a = PyLong_FromLongLong(start), *b = PyLong_FromLongLong(stop), *c = PyLong_FromLongLong(step);
+    PyObject *item = a != NULL && b != NULL && c != NULL ? PySlice_New(a, b, c) : NULL;
+    Py_XDECREF(a);
+    Py_XDECREF(b);
+    Py_XDECREF(c);
+    return item;
+}
+
+static PyObject *sliced(const DynRun *run, const DynNode *n, PyObject *base) {
+    PyObject *index = PyTuple_New(n->naux);
+    uint32_t arg = 1;
+    int axis = 0;
+    for (uint32_t i = 0; index != NULL && i < n->naux; i++) {
+        PyObject *item;
+        if (n->aux[i] == 1) {
+            item = number(run, n->args[arg++].id);
+        } else if (n->aux[i] == 2) {
+            item = Py_NewRef(Py_None);
+            axis++;
+        } else {
+            item = slice_item(run, n, arg, axis++);
+            arg += 3;
+        }
+        if (item == NULL) {
+            Py_CLEAR(index);
+        } else {
+            PyTuple_SET_ITEM(index, i, item);
+        }
+    }
+    PyObject *r = index == NULL ? NULL : PyObject_GetItem(base, index);
+    Py_XDECREF(index);
+    return r;
+}
+
+/* By strides: elements that lie where the node says. */
+static PyObject *window(const DynGraph *g, const DynRun *run, const DynNode *n, PyObject *base) {
+    DynArrayView of, v = {.ndim = n->ndim, .dtype = n->dtype};
+    if (!dyn_torch_place(base, &of)) {
+        PyErr_SetString(PyExc_SystemError, "dynoc: a view of a tensor that can't be looked at");
+        return NULL;
+    }
+    v.data = of.data;
+    for (int i = 0; i < n->ndim; i++) {
+        v.dims[i] = run->sym[n->shape[i]].i;
+    }
+    for (int k = 0; k < of.ndim; k++) {
+        v.data += run->sym[n->args[1 + k].id].i * of.strides[k];
+        for (int i = 0; i < n->ndim; i++) {
+            v.strides[i] += n->aux[k * n->ndim + i] * of.strides[k];
+        }
+    }
+    return dyn_torch_window(base, &v, false);
+}
+
+static PyObject *permuted(const DynNode *n, PyObject *base) {
+    PyObject *axes = PyTuple_New(n->naux);
+    for (uint32_t i = 0; axes != NULL && i < n->naux; i++) {
+        PyTuple_SET_ITEM(axes, i, PyLong_FromLongLong(n->aux[i]));
+    }
+    PyObject *r = axes == NULL ? NULL : PyObject_CallMethod(base, "permute", "O", axes);
+    Py_XDECREF(axes);
+    return r;
+}
+
+static PyObject *view_of(const DynGraph *g, const DynRun *run, const DynNode *n, PyObject *base) {
+    PyObject *sizes, *r;
+    switch (n->op) {
+    case DYN_OP_SLICE: return sliced(run, n, base);
+    case DYN_OP_PERMUTE: return permuted(n, base);
+    case DYN_OP_AFFINE: return window(g, run, n, base);
+    case DYN_OP_AS_DTYPE:
+        return dyn_graph_detaches(g, n) ? PyObject_CallMethod(base, "detach", NULL)
+                                        : PyObject_CallMethod(base, "view", "O", dyn_torch_dtype_object((DynDtype)n->dtype));
+    case DYN_OP_REAL:
+    case DYN_OP_IMAG: return PyObject_GetAttrString(base, dyn_ops[n->op].text);
+    default:
+        sizes = numbers(run, n->shape, n->ndim);
+        r = sizes == NULL ? NULL : PyObject_CallMethod(base, n->op == DYN_OP_BROADCAST ? "expand" : "view", "O", sizes);
+        Py_XDECREF(sizes);
+        return r;
+    }
+}
+
+/* ---- steps */
+
+static int run_view(const DynGraph *g, DynRun *run, PyObject **values, uint32_t id) {
+    const DynNode *n = dyn_graph_node(g, id);
+    bool off = (n->flags & DYN_NODE_UNFOLLOWED) != 0 && dyn_torch_grad_off();
+    values[id] = view_of(g, run, n, values[n->args[0].id]);
+    dyn_torch_grad_back(off);
+    return values[id] == NULL ? -1 : 0;
+}
+
+static int run_part(const DynFollowStep *s, DynRun *run, PyObject **values) {
+    PyObject **inputs = PyMem_Malloc(sizeof(*inputs) * (s->inputs.n + 1)), *made;
+    if (inputs == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (uint32_t i = 0; i < s->inputs.n; i++) {
+        inputs[i] = values[s->inputs.at[i]];
+    }
+    made = dyn_follow_part_call(s->part, run->sym, inputs);
+    for (uint32_t i = 0; made != NULL && i < s->outputs.n; i++) {
+        values[s->outputs.at[i]] = Py_NewRef(PyTuple_GET_ITEM(made, i));
+    }
+    PyMem_Free(inputs);
+    Py_XDECREF(made);
+    return made == NULL ? -1 : 0;
+}
+
+static DynExternStatus run_call(const DynGraph *g, DynRun *run, PyObject **values, uint32_t id) {
+    const DynNode *n = dyn_graph_node(g, id);
+    bool off = (n->flags & DYN_NODE_UNFOLLOWED) != 0 && dyn_torch_grad_off();
+    DynExternStatus status = dyn_interp_extern(g, run, values, id);
+    dyn_torch_grad_back(off);
+    return status;
+}
+
+/* The graph is left in front of a call: whoever goes on there makes it, or raises its exception. */
+static DynRunStatus leave(const DynGraph *g, DynRun *run, PyObject **values, DynExternStatus status, uint32_t at) {
+    const DynNode *n = dyn_graph_node(g, at);
+    const DynExtern *x = &g->externs.at[n->extern_index];
+    if (n->snapshot == DYN_NONE || (status == DYN_EXTERN_OTHER && x->once)) {
+        return DYN_RUN_ERROR;
+    }
+    run->snapshot = n->snapshot;
+    if (status == DYN_EXTERN_ERROR) {
+        run->error = dyn_extern_raised(x);
+    }
+    PyErr_Clear();
+    run->values = values;
+    if (run->complete(run->owner, run) == 0) {
+        return DYN_RUN_LEFT;
+    }
+    Py_CLEAR(run->error);
+    return DYN_RUN_ERROR;
+}
+
+static DynRunStatus run_steps(const DynEntry *e, DynRun *run, PyObject **values) {
+    const DynGraph *g = &e->capture->graph;
+    const DynFollow *f = e->follow;
+    bool acted = false;
+    for (uint32_t i = 0; i < f->steps.n; i++) {
+        const DynFollowStep *s = &f->steps.at[i];
+        if (s->kind == DYN_FOLLOW_CALL) {
+            DynExternStatus status = run_call(g, run, values, s->node);
+            bool once = g->externs.at[dyn_graph_node(g, s->node)->extern_index].once;
+            if (status != DYN_EXTERN_OK) {
+                bool again = !acted && !once;
+                return again ? (PyErr_Clear(), DYN_RUN_AGAIN) : leave(g, run, values, status, s->node);
+            }
+            acted = acted || once;
+        } else if ((s->kind == DYN_FOLLOW_VIEW ? run_view(g, run, values, s->node) : run_part(s, run, values)) < 0) {
+            return DYN_RUN_ERROR;
+        }
+    }
+    for (uint32_t i = 0; i < g->outputs.n; i++) {
+        run->outputs[i] = Py_NewRef(values[g->outputs.at[i]]);
+    }
+    return DYN_RUN_OK;
+}
+
+DynRunStatus dyn_hit_followed(const DynEntry *e, DynRun *run) {
+    const DynGraph *g = &e->capture->graph;
+    PyObject **values = PyMem_Calloc(g->nodes.n + 1, sizeof(*values));
+    if (values == NULL) {
+        PyErr_NoMemory();
+        return DYN_RUN_ERROR;
+    }
+    for (uint32_t i = 0; i < g->inputs.n; i++) {
+        values[g->inputs.at[i]] = Py_NewRef(run->inputs[i]);
+    }
+    DynRunStatus status = run_steps(e, run, values);
+    if (status == DYN_RUN_LEFT) { /* who goes on there has them */
+        return status;
+    }
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Py_XDECREF(values[i]);
+    }
+    PyMem_Free(values);
+    return status;
+}

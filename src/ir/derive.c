@@ -1,0 +1,721 @@
+/* derive.c: reverse mode: gradients of a graph as nodes of the same graph.
+ *
+ * Called by evalframe/follow.c for parts of graphs that autograd follows, with a copy of the part's nodes; dyn_derive_knows is
+ * the recorder's question. Nodes are walked from the last to the first. The gradient of an elementwise node goes to its operands
+ * by the row's expressions in ops.def (or by the formula of a whole, DynGraph.formulas), summed over what was broadcast and
+ * converted to the operand's dtype; views hand it on by views. Where a view takes a part of its base, and where memory is
+ * written (STORE), gradients meet in a buffer of the base's sizes: reading adds to it, a STORE takes from it what it wrote and
+ * leaves zeros, which is exact for memory that changes, as the walk goes backwards through its states. */
+#include "ir/derive.h"
+#include <ctype.h>
+#include <stdlib.h>
+
+typedef struct Derive {
+    DynGraph *g;
+    uint32_t n;           /* the nodes that are derived */
+    const bool *reached;  /* of these: what depends on something wanted */
+    uint32_t *gradients;  /* of these: by what it is used for as a whole */
+    uint32_t *buffers;    /* of these: a buffer in which parts meet, DYN_NONE: none */
+    uint32_t *last_store; /* of storages: 1 + the last node that writes there, 0: none */
+    DynStr *error;
+} Derive;
+
+static const DynNode *node_at(const Derive *d, uint32_t id) { return dyn_graph_node(d->g, id); }
+static int64_t hint(const DynGraph *g, uint32_t sym) { return dyn_sym_at(g->syms, sym)->hint.i; }
+static bool is_float(uint8_t dtype) { return dtype == DYN_F32 || dtype == DYN_F64; }
+
+int dyn_graph_formula(DynGraph *g, uint32_t node, const DynArg *operands, const char *text) {
+    DynFormula f = {.node = node, .text = dyn_arena_strdup(g->arena, text)};
+    memcpy(f.operands, operands, sizeof(f.operands));
+    return f.text == NULL ? -1 : dyn_vec_push(&g->formulas, f);
+}
+
+const DynFormula *dyn_graph_formula_of(const DynGraph *g, uint32_t node) {
+    for (uint32_t i = g->formulas.n; i-- > 0 && g->formulas.at[i].node >= node;) {
+        if (g->formulas.at[i].node == node) {
+            return &g->formulas.at[i];
+        }
+    }
+    return NULL;
+}
+
+static int fail(const Derive *d, uint32_t id, const char *what) {
+    dyn_str_printf(d->error, "%%%u (%s): %s", id, dyn_ops[node_at(d, id)->op].text, what);
+    return -1;
+}
+
+/* ---- which nodes */
+
+bool dyn_derive_follows(const DynNode *n) {
+    bool detached = n->op == DYN_OP_AS_DTYPE || (n->flags & DYN_NODE_UNFOLLOWED) != 0;
+    return !detached && is_float(n->dtype);
+}
+
+/* The part of a row's derivatives that is operand k's; NULL: none is known. */
+static const char *expression_for(const DynOpInfo *op, int k) {
+    const char *at = op->deriv;
+    for (; at != NULL && k > 0; k--) {
+        at = strchr(at, ';');
+        at = at == NULL ? NULL : at + 1;
+    }
+    while (at != NULL && *at == ' ') {
+        at++;
+    }
+    return at == NULL || *at == '-' ? NULL : at;
+}
+
+static bool wants_gradient(const DynGraph *g, DynArg arg) {
+    return arg.kind == DYN_ARG_NODE && (dyn_graph_node(g, arg.id)->flags & DYN_NODE_GRAD);
+}
+
+bool dyn_derive_knows(const DynGraph *g, uint32_t id) {
+    const DynNode *n = dyn_graph_node(g, id);
+    const DynOpInfo *op = &dyn_ops[n->op];
+    if (!is_float(n->compute) || !is_float(n->dtype)) {
+        return false;
+    }
+    switch (op->kind) {
+    case DYN_K_ELEMENTWISE:
+        for (int k = 0; k < n->nargs; k++) {
+            if (wants_gradient(g, n->args[k]) && expression_for(op, k) == NULL) {
+                return false;
+            }
+        }
+        return true;
+    case DYN_K_REDUCE: return n->op == DYN_OP_SUM;
+    case DYN_K_VIEW:
+        return n->op == DYN_OP_SLICE || n->op == DYN_OP_PERMUTE || n->op == DYN_OP_RESHAPE || n->op == DYN_OP_BROADCAST;
+    case DYN_K_GATHER: return n->aux[0] == 0 && !(n->flags & DYN_NODE_TURNED);
+    case DYN_K_COPY: return is_float(dyn_graph_node(g, n->args[0].id)->dtype);
+    case DYN_K_STORE: return n->op == DYN_OP_STORE;
+    default: return false;
+    }
+}
+
+bool dyn_derive_chains(const DynGraph *g, uint32_t id) {
+    const DynNode *n = dyn_graph_node(g, id);
+    switch (n->op) {
+    case DYN_OP_ADD:
+    case DYN_OP_SUBTRACT:
+    case DYN_OP_MULTIPLY:
+    case DYN_OP_NEGATIVE:
+    case DYN_OP_POSITIVE:
+    case DYN_OP_SQUARE:
+    case DYN_OP_ABSOLUTE:
+    case DYN_OP_SUM:
+    case DYN_OP_COPY: return true;
+    case DYN_OP_DIVIDE: return !wants_gradient(g, n->args[1]);
+    default: return dyn_ops[n->op].kind == DYN_K_VIEW;
+    }
+}
+
+void dyn_derive_reach(const DynGraph *g, uint32_t n, bool *reached) {
+    for (uint32_t i = 0; i < n; i++) {
+        const DynNode *node = dyn_graph_node(g, i);
+        bool store = dyn_node_stores(node);
+        if (!dyn_derive_follows(node)) {
+            continue;
+        }
+        for (int k = store; k < node->nargs && !reached[i]; k++) {
+            reached[i] = node->args[k].kind == DYN_ARG_NODE && reached[node->args[k].id];
+        }
+        if (!reached[i] && !store) {
+            reached[i] = node->storage != i && reached[node->storage];
+        }
+        if (reached[i] && store) { /* what stands there from now on depends on it */
+            reached[node->storage] = true;
+        }
+    }
+}
+
+/* ---- making nodes */
+
+static uint32_t add_like(Derive *d, DynOp op, const DynNode *like, int nargs, int naux) {
+    const DynNode copy = *like;
+    uint32_t id = dyn_graph_add(d->g, op, (DynDtype)copy.dtype, copy.ndim, nargs, naux);
+    if (id != DYN_NONE) {
+        DynNode *n = dyn_graph_node(d->g, id);
+        memcpy(n->shape, copy.shape, sizeof(*n->shape) * copy.ndim);
+        n->flags = DYN_NODE_TENSOR & copy.flags;
+    }
+    return id;
+}
+
+/* A view of `base` that is to `base` what the view node `like` is to its own. */
+static uint32_t same_view(Derive *d, uint32_t like, uint32_t base) {
+    const DynNode of = *node_at(d, like);
+    uint32_t id = add_like(d, (DynOp)of.op, &of, of.nargs, of.naux);
+    if (id != DYN_NONE) {
+        DynNode *n = dyn_graph_node(d->g, id);
+        memcpy(n->args, of.args, sizeof(*of.args) * of.nargs);
+        memcpy(n->aux, of.aux, sizeof(*of.aux) * of.naux);
+        n->args[0].id = base;
+        n->flags |= of.flags & (DYN_NODE_VIEW | DYN_NODE_CONTIG_COPY | DYN_NODE_READONLY);
+        n->storage = n->flags & DYN_NODE_VIEW ? node_at(d, base)->storage : id;
+    }
+    return id;
+}
+
+static uint32_t add_of_node(Derive *d, DynOp op, DynDtype dtype, uint32_t of, int ndim, int naux) {
+    uint32_t id = dyn_graph_add(d->g, op, dtype, ndim, 1, naux);
+    if (id != DYN_NONE) {
+        DynNode *n = dyn_graph_node(d->g, id);
+        n->args[0] = (DynArg){DYN_ARG_NODE, of};
+        n->flags = node_at(d, of)->flags & DYN_NODE_TENSOR;
+    }
+    return id;
+}
+
+static uint32_t view_of(Derive *d, DynOp op, uint32_t of, int ndim, const uint32_t *shape, int naux) {
+    uint32_t id = of == DYN_NONE ? of : add_of_node(d, op, (DynDtype)node_at(d, of)->dtype, of, ndim, naux);
+    if (id != DYN_NONE) {
+        DynNode *n = dyn_graph_node(d->g, id);
+        memcpy(n->shape, shape, sizeof(*shape) * (size_t)ndim);
+        n->flags |= DYN_NODE_VIEW;
+        n->storage = node_at(d, of)->storage;
+    }
+    return id;
+}
+
+/* In other sizes; the elements in C order are copied. */
+static uint32_t reshaped(Derive *d, uint32_t of, const DynNode *to) {
+    uint32_t shape[DYN_MAX_NDIM];
+    int ndim = to->ndim;
+    memcpy(shape, to->shape, sizeof(*shape) * (size_t)ndim);
+    uint32_t id = of == DYN_NONE ? of : add_of_node(d, DYN_OP_RESHAPE, (DynDtype)node_at(d, of)->dtype, of, ndim, 0);
+    if (id != DYN_NONE) {
+        DynNode *n = dyn_graph_node(d->g, id);
+        memcpy(n->shape, shape, sizeof(*shape) * (size_t)ndim);
+        n->flags |= DYN_NODE_CONTIG_COPY;
+    }
+    return id;
+}
+
+static uint32_t converted(Derive *d, uint32_t of, uint8_t dtype) {
+    if (of == DYN_NONE || node_at(d, of)->dtype == dtype) {
+        return of;
+    }
+    uint32_t id = add_of_node(d, DYN_OP_COPY, (DynDtype)dtype, of, node_at(d, of)->ndim, 0);
+    if (id != DYN_NONE) {
+        memcpy(dyn_graph_node(d->g, id)->shape, node_at(d, of)->shape, sizeof(uint32_t) * node_at(d, of)->ndim);
+        dyn_graph_node(d->g, id)->layout = node_at(d, of)->layout;
+    }
+    return id;
+}
+
+static uint32_t sum_over(Derive *d, uint32_t of, int naxes, const int *axes, bool keepdims) {
+    uint32_t one = dyn_sym_int(d->g->syms, 1), shape[DYN_MAX_NDIM];
+    int ndim = 0, ndim_of = node_at(d, of)->ndim;
+    for (int i = 0, at = 0; i < ndim_of; i++) {
+        bool gone = at < naxes && axes[at] == i;
+        at += gone;
+        if (!gone || keepdims) {
+            shape[ndim++] = gone ? one : node_at(d, of)->shape[i];
+        }
+    }
+    uint32_t id = add_of_node(d, DYN_OP_SUM, (DynDtype)node_at(d, of)->dtype, of, ndim, 1 + naxes);
+    if (id != DYN_NONE) {
+        DynNode *n = dyn_graph_node(d->g, id);
+        memcpy(n->shape, shape, sizeof(*shape) * (size_t)ndim);
+        n->aux[0] = keepdims;
+        for (int i = 0; i < naxes; i++) {
+            n->aux[1 + i] = axes[i];
+        }
+    }
+    return id;
+}
+
+/* What an operand of node `to`'s sizes gets of `gradient`: summed over the axes along which it was broadcast. */
+static uint32_t summed_to(Derive *d, uint32_t gradient, uint32_t to) {
+    int axes[DYN_MAX_NDIM], n = 0, extra = node_at(d, gradient)->ndim - node_at(d, to)->ndim;
+    for (; n < extra; n++) {
+        axes[n] = n;
+    }
+    gradient = n > 0 ? sum_over(d, gradient, n, axes, false) : gradient;
+    n = 0;
+    for (int i = 0; gradient != DYN_NONE && i < node_at(d, to)->ndim; i++) {
+        bool one = hint(d->g, node_at(d, to)->shape[i]) == 1;
+        if (one && hint(d->g, node_at(d, gradient)->shape[i]) != 1) {
+            axes[n++] = i;
+        }
+    }
+    return gradient == DYN_NONE || n == 0 ? gradient : sum_over(d, gradient, n, axes, true);
+}
+
+/* ---- what an expression's operators make */
+
+typedef struct Emit {
+    Derive *d;
+    uint32_t id; /* the node whose gradient goes on */
+    DynArg g, operands[3];
+    uint8_t compute;
+    const char *at;
+} Emit;
+
+static const DynArg nothing = {DYN_ARG_NONE, DYN_NONE};
+
+static DynSymOp folding(DynOp op) {
+    switch (op) {
+    case DYN_OP_ADD: return DYN_S_ADD;
+    case DYN_OP_SUBTRACT: return DYN_S_SUB;
+    case DYN_OP_MULTIPLY: return DYN_S_MUL;
+    case DYN_OP_DIVIDE: return DYN_S_TRUEDIV;
+    case DYN_OP_NEGATIVE: return DYN_S_NEG;
+    case DYN_OP_EQUAL: return DYN_S_EQ;
+    case DYN_OP_GREATER_EQUAL: return DYN_S_GE;
+    default: return DYN_S_CONST;
+    }
+}
+
+static bool are_constants(const Derive *d, const DynArg *args, int n) {
+    for (int k = 0; k < n; k++) {
+        if (args[k].kind != DYN_ARG_SYM || !dyn_sym_is_const(d->g->syms, args[k].id)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The operand whose sizes all others broadcast to; DYN_NONE: there is none. */
+static uint32_t widest(const Derive *d, const DynArg *args, int n) {
+    for (int k = 0; k < n; k++) {
+        bool wide = args[k].kind == DYN_ARG_NODE;
+        for (int j = 0; wide && j < n; j++) {
+            const DynNode *a = node_at(d, args[k].id), *b = args[j].kind == DYN_ARG_NODE ? node_at(d, args[j].id) : NULL;
+            wide = b == NULL || b->ndim <= a->ndim;
+            for (int i = 0; wide && b != NULL && i < b->ndim; i++) {
+                int64_t size = hint(d->g, b->shape[i]);
+                wide = size == 1 || size == hint(d->g, a->shape[a->ndim - b->ndim + i]);
+            }
+        }
+        if (wide) {
+            return args[k].id;
+        }
+    }
+    return DYN_NONE;
+}
+
+static bool has_node(const DynArg *args, int n) {
+    for (int k = 0; k < n; k++) {
+        if (args[k].kind == DYN_ARG_NODE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static DynArg applied(Emit *e, DynOp op, const DynArg *args, int n) {
+    Derive *d = e->d;
+    uint32_t like = widest(d, args, n);
+    bool truth_of_numbers = dyn_ops[op].dtype == DYN_DT_COMPARE && !are_constants(d, args, n); /* no operand of `where` */
+    if (!has_node(args, n) && folding(op) != DYN_S_CONST && !truth_of_numbers) {
+        uint32_t sym = dyn_sym_op(d->g->syms, folding(op), args[0].id, n > 1 ? args[1].id : DYN_NONE, DYN_NONE);
+        return sym == DYN_NONE ? nothing : (DynArg){DYN_ARG_SYM, sym};
+    }
+    if (op == DYN_OP_WHERE && args[0].kind == DYN_ARG_SYM && dyn_sym_is_const(d->g->syms, args[0].id)) {
+        return args[dyn_sym_at(d->g->syms, args[0].id)->value.i != 0 ? 1 : 2];
+    }
+    like = like == DYN_NONE ? e->id : like;
+    uint8_t kind = dyn_ops[op].dtype;
+    bool truth = kind == DYN_DT_COMPARE || kind == DYN_DT_LOGICAL || kind == DYN_DT_BOOL;
+    int ndim = has_node(args, n) ? node_at(d, like)->ndim : 0;
+    uint32_t id = dyn_graph_add(d->g, op, truth ? DYN_BOOL : (DynDtype)e->compute, ndim, n, 0);
+    if (id == DYN_NONE) {
+        return nothing;
+    }
+    DynNode *node = dyn_graph_node(d->g, id);
+    const DynNode *of = node_at(d, like);
+    node->compute = kind == DYN_DT_LOGICAL ? DYN_BOOL : e->compute;
+    memcpy(node->args, args, sizeof(*args) * (size_t)n);
+    memcpy(node->shape, of->shape, sizeof(*of->shape) * (size_t)ndim);
+    if (ndim == of->ndim) {
+        node->layout = of->layout;
+        node->layout.still = 0;
+    }
+    node->flags = node_at(d, e->id)->flags & DYN_NODE_TENSOR;
+    return (DynArg){DYN_ARG_NODE, id};
+}
+
+/* ---- reading an expression: a number, a letter, or operator(expression, …) */
+
+static DynArg expression(Emit *e);
+
+static void blanks(Emit *e) {
+    while (*e->at == ' ') {
+        e->at++;
+    }
+}
+
+static DynArg call(Emit *e, const char *name, size_t length) {
+    char text[32];
+    DynArg args[3];
+    int n = 0;
+    snprintf(text, sizeof text, "%.*s", (int)length, name);
+    int op = dyn_op_parse(text);
+    do {
+        e->at++; /* the parenthesis, or a comma */
+        args[n] = expression(e);
+        if (op < 0 || args[n].kind == DYN_ARG_NONE) {
+            return nothing;
+        }
+        n++;
+        blanks(e);
+    } while (*e->at == ',' && n < 3);
+    bool closed = *e->at == ')' && dyn_ops[op].arity == n;
+    e->at += closed;
+    return closed ? applied(e, (DynOp)op, args, n) : nothing;
+}
+
+static DynArg expression(Emit *e) {
+    blanks(e);
+    if (isdigit((unsigned char)*e->at) || *e->at == '-') {
+        char *end;
+        double value = strtod(e->at, &end);
+        e->at = end;
+        uint32_t sym = dyn_sym_float(e->d->g->syms, value);
+        return sym == DYN_NONE ? nothing : (DynArg){DYN_ARG_SYM, sym};
+    }
+    const char *name = e->at;
+    while (isalnum((unsigned char)*e->at) || *e->at == '_') {
+        e->at++;
+    }
+    size_t length = (size_t)(e->at - name);
+    if (*e->at == '(') {
+        return call(e, name, length);
+    }
+    if (length != 1) {
+        return nothing;
+    }
+    switch (*name) {
+    case 'g': return e->g;
+    case 'r': return (DynArg){DYN_ARG_NODE, e->id};
+    default: return *name >= 'a' && *name <= 'c' ? e->operands[*name - 'a'] : nothing;
+    }
+}
+
+/* ---- where gradients meet */
+
+static uint32_t binary(Derive *d, DynOp op, uint32_t a, uint32_t b) {
+    Emit e = {.d = d, .id = a, .compute = node_at(d, a)->dtype};
+    DynArg args[2] = {{DYN_ARG_NODE, a}, {DYN_ARG_NODE, b}};
+    return applied(&e, op, args, 2).id;
+}
+
+uint32_t dyn_derive_sum(DynGraph *g, uint32_t a, uint32_t b) {
+    Derive d = {.g = g};
+    return binary(&d, DYN_OP_ADD, a, b);
+}
+
+static bool is_written(const Derive *d, uint32_t id) { return d->last_store[node_at(d, id)->storage] != 0; }
+
+/* Is an element of the node one of its storage, and no element two? Not where it was broadcast. */
+static bool is_direct(const Derive *d, uint32_t id) {
+    const DynNode *n = node_at(d, id);
+    while (n->flags & DYN_NODE_VIEW && n->op != DYN_OP_BROADCAST) {
+        n = node_at(d, n->args[0].id);
+    }
+    return !(n->flags & DYN_NODE_VIEW);
+}
+
+/* The buffer of zeros of a node that owns its memory, made when it is first needed. */
+static uint32_t buffer_of(Derive *d, uint32_t id) {
+    if (d->buffers[id] == DYN_NONE) {
+        uint32_t zero = dyn_sym_float(d->g->syms, 0);
+        uint32_t b = zero == DYN_NONE ? zero : add_like(d, DYN_OP_FULL, node_at(d, id), 1, 0);
+        if (b != DYN_NONE) {
+            dyn_graph_node(d->g, b)->args[0] = (DynArg){DYN_ARG_SYM, zero};
+        }
+        d->buffers[id] = b;
+    }
+    return d->buffers[id];
+}
+
+static uint32_t store(Derive *d, uint32_t to, DynArg value) {
+    uint32_t id = add_like(d, DYN_OP_STORE, node_at(d, to), 2, 0);
+    if (id != DYN_NONE) {
+        DynNode *n = dyn_graph_node(d->g, id);
+        n->args[0] = (DynArg){DYN_ARG_NODE, to};
+        n->args[1] = value;
+        n->storage = node_at(d, to)->storage;
+        n->flags = 0;
+    }
+    return id;
+}
+
+/* The view of the buffer that node `id` is of its base: the whole, or through the views between. */
+static uint32_t window_of(Derive *d, uint32_t id) {
+    if (!(node_at(d, id)->flags & DYN_NODE_VIEW)) {
+        return buffer_of(d, id);
+    }
+    uint32_t base = window_of(d, node_at(d, id)->args[0].id);
+    return base == DYN_NONE ? base : same_view(d, id, base);
+}
+
+static int add_into(Derive *d, uint32_t window, uint32_t gradient) {
+    uint32_t sum = window == DYN_NONE || gradient == DYN_NONE ? DYN_NONE : binary(d, DYN_OP_ADD, window, gradient);
+    return sum == DYN_NONE || store(d, window, (DynArg){DYN_ARG_NODE, sum}) == DYN_NONE ? -1 : 0;
+}
+
+/* More gradient of node `id`, of its sizes or larger ones. */
+static int contribute(Derive *d, uint32_t id, uint32_t gradient) {
+    if (gradient == DYN_NONE) {
+        return -1;
+    }
+    gradient = converted(d, summed_to(d, gradient, id), node_at(d, id)->dtype);
+    if (gradient == DYN_NONE) {
+        return -1;
+    }
+    if (is_written(d, id) && is_direct(d, id)) {
+        return add_into(d, window_of(d, id), gradient);
+    }
+    if (is_written(d, id) && d->last_store[node_at(d, id)->storage] > id + 1) {
+        return fail(d, id, "what it shows is written later");
+    }
+    uint32_t *sum = &d->gradients[id];
+    *sum = *sum == DYN_NONE ? gradient : binary(d, DYN_OP_ADD, *sum, gradient);
+    return *sum == DYN_NONE ? -1 : 0;
+}
+
+/* ---- one node's gradient goes to its operands */
+
+static bool is_wanted(const Derive *d, DynArg arg) { return arg.kind == DYN_ARG_NODE && d->reached[arg.id]; }
+
+/* Does an expression read the operand or result of this letter? The values of written memory are those of its end. */
+static int reads_what_was(const Derive *d, const Emit *e, const char *text) {
+    for (const char *at = text; *at != 0 && *at != ';'; at++) {
+        bool letter = !isalnum((unsigned char)at[1]) && at[1] != '_' && (at == text || !isalnum((unsigned char)at[-1]));
+        DynArg arg = nothing;
+        if (letter && *at == 'r') {
+            arg = (DynArg){DYN_ARG_NODE, e->id};
+        } else if (letter && *at >= 'a' && *at <= 'c') {
+            arg = e->operands[*at - 'a'];
+        }
+        if (arg.kind == DYN_ARG_NODE && d->last_store[node_at(d, arg.id)->storage] > e->id) {
+            return fail(d, e->id, "its derivative needs a value that was overwritten");
+        }
+    }
+    return 0;
+}
+
+static int by_expression(Derive *d, Emit *e, const char *text, uint32_t to) {
+    if (text == NULL) {
+        return fail(d, e->id, "no derivative is known");
+    }
+    if (reads_what_was(d, e, text) < 0) {
+        return -1;
+    }
+    e->at = text;
+    DynArg value = expression(e);
+    if (value.kind == DYN_ARG_SYM) { /* 0: none */
+        return 0;
+    }
+    return value.kind == DYN_ARG_NONE ? fail(d, e->id, "its derivative can't be written down") : contribute(d, to, value.id);
+}
+
+static int through_elementwise(Derive *d, uint32_t id, uint32_t gradient) {
+    const DynNode n = *node_at(d, id);
+    Emit e = {.d = d, .id = id, .g = {DYN_ARG_NODE, gradient}, .compute = n.compute};
+    for (int k = 0; k < 3; k++) {
+        e.operands[k] = k < n.nargs ? n.args[k] : nothing;
+    }
+    for (int k = 0; k < n.nargs; k++) {
+        if (is_wanted(d, n.args[k]) && by_expression(d, &e, expression_for(&dyn_ops[n.op], k), n.args[k].id) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int through_formula(Derive *d, const DynFormula *f, uint32_t gradient) {
+    Emit e = {.d = d, .id = f->node, .g = {DYN_ARG_NODE, gradient}, .compute = node_at(d, f->node)->dtype};
+    memcpy(e.operands, f->operands, sizeof(e.operands));
+    uint32_t of = f->operands[0].id;
+    return d->reached[of] ? by_expression(d, &e, f->text, of) : 0;
+}
+
+/* Of a sum: spread over what was summed. */
+static int through_sum(Derive *d, uint32_t id, uint32_t gradient) {
+    const DynNode n = *node_at(d, id), of = *node_at(d, n.args[0].id);
+    DynSyms *t = d->g->syms;
+    if (!n.aux[0] && n.naux > 1 && of.ndim > n.naux - 1) {
+        uint32_t zero = dyn_sym_int(t, 0), one = dyn_sym_int(t, 1), shape[DYN_MAX_NDIM];
+        for (int i = 0, at = 1; i < of.ndim; i++) {
+            bool gone = at < n.naux && n.aux[at] == i;
+            at += gone;
+            shape[i] = gone ? one : of.shape[i];
+        }
+        uint32_t spread = dyn_graph_add(d->g, DYN_OP_SLICE, (DynDtype)n.dtype, of.ndim, 1 + 3 * n.ndim, of.ndim);
+        if (spread == DYN_NONE) {
+            return -1;
+        }
+        DynNode *s = dyn_graph_node(d->g, spread);
+        memcpy(s->shape, shape, sizeof(*shape) * of.ndim);
+        s->args[0] = (DynArg){DYN_ARG_NODE, gradient};
+        s->flags = DYN_NODE_VIEW | (n.flags & DYN_NODE_TENSOR);
+        s->storage = node_at(d, gradient)->storage;
+        for (int i = 0, at = 1, arg = 1; i < of.ndim; i++) {
+            bool gone = at < n.naux && n.aux[at] == i;
+            at += gone;
+            s->aux[i] = gone ? 2 : 0;
+            if (!gone) {
+                s->args[arg++] = (DynArg){DYN_ARG_SYM, zero};
+                s->args[arg++] = (DynArg){DYN_ARG_SYM, of.shape[i]};
+                s->args[arg++] = (DynArg){DYN_ARG_SYM, one};
+            }
+        }
+        gradient = spread;
+    }
+    return contribute(d, n.args[0].id, view_of(d, DYN_OP_BROADCAST, gradient, of.ndim, of.shape, 0));
+}
+
+static int through_view(Derive *d, uint32_t id, uint32_t gradient) {
+    const DynNode n = *node_at(d, id);
+    uint32_t base = n.args[0].id;
+    switch (n.op) {
+    case DYN_OP_BROADCAST: return contribute(d, base, gradient);
+    case DYN_OP_RESHAPE: return contribute(d, base, reshaped(d, gradient, node_at(d, base)));
+    case DYN_OP_PERMUTE: {
+        uint32_t back = view_of(d, DYN_OP_PERMUTE, gradient, n.ndim, node_at(d, base)->shape, n.ndim);
+        for (int i = 0; back != DYN_NONE && i < n.ndim; i++) {
+            dyn_graph_node(d->g, back)->aux[n.aux[i]] = i;
+        }
+        return contribute(d, base, back);
+    }
+    default: { /* SLICE */
+        uint32_t b = buffer_of(d, base), window = b == DYN_NONE ? b : same_view(d, id, b);
+        return add_into(d, window, gradient);
+    }
+    }
+}
+
+/* Of a lookup along the first axis: added up where it was found. */
+static int through_gather(Derive *d, uint32_t id, uint32_t gradient) {
+    const DynNode n = *node_at(d, id);
+    uint32_t b = buffer_of(d, n.args[0].id), s = b == DYN_NONE ? b : add_like(d, DYN_OP_SCATTER, node_at(d, b), 3, 1);
+    if (s == DYN_NONE) {
+        return -1;
+    }
+    DynNode *scatter = dyn_graph_node(d->g, s);
+    scatter->args[0] = (DynArg){DYN_ARG_NODE, b};
+    scatter->args[1] = (DynArg){DYN_ARG_NODE, gradient};
+    scatter->args[2] = n.args[1];
+    scatter->aux[0] = DYN_OP_ADD;
+    scatter->storage = b;
+    scatter->flags = 0;
+    return 0;
+}
+
+/* What was stored takes what came together where it was stored, and leaves zeros. */
+static int through_store(Derive *d, uint32_t id) {
+    const DynNode n = *node_at(d, id);
+    uint32_t window = window_of(d, n.args[0].id);
+    uint32_t zero = dyn_sym_float(d->g->syms, 0);
+    if (window == DYN_NONE || zero == DYN_NONE) {
+        return -1;
+    }
+    if (n.op != DYN_OP_STORE) {
+        return fail(d, id, "no derivative is known");
+    }
+    if (is_wanted(d, n.args[1])) {
+        uint32_t taken = add_of_node(d, DYN_OP_COPY, (DynDtype)n.dtype, window, n.ndim, 0);
+        if (taken == DYN_NONE) {
+            return -1;
+        }
+        memcpy(dyn_graph_node(d->g, taken)->shape, n.shape, sizeof(*n.shape) * n.ndim);
+        if (store(d, window, (DynArg){DYN_ARG_SYM, zero}) == DYN_NONE) {
+            return -1;
+        }
+        return contribute(d, n.args[1].id, taken);
+    }
+    return store(d, window, (DynArg){DYN_ARG_SYM, zero}) == DYN_NONE ? -1 : 0;
+}
+
+static int through(Derive *d, uint32_t id, uint32_t gradient) {
+    const DynFormula *f = dyn_graph_formula_of(d->g, id);
+    if (f != NULL) {
+        return through_formula(d, f, gradient);
+    }
+    const DynNode *n = node_at(d, id);
+    switch (dyn_ops[n->op].kind) {
+    case DYN_K_INPUT:
+    case DYN_K_CREATE: return 0;
+    case DYN_K_ELEMENTWISE: return through_elementwise(d, id, gradient);
+    case DYN_K_REDUCE: return n->op == DYN_OP_SUM ? through_sum(d, id, gradient) : fail(d, id, "no derivative is known");
+    case DYN_K_COPY: return is_wanted(d, n->args[0]) ? contribute(d, n->args[0].id, gradient) : 0;
+    case DYN_K_VIEW:
+        if (!is_wanted(d, n->args[0])) {
+            return 0;
+        }
+        return dyn_derive_knows(d->g, id) ? through_view(d, id, gradient) : fail(d, id, "no derivative is known");
+    case DYN_K_GATHER:
+        if (!is_wanted(d, n->args[0])) {
+            return 0;
+        }
+        return dyn_derive_knows(d->g, id) ? through_gather(d, id, gradient) : fail(d, id, "no derivative is known");
+    default: return fail(d, id, "no derivative is known");
+    }
+}
+
+/* The whole gradient of a node: what came for it as a whole, and what met in its buffer. */
+static int complete(Derive *d, uint32_t id) {
+    uint32_t buffer = d->buffers[id], *whole = &d->gradients[id];
+    if (buffer != DYN_NONE) {
+        *whole = *whole == DYN_NONE ? buffer : binary(d, DYN_OP_ADD, *whole, buffer);
+        return *whole == DYN_NONE ? -1 : 0;
+    }
+    return 0;
+}
+
+static int walk(Derive *d) {
+    for (uint32_t i = d->n; i-- > 0;) {
+        const DynNode *n = node_at(d, i);
+        if (dyn_node_stores(n)) {
+            if (d->reached[n->storage] && d->buffers[n->storage] != DYN_NONE && through_store(d, i) < 0) {
+                return -1;
+            }
+            continue;
+        }
+        if (!d->reached[i]) {
+            d->gradients[i] = DYN_NONE;
+            continue;
+        }
+        bool part = is_written(d, i) && (n->flags & DYN_NODE_VIEW) != 0 && is_direct(d, i); /* its gradient is in the buffer */
+        if (part) {
+            continue;
+        }
+        if (complete(d, i) < 0 || (d->gradients[i] != DYN_NONE && through(d, i, d->gradients[i]) < 0)) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Seeds of memory that is written go to its buffer, as its state at the end is what they are of. */
+static int seed_buffers(Derive *d) {
+    for (uint32_t i = 0; i < d->n; i++) {
+        uint32_t seed = d->gradients[i];
+        if (seed != DYN_NONE && is_written(d, i)) {
+            d->gradients[i] = DYN_NONE;
+            if (d->reached[i] && contribute(d, i, seed) < 0) {
+                return -1;
+            }
+        }
+    }
+    return 0;
+}
+
+int dyn_derive(DynGraph *g, uint32_t n, const bool *reached, uint32_t *gradients, DynStr *error) {
+    Derive d = {.g = g, .n = n, .reached = reached, .gradients = gradients, .error = error};
+    d.buffers = DYN_NEW_N(g->arena, uint32_t, n + 1);
+    d.last_store = DYN_NEW_N(g->arena, uint32_t, n + 1);
+    if (!DYN_ALLOCATED(d.buffers, d.last_store)) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        d.buffers[i] = DYN_NONE;
+        if (dyn_node_stores(node_at(&d, i))) {
+            d.last_store[node_at(&d, i)->storage] = i + 1;
+        }
+    }
+    return seed_buffers(&d) < 0 ? -1 : walk(&d);
+}
