@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # rootfs.sh: Debian roots, and commands run in them. Sourced by tools/fresh and tools/sid, each of which has a root of its own.
 #
-# A command has a mount namespace of its own: what is mounted for it nobody else sees, and it goes when the command ends, however
-# that ends. DEBIAN_MIRROR names another mirror.
+# A command has a mount namespace of its own, and so has debootstrap: what is mounted for it nobody else sees, and it goes when the
+# command ends, however that ends. DEBIAN_MIRROR names another mirror.
 
 # why_no_root: why no root can be made or entered here; nothing where it can.
 why_no_root() {
@@ -22,7 +22,8 @@ make_root() {
     if [ ! -e "$root/ready" ]; then
         rm -rf --one-file-system "$root"
         mkdir -p "$(dirname "$root")"
-        debootstrap --variant=minbase "$@" "$suite" "$root" "${DEBIAN_MIRROR:-http://deb.debian.org/debian}" || return 1
+        unshare --mount --propagation private \
+            debootstrap --variant=minbase "$@" "$suite" "$root" "${DEBIAN_MIRROR:-http://deb.debian.org/debian}" || return 1
         touch "$root/ready"
     fi
 }
