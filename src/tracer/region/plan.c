@@ -372,9 +372,12 @@ static uint32_t leave_block(Plan *p, uint32_t at) {
 /* ---- what isn't read any more */
 
 static uint32_t nothing(Plan *p, char type) {
-    DynRegionOp op = type == 'P' ? DYN_RO_PNULL : type == 'D' ? DYN_RO_DCONST : DYN_RO_ICONST;
-    uint32_t reg = plan_emit(p, type == 'S' ? DYN_RO_DCONST : op, DYN_NONE, DYN_NONE, DYN_NONE);
-    return type == 'S' ? plan_emit(p, DYN_RO_D2S, reg, DYN_NONE, DYN_NONE) : reg;
+    switch (type) {
+    case 'P': return plan_emit(p, DYN_RO_PNULL, DYN_NONE, DYN_NONE, DYN_NONE);
+    case 'D': return plan_emit(p, DYN_RO_DCONST, DYN_NONE, DYN_NONE, DYN_NONE);
+    case 'S': return plan_emit(p, DYN_RO_SZERO, DYN_NONE, DYN_NONE, DYN_NONE);
+    default: return plan_emit(p, DYN_RO_ICONST, DYN_NONE, DYN_NONE, DYN_NONE);
+    }
 }
 
 /* What stands for all numbers in registers of a type, where it is told apart by another register. */
