@@ -23,16 +23,21 @@ typedef struct Recording { /* one recording of one call, on the C stack */
     bool kept, active;
 } Recording;
 
+/* Python code that runs on dynoc's own account (logging, linecache, dis) is left alone. */
+static _Thread_local uint32_t own_business;
+
 static void ended(DynRecording *r) {
     Recording *rec = (Recording *)r;
     if (rec->active) {
         rec->active = rec->cache->recording = false;
         dyn_hook_release();
+        own_business++;
+        DynRaised before = dyn_callback_begin();
+        dyn_loops_say_news();
+        dyn_callback_end(before);
+        own_business--;
     }
 }
-
-/* Python code that runs on dynoc's own account (logging, linecache, dis) is left alone. */
-static _Thread_local uint32_t own_business;
 
 static DynCache *root_of(const Recording *rec) { return rec->cache->root != NULL ? rec->cache->root : rec->cache; }
 

@@ -42,29 +42,69 @@ static void place_of(const DynLoops *l, uint32_t unit, DynPlace *place) {
     *place = (DynPlace){l->code, line, end_line, col, end_col};
 }
 
-static void say(const DynLoops *l, uint32_t i, const char *what) {
+static void say_what(const DynLoops *l, uint32_t at, const char *what) {
+    DynPlace place;
+    DynStr s = {0};
+    place_of(l, at, &place);
+    dyn_str_printf(&s, "%s\n", what);
+    dyn_report_place(&s, &place);
+    dyn_log_text(DYN_LOG_loops, dyn_str_at(&s));
+    dyn_str_free(&s);
+}
+
+static void say_why(DynLoops *l, const DynRegionRefusal *why) {
+    DynPlace place;
+    DynStr s = {0};
+    place_of(l, why->at, &place);
     if (dyn_log_on(DYN_LOG_loops)) {
-        DynPlace place;
-        DynStr s = {0};
-        place_of(l, l->headers[i], &place);
-        dyn_str_printf(&s, "%s\n", what);
-        dyn_report_place(&s, &place);
-        dyn_log_text(DYN_LOG_loops, dyn_str_at(&s));
+        dyn_report_reason(&s, why->reason, why->detail[0] != 0 ? why->detail : NULL, &place);
+        dyn_log(DYN_LOG_loops, "a loop stays in CPython: %s", dyn_str_at(&s));
         dyn_str_free(&s);
+    }
+    if (l->cache != NULL) {
+        dyn_cache_tell(l->cache, why->reason, &place);
+    }
+}
+
+static uint32_t nnews; /* of all functions */
+
+static void bring(DynLoops *l, const DynLoopNews *news) {
+    if (!l->recording) {
+        if (news->what != NULL) {
+            say_what(l, news->refusal.at, news->what);
+        } else {
+            say_why(l, &news->refusal);
+        }
+    } else if (l->nnews < DYN_MOST_NEWS) {
+        l->news[l->nnews++] = *news;
+        nnews++;
+    }
+}
+
+void dyn_loops_say_news(void) {
+    for (DynLoops *l = nnews > 0 ? all_loops : NULL, *next; l != NULL; l = next) {
+        l->refs++;
+        while (l->nnews > 0) {
+            const DynLoopNews news = l->news[--l->nnews];
+            nnews--;
+            bring(l, &news);
+        }
+        next = l->following;
+        dyn_loops_decref(l);
+    }
+}
+
+static void say(DynLoops *l, uint32_t i, const char *what) {
+    if (dyn_log_on(DYN_LOG_loops)) {
+        bring(l, &(DynLoopNews){what, {.at = l->headers[i]}});
     }
 }
 
 static void say_refusal(DynLoops *l, DynReason reason, uint32_t at, const char *detail) {
-    DynPlace place;
-    DynStr s = {0};
-    place_of(l, at, &place);
+    DynLoopNews news = {NULL, {.reason = reason, .at = at}};
+    snprintf(news.refusal.detail, sizeof news.refusal.detail, "%s", detail != NULL ? detail : "");
     dyn_count("loops", "refused");
-    dyn_report_reason(&s, reason, detail, &place);
-    dyn_log(DYN_LOG_loops, "a loop stays in CPython: %s", dyn_str_at(&s));
-    dyn_str_free(&s);
-    if (l->cache != NULL) {
-        dyn_cache_tell(l->cache, reason, &place);
-    }
+    bring(l, &news);
 }
 
 /* ---- regions */
@@ -301,6 +341,7 @@ void dyn_loops_decref(DynLoops *l) {
         return;
     }
     unlink_loops(l);
+    nnews -= l->nnews;
     for (uint32_t i = 0; i < l->nloops; i++) {
         DynLoop *loop = &l->loops[i];
         while (loop->nregions > 0) {
@@ -509,7 +550,11 @@ bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t h
     }
     DynLoopState state = l->loops[i].state;
     if (state == DYN_LOOP_NEW) {
+        l->refs++;
+        l->recording = true;
         state = dyn_loops_plan(l, i, decoded, slots, nstack, dyn_frame_globals(f), dyn_frame_builtins(f));
+        l->recording = false;
+        dyn_loops_decref(l);
     }
     if (c->loops != l || l->made == NULL || state == DYN_LOOP_REFUSED) {
         return false;

@@ -55,6 +55,14 @@ typedef struct DynLoop {
     uint64_t next, patience; /* when a retired one is tried again, and the time behind that; in cycles */
 } DynLoop;
 
+/* What became of a loop while it was recorded. Saying it runs Python code (linecache, logging), which might change what the
+ * recording has seen, so it is said when the recording is over. */
+typedef struct DynLoopNews {
+    const char *what;         /* a static text; NULL: it was refused */
+    DynRegionRefusal refusal; /* .at: the place, of either */
+} DynLoopNews;
+#define DYN_MOST_NEWS 4 /* a function's recording comes to few loops that are new */
+
 struct DynLoops {
     Py_ssize_t refs;
     DynCache *cache; /* borrowed; NULL: it is gone, and nothing is native any more */
@@ -67,6 +75,9 @@ struct DynLoops {
     uint32_t nloops;
     uint32_t headers[DYN_MOST_LOOPS]; /* of each of them, the code unit where it starts */
     uint32_t nwaiting;                /* loops that the compiler works on */
+    bool recording;                   /* a recording asks: what is to be said waits */
+    DynLoopNews news[DYN_MOST_NEWS];  /* what waits to be said */
+    uint32_t nnews;
     DynLoops *previous, *following;   /* all of them, for the poll */
 };
 
@@ -95,6 +106,7 @@ DYN_HIDDEN DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *d
 DYN_HIDDEN DynLoopState dyn_loops_build(DynLoops *l, uint32_t i); /* a cold loop's region */
 DYN_HIDDEN void dyn_loops_retire(DynLoops *l, uint32_t i);
 /* What became of the loops that were arrived at: a list of str, or NULL; and the C of those that are native. */
+DYN_HIDDEN void dyn_loops_say_news(void); /* a recording is over: what became of loops in it is logged and told */
 DYN_HIDDEN PyObject *dyn_loops_list(const DynCache *c);
 DYN_HIDDEN void dyn_loops_source(const DynCache *c, DynStr *out);
 DYN_HIDDEN int dyn_loops_init(PyObject *module); /* adds functions for tests */
