@@ -60,7 +60,8 @@ def drive(program, seconds):
 
 
 def turns_of(program, seconds, *how):
-    done = subprocess.run([sys.executable, *how, __file__, "--drive", program, str(seconds)], capture_output=True, text=True, check=True)
+    command = [sys.executable, *how, __file__, "--drive", program, str(seconds)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.rpartition("turns")[2])
 
 

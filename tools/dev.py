@@ -217,7 +217,7 @@ def test(suites, cache):
             build(*build_of)
     total = dict.fromkeys(OUTCOMES, 0)
     with ThreadPoolExecutor(CORES) as pool:
-        parts = [(*suite, part, cache) for suite in suites for part in range(PARTS)]
+        parts = [(*suite, part, cache) for suite in suites for part in range(min(PARTS, len(suite[-1])))]
         for name, counts, output in pool.map(lambda part: run_part(*part), parts):
             print(f"\n---- {name} ----\n{output.rstrip()}", flush=True)
             for outcome, n in counts.items():

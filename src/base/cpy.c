@@ -336,8 +336,20 @@ PyObject *dyn_cpy_common_constant(uint32_t number) {
 #endif
 }
 
+/* Tried out, as releases of one version differ in it. */
+static bool follows_all_tuples(void) {
+    static enum { UNKNOWN, SOME, ALL } which;
+    if (which == UNKNOWN) {
+        PyObject *tuple = PyTuple_Pack(1, Py_None);
+        which = tuple != NULL && !PyObject_GC_IsTracked(tuple) ? SOME : ALL;
+        PyErr_Clear();
+        Py_XDECREF(tuple);
+    }
+    return which == ALL;
+}
+
 void dyn_cpy_tuple_filled(PyObject *tuple) {
-    bool followed = DYN_PY < 315;
+    bool followed = follows_all_tuples();
     for (Py_ssize_t i = 0; !followed && i < PyTuple_GET_SIZE(tuple); i++) {
         followed = PyType_IS_GC(Py_TYPE(PyTuple_GET_ITEM(tuple, i)));
     }

@@ -176,7 +176,7 @@ DYN_HIDDEN bool dyn_cpy_is_lazy_import(PyObject *o);
 DYN_HIDDEN bool dyn_complex_mixes(void);
 /* What LOAD_COMMON_CONSTANT loads: AssertionError is 0. Borrowed. */
 DYN_HIDDEN PyObject *dyn_cpy_common_constant(uint32_t number);
-/* A tuple that was made here has its items: from 3.15 on the collector doesn't follow one of which it follows no item. */
+/* A tuple that was made here has its items: in newer CPythons the collector doesn't follow one of which it follows no item. */
 DYN_HIDDEN void dyn_cpy_tuple_filled(PyObject *tuple);
 
 /* Dict watching: tell when a dict may have changed since the last look. token_get gives a token (3.11: version tag; 3.12+: a

@@ -1,7 +1,5 @@
 """Tracebacks and error messages of exceptions that leave or pass a recorded function: frames, lines, what they are about."""
 
-import sys
-
 import numpy as np
 import pytest
 from outcomes import outcome_of, same
@@ -90,7 +88,6 @@ def after_with_that_fails():
         1 / 0
 
 
-@pytest.mark.xfail(sys.version_info >= (3, 14), strict=True, reason="rewritten code raises again without an exception's place")
 @pytest.mark.parametrize(
     "fn",
     [in_except, other_except, in_named_except, in_try, in_finally_except, after_with, after_with_that_fails],

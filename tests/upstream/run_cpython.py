@@ -52,10 +52,9 @@ KNOWN = {
     "test_09_settrace_and_raise": "3.11: a frame that is handed back when tracing is on gives one more call event",
     "GCTests.test_get_count": LEFT,
     "ClassPropertiesAndMethods.test_slots": LEFT,
-    "ListTest.test_list_overwrite_local": "from 3.14 on: a call that is recorded into counts its arguments once more than CPython's",
+    "ListTest.test_list_overwrite_local": "from 3.14 on: a call that is recorded into counts its arguments once more",
     "TestStack.test_walk_stack": "behind a break a function goes on in another frame, that of its resume function",
-    "TestColorizedTraceback.test_colorized_traceback_from_exception_group": "variables of a traceback's frame have moved on to that"
-    " of the resume function",
+    "test_colorized_traceback_from_exception_group": "variables of a traceback's frame have moved on to the resume function",
 }
 
 
