@@ -141,10 +141,11 @@ class Build(build_ext):
         head, text = written.split("\n\n", 1)
         folder = os.path.join("build", "builtin")
         os.makedirs(folder, exist_ok=True)
+        made_by = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=True).stdout  # roots share the folder
         kept = {}  # the flags of each instruction set whose object is wanted, and where it is kept for the next time
         for level in head.splitlines():
             name, *words = level.split()
-            key = hashlib.sha256("\0".join([*compiler, *words, text]).encode()).hexdigest()[:16]
+            key = hashlib.sha256("\0".join([*compiler, made_by, *words, text]).encode()).hexdigest()[:16]
             kept[name] = words, os.path.join(folder, f"{name}-{key}.so")
         stale = {name: row for name, row in kept.items() if not os.path.exists(row[1])}
         with tempfile.TemporaryDirectory(dir=folder) as scratch:

@@ -23,12 +23,12 @@ ROOT = Path(__file__).resolve().parent.parent
 # Python face, these are tables.
 FOLDERS = (
     ("dynoc", "base", "ir")
-    + ("tracer/bytecode", "tracer/record", "tracer/numpy", "tracer/torch", "tracer/python")
-    + ("codegen", "codegen/loops", "codegen/c", "codegen/run", "codegen/build")
+    + ("tracer/bytecode", "tracer/region", "tracer/record", "tracer/numpy", "tracer/torch", "tracer/python")
+    + ("codegen", "codegen/loops", "codegen/c", "codegen/run", "codegen/build", "codegen/region")
     + ("evalframe/guards", "evalframe")
 )
 KNOWS_VERSIONS = re.compile(r"src/base/cpy\w*\.[ch]$|src/tracer/bytecode/")
-MAX_LINE, MAX_FILE, MAX_FUNCTION = 130, 1000, 80
+MAX_LINE, MAX_FILE, MAX_TABLE, MAX_FUNCTION = 130, 800, 1000, 80
 FORMATTER = "14"  # other versions of clang-format lay out other ways
 FLAGS = "-std=c11 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers -Wno-cast-function-type".split()
 
@@ -96,8 +96,9 @@ def duplicate_rows():
 def sizes():
     for path in (*c_files("c", "h"), *python_files()):
         lines = path.read_text().splitlines()
-        if len(lines) > MAX_FILE:
-            yield f"{name(path)}: {len(lines)} lines, more than {MAX_FILE}"
+        most = MAX_TABLE if name(path).startswith("tests/") else MAX_FILE  # programs that are tested are one long table
+        if len(lines) > most:
+            yield f"{name(path)}: {len(lines)} lines, more than {most}"
         for number, line in enumerate(lines, 1):
             if len(line) > MAX_LINE:
                 yield f"{name(path)}:{number}: {len(line)} columns, more than {MAX_LINE}"

@@ -1,9 +1,10 @@
 """What `make` does: environments, builds, and runs of the tests, the examples and the benchmarks.
 
-    tools/dev.py COMMAND 3.11=/path/to/python [3.12=/path/to/python ...]
+    tools/dev.py COMMAND 3.11=/path/to/python [3.12=/path/to/python ...] [3.15=sid]
 
 Called by tools/dev, which finds the interpreters. Everything that is made lies in .venv/<version> (one environment for each
-interpreter, with what the tests need) and build/<version>-<variant>/lib (the package; to use it put it on PYTHONPATH).
+interpreter, with what the tests need) and build/<version>-<variant>/lib (the package; to use it put it on PYTHONPATH). What
+belongs to an interpreter of the Debian root (sid) lies there too, and its commands are run in the root by tools/sid.
 """
 
 import hashlib
@@ -24,16 +25,24 @@ TORCH = ROOT / "tools" / "requirements-torch.txt"  # for the interpreter that th
 THIRDPARTY = ROOT / "tools" / "requirements-thirdparty.txt"  # packages whose tests are run; an environment of its own
 TESTS_IN_SOURCES = ("lmfit", "autograd")  # of these: their wheels have no tests
 WHEELS = Path("/opt/wheels")
+SID = "sid"  # in place of a path: the interpreter is that of tools/sid
 CORES = len(os.sched_getaffinity(0))
 PARTS = 8  # of a suite, each a process of its own: so many that cores are idle for a short time only at the end
 PART_SECONDS = 1200  # a part that takes longer hangs (the first ones, which compile, take a quarter of it on two idle cores)
-ON_EVERY_INTERPRETER = "not any_interpreter"  # pytest's -m: leaves out what CPython's version has no part in (pyproject.toml)
+OF_THIS_VERSION = "not any_interpreter"  # pytest's -m: leaves out what CPython's version has no part in (pyproject.toml)
 QUICK = (  # files of `make quick`, as patterns in tests/
     *("c/test_*", "ir/test_*", "trace/test_*"),
     *("py/test_language*", "py/test_table", "py/test_breaks", "py/test_entries", "py/test_door"),
     *("py/test_guard_memo", "py/test_logs", "py/test_ufuncs", "py/test_reductions", "py/test_layout", "py/test_own_calls"),
     *("py/test_gather", "py/test_compare"),
     *("py/test_torch", "py/test_torch_calls"),
+)
+OF_VERSIONS = (  # files of `make test` on the versions between the first and the newest: where CPythons differ most
+    *("c/test_*", "trace/test_*", "py/test_language*", "py/test_breaks*", "py/test_entries", "py/test_door"),
+    *("py/test_guard_memo", "py/test_callbacks", "py/test_forced_bail", "py/test_generators", "py/test_instances"),
+    *("py/test_leaving_graphs", "py/test_main", "py/test_program", "py/test_protocols", "py/test_references"),
+    *("py/test_special_methods", "py/test_threads", "py/test_tracebacks", "py/test_table", "py/test_logs"),
+    "fuzz/test_differential",
 )
 VARIANTS = {  # what setup.py sees in the environment
     "release": {},
@@ -75,17 +84,23 @@ def clean_environment(**more):
     return {**kept, **more}
 
 
+def in_its_place(python, path):
+    """The words that begin a command of the program at `path`, which belongs to the interpreter."""
+    return [ROOT / "tools" / "sid", path] if python == SID else [path]
+
+
 def venv(version, python):
-    """The interpreter of the version's environment, made or brought up to date first."""
+    """The words that begin a command of the version's environment, which is made or brought up to date first."""
     folder = ROOT / ".venv" / version
     stamp = folder / "ready"
     wanted = hashlib.sha256(REQUIREMENTS.read_bytes() + TORCH.read_bytes() + python.encode()).hexdigest()
-    inside = folder / "bin" / "python"
+    inside = in_its_place(python, folder / "bin" / "python")
     if not (stamp.exists() and stamp.read_text() == wanted):
-        run([python, "-m", "venv", "--clear", folder])
-        run([inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", REQUIREMENTS])
+        outside = in_its_place(python, f"python{version}" if python == SID else python)
+        run([*outside, "-m", "venv", "--clear", folder])
+        run([*inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", REQUIREMENTS])
         if version == "3.11":
-            pip = [inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--find-links", WHEELS, "-r", TORCH]
+            pip = [*inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--find-links", WHEELS, "-r", TORCH]
             if subprocess.run(pip, cwd=ROOT).returncode:
                 print("PyTorch could not be installed: its tests will be skipped", flush=True)
         stamp.write_text(wanted)
@@ -133,7 +148,7 @@ def build(version, python, variant):
     base = ROOT / "build" / f"{version}-{variant}"
     inside = venv(version, python)
     strict = os.environ.get("CFLAGS", "") + " -Werror"
-    command = [inside, "setup.py", "--quiet", "build", "--build-base", base, "--build-lib", base / "lib"]
+    command = [*inside, "setup.py", "--quiet", "build", "--build-base", base, "--build-lib", base / "lib"]
     run(command, env=clean_environment(CFLAGS=strict, **VARIANTS[variant]))
     return base / "lib"
 
@@ -168,7 +183,7 @@ def run_part(version, python, variant, marks, files, part, cache):
     name = f"{version} {variant}, part {part + 1} of {PARTS}"
     library = ROOT / "build" / f"{version}-{variant}" / "lib"
     options = ["-q", "-p", "no:cacheprovider", "--durations=3", "-m", marks]
-    command = [venv(version, python), "-m", "pytest", *options, *files[part::PARTS]]
+    command = [*venv(version, python), "-m", "pytest", *options, *files[part::PARTS]]
     environment = test_environment(library, variant) | {"DYNOC_CACHE_DIR": cache}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     try:
@@ -190,19 +205,19 @@ def run_part(version, python, variant, marks, files, part, cache):
     return name, counts, output
 
 
-def test(suites, files, cache):
-    """Build and test each (version, python, variant, marks) on `files`; a summary line as pytest writes it comes last.
+def test(suites, cache):
+    """Build and test each (version, python, variant, marks, files); a summary line as pytest writes it comes last.
 
     Parts run one on each core. They share what the compiler makes, which is most of the time of the first suite: a kernel's text
     is the same for every build.
     """
     start = time.monotonic()
-    for *build_of, _ in suites:  # each build uses every core
+    for *build_of, _, _ in suites:  # each build uses every core
         with timed("build"):
             build(*build_of)
     total = dict.fromkeys(OUTCOMES, 0)
     with ThreadPoolExecutor(CORES) as pool:
-        parts = [(*suite, files, part, cache) for suite in suites for part in range(PARTS)]
+        parts = [(*suite, part, cache) for suite in suites for part in range(PARTS)]
         for name, counts, output in pool.map(lambda part: run_part(*part), parts):
             print(f"\n---- {name} ----\n{output.rstrip()}", flush=True)
             for outcome, n in counts.items():
@@ -218,38 +233,39 @@ def test(suites, files, cache):
 
 def test_all(suites):
     with TemporaryDirectory(prefix="dynoc-tests-") as cache:
-        test(suites, test_files("*/test_*"), cache)
+        test(suites, cache)
 
 
 def quick(version, python):
     """The rooms below the recorder and a slice of what goes through it, in a debug build; compiled objects are kept."""
-    test([(version, python, "debug", "")], test_files(*QUICK), str(ROOT / "build" / "quick-cache"))
+    test([(version, python, "debug", "", test_files(*QUICK))], str(ROOT / "build" / "quick-cache"))
 
 
 def all_suites(found):
-    """The suites of `make test`: everything on the newest interpreter's release build and on the first one's debug build (the
-    environment of the first has PyTorch); on the other release builds what CPython's version has a part in."""
-    newest = found[-1]
-    release = [(*each, "release", "" if each == newest else ON_EVERY_INTERPRETER) for each in found]
-    return [(*found[0], "debug", ""), *release]
+    """The suites of `make test`: everything on the first interpreter's debug build (its environment has PyTorch), everything that
+    CPython's version has a part in on the newest one's release build, and OF_VERSIONS on the other release builds."""
+    *others, newest = found
+    every, some = test_files("*/test_*"), test_files(*OF_VERSIONS)
+    release = [(*newest, OF_THIS_VERSION, every), *((*each, OF_THIS_VERSION, some) for each in others)]
+    return [(*found[0], "debug", "", every), *((version, python, "release", *what) for version, python, *what in release)]
 
 
 def demo(version, python):
     inside = venv(version, python)
-    run([inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-build-isolation", "--no-deps", "."])
-    run([inside, "examples/run_all.py"], env=clean_environment())
+    run([*inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-build-isolation", "--no-deps", "."])
+    run([*inside, "examples/run_all.py"], env=clean_environment())
 
 
 def bench(version, python, program, *options):
     library = build(version, python, "release")
-    run([venv(version, python), f"bench/{program}.py", *options], env=clean_environment(PYTHONPATH=str(library)))
+    run([*venv(version, python), f"bench/{program}.py", *options], env=clean_environment(PYTHONPATH=str(library)))
 
 
 def upstream(version, python, project, *groups):
     """The project's own tests with and without dynoc; what they need besides pytest comes with its wheel."""
     library = build(version, python, "release")
     keep = ROOT / "build" / "upstream"
-    command = [venv(version, python), f"tests/upstream/run_{project}.py", *groups, "--keep", keep]
+    command = [*venv(version, python), f"tests/upstream/run_{project}.py", *groups, "--keep", keep]
     run(command, env=test_environment(library, "release"))
 
 
@@ -268,22 +284,22 @@ def threads(version, python):
     """Threads that call, record, compile, evict and reset at once, under the thread sanitizer."""
     environment = test_environment(build(version, python, "thread"), "thread")
     # The sanitizer wants its shadow memory where the kernel would put libraries by chance.
-    run(["setarch", "-R", venv(version, python), "tests/fuzz/threads.py", "60"], env=environment)
+    run(["setarch", "-R", *venv(version, python), "tests/fuzz/threads.py", "60"], env=environment)
 
 
 def torch_operators(version, python):
     """PyTorch's own samples of all its operators, eagerly and through dynoc; needs tools/requirements-torch.txt."""
     library = build(version, python, "debug")
     environment = test_environment(library, "debug") | {"DYNOC_COMPILER": "/nonexistent"}  # the built-in tier
-    run([venv(version, python), "tests/py/torch_ops.py"], env=environment)
+    run([*venv(version, python), "tests/py/torch_ops.py"], env=environment)
 
 
 def check(version, python, *arguments):
-    run([venv(version, python), "tools/check.py", *arguments])
+    run([*venv(version, python), "tools/check.py", *arguments])
 
 
 def main(command, *interpreters):
-    found = [tuple(word.split("=", 1)) for word in interpreters]
+    found = sorted(tuple(word.split("=", 1)) for word in interpreters)
     first = found[0]
     if command == "demo":
         demo(*first)
@@ -294,7 +310,8 @@ def main(command, *interpreters):
             for each in found:
                 upstream(*each, "cpython", "third", "--jobs", str(CORES))
         with timed("tests of other packages"):
-            thirdparty(*found[-1], "--slice")  # the newest: the packages are the same on all
+            here = [each for each in found if each[1] != SID]  # others have few wheels for what is newer
+            thirdparty(*here[-1], "--slice")  # the newest: the packages are the same on all
         test_all(all_suites(found))
     elif command == "quick":
         quick(*first)
@@ -321,7 +338,7 @@ def main(command, *interpreters):
     elif command == "tsan":
         threads(*first)
     elif command in ("asan", "ubsan"):
-        test_all([(*first, {"asan": "address", "ubsan": "undefined"}[command], "")])
+        test_all([(*first, {"asan": "address", "ubsan": "undefined"}[command], "", test_files("*/test_*"))])
     else:
         raise Failed(f"no such command: {command}")
 

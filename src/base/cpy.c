@@ -336,6 +336,16 @@ PyObject *dyn_cpy_common_constant(uint32_t number) {
 #endif
 }
 
+void dyn_cpy_tuple_filled(PyObject *tuple) {
+    bool followed = DYN_PY < 315;
+    for (Py_ssize_t i = 0; !followed && i < PyTuple_GET_SIZE(tuple); i++) {
+        followed = PyType_IS_GC(Py_TYPE(PyTuple_GET_ITEM(tuple, i)));
+    }
+    if (!followed && PyObject_GC_IsTracked(tuple)) {
+        PyObject_GC_UnTrack(tuple);
+    }
+}
+
 PyObject *dyn_cpy_get_method(PyObject *o, PyObject *name, int *unbound) {
     PyObject *method = NULL;
     *unbound = _PyObject_GetMethod(o, name, &method);

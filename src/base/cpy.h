@@ -36,8 +36,8 @@ DYN_HIDDEN PyObject *dyn_frame_take(DynFrame *f, uint32_t slot);
 DYN_HIDDEN bool dyn_frame_is_empty(DynFrame *f, uint32_t slot);
 DYN_HIDDEN PyObject **dyn_frame_pointers(DynFrame *f);          /* the slots themselves, where they are pointers; else NULL */
 DYN_HIDDEN void dyn_frame_get_all(DynFrame *f, PyObject **out); /* locals, cells and free variables, borrowed */
-/* The code unit where an exception was raised, as handlers have it below the exception: a new reference. Its number, or -1 for
- * any other object. */
+/* The code unit where an exception was raised, as handlers have it below the exception: a new reference, to that of unit 0 where
+ * there is no memory. An exception that is set stays set. Its number, or -1 for any other object. */
 DYN_HIDDEN PyObject *dyn_lasti_new(uint32_t at);
 DYN_HIDDEN int64_t dyn_lasti_get(PyObject *lasti);
 DYN_HIDDEN bool dyn_lasti_is_tagged(void); /* CPython itself has a tagged number on the stack in its place: from 3.14 on */
@@ -97,6 +97,18 @@ DYN_HIDDEN void dyn_frame_running(DynFrame *f, uint32_t at, int depth);
 DYN_HIDDEN PyObject *dyn_frame_go_on(PyThreadState *ts, DynFrame *f, uint32_t at, int depth);
 DYN_HIDDEN PyObject *dyn_frame_return(PyThreadState *ts, DynFrame *f, PyObject *result);
 DYN_HIDDEN PyObject *dyn_frame_throw(PyThreadState *ts, DynFrame *f, uint32_t at, int depth);
+
+/* cpy_loop.c: instructions that are changed while they may be running. One unit becomes another (opcode and argument), if it
+ * reads `from`: tracers put their own there. may_patch: does CPython read instructions where they lie, each time? */
+DYN_HIDDEN bool dyn_code_swap_unit(PyCodeObject *code, uint32_t at, const uint8_t from[2], const uint8_t to[2]);
+DYN_HIDDEN bool dyn_cpy_may_patch(void);
+/* The frame goes over to another code object, with the same slots, and stands at its beginning; may it? It is handed back by
+ * go_on, or when it is fresh by default evaluation. */
+DYN_HIDDEN bool dyn_frame_may_change(PyThreadState *ts, DynFrame *f, PyCodeObject *code);
+DYN_HIDDEN void dyn_frame_change_code(DynFrame *f, PyCodeObject *code);
+
+/* The main thread calls it between two of its next instructions. Any thread, without the GIL; -1: there are too many already. */
+DYN_HIDDEN int dyn_cpy_call_soon(int (*call)(void *));
 
 /* f, or the nearest below it on the stack that is a Python function's and has begun; who called it. NULL: none. */
 DYN_HIDDEN DynFrame *dyn_frame_complete(DynFrame *f);
@@ -164,6 +176,8 @@ DYN_HIDDEN bool dyn_cpy_is_lazy_import(PyObject *o);
 DYN_HIDDEN bool dyn_complex_mixes(void);
 /* What LOAD_COMMON_CONSTANT loads: AssertionError is 0. Borrowed. */
 DYN_HIDDEN PyObject *dyn_cpy_common_constant(uint32_t number);
+/* A tuple that was made here has its items: from 3.15 on the collector doesn't follow one of which it follows no item. */
+DYN_HIDDEN void dyn_cpy_tuple_filled(PyObject *tuple);
 
 /* Dict watching: tell when a dict may have changed since the last look. token_get gives a token (3.11: version tag; 3.12+: a
  * watcher is attached to the dict and the token is a counter of its events); same() is true while nothing changed. A dict that

@@ -101,15 +101,28 @@ uint32_t dyn_frame_position(DynFrame *f) { return (uint32_t)(FRAME_POINTER(f) - 
 
 /* ---- slots */
 
+static PyObject *lasti_of(uint32_t at);
+static PyObject *first_lasti; /* of unit 0 */
+
+static int lasti_init(void) { return (first_lasti = lasti_of(0)) == NULL ? -1 : 0; }
+
+PyObject *dyn_lasti_new(uint32_t at) {
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    PyObject *made = lasti_of(at);
+    PyErr_Restore(type, value, tb);
+    return made != NULL ? made : Py_NewRef(first_lasti);
+}
+
 #if DYN_PY < 314
 
-PyObject *dyn_lasti_new(uint32_t at) { return PyLong_FromUnsignedLong(at); }
+static PyObject *lasti_of(uint32_t at) { return PyLong_FromUnsignedLong(at); }
 
 int64_t dyn_lasti_get(PyObject *lasti) { return PyLong_CheckExact(lasti) ? PyLong_AsLong(lasti) : -1; }
 
 bool dyn_lasti_is_tagged(void) { return false; }
 
-int dyn_cpy_frame_init(void) { return 0; }
+int dyn_cpy_frame_init(void) { return lasti_init(); }
 
 PyObject **dyn_frame_pointers(DynFrame *f) { return f->localsplus; }
 
@@ -141,7 +154,7 @@ static PyTypeObject Lasti_Type = {
     .tp_flags = Py_TPFLAGS_DEFAULT,
 };
 
-PyObject *dyn_lasti_new(uint32_t at) { return PyObject_CallFunction((PyObject *)&Lasti_Type, "k", (unsigned long)at); }
+static PyObject *lasti_of(uint32_t at) { return PyObject_CallFunction((PyObject *)&Lasti_Type, "k", (unsigned long)at); }
 
 int64_t dyn_lasti_get(PyObject *lasti) { return Py_IS_TYPE(lasti, &Lasti_Type) ? PyLong_AsLong(lasti) : -1; }
 
@@ -149,7 +162,7 @@ bool dyn_lasti_is_tagged(void) { return true; }
 
 int dyn_cpy_frame_init(void) {
     Lasti_Type.tp_base = &PyLong_Type;
-    return PyType_Ready(&Lasti_Type);
+    return PyType_Ready(&Lasti_Type) < 0 ? -1 : lasti_init();
 }
 
 PyObject **dyn_frame_pointers(DynFrame *f) {
@@ -176,7 +189,6 @@ void dyn_frame_put(DynFrame *f, uint32_t slot, PyObject *value) {
     }
 }
 
-/* Without memory for the number the slot is taken as empty: then no line is told for the exception. */
 PyObject *dyn_frame_take(DynFrame *f, uint32_t slot) {
     _PyStackRef ref = f->localsplus[slot];
     f->localsplus[slot] = PyStackRef_NULL;
@@ -500,15 +512,10 @@ static int64_t enter_handler(DynFrame *f, uint32_t at) {
         drop_stack(f, 0);
         return -1;
     }
-    PyObject *raised = PyErr_GetRaisedException(); /* destructors see none, and neither does what makes a lasti */
+    PyObject *raised = PyErr_GetRaisedException(); /* destructors see none */
     drop_stack(f, h.depth);
     if (h.lasti) {
-        PyObject *lasti = dyn_lasti_new(at);
-        if (!lasti) { /* MemoryError in place of the exception, as CPython does */
-            Py_XDECREF(raised);
-            return enter_handler(f, h.target);
-        }
-        push(f, lasti);
+        push(f, dyn_lasti_new(at));
     }
     push(f, raised);
     return h.target;

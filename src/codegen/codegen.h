@@ -67,6 +67,8 @@ DYN_HIDDEN void dyn_build_wait_all(
 /* With the GIL: log, count and warn about builds that have ended since, and drop their artifacts; in a child, submit again what
  * the fork dropped. dyn_build_submit and _wait_all do it too; so does a call that finds no native code yet. */
 DYN_HIDDEN void dyn_build_reap(void);
+/* `told` is called between two instructions of Python code, in the main thread, behind each build that has ended. */
+DYN_HIDDEN void dyn_build_tell(int (*told)(void *));
 extern DYN_HIDDEN atomic_bool dyn_build_news; /* there is something to reap */
 static inline void dyn_build_poll(void) {
     if (DYN_UNLIKELY(atomic_load_explicit(&dyn_build_news, memory_order_relaxed))) {

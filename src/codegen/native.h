@@ -53,7 +53,9 @@ typedef struct DynLoaded DynLoaded;
 DYN_HIDDEN const DynNativeTable *dyn_load_table(const DynLoaded *l);
 DYN_HIDDEN void dyn_load_retain(DynLoaded *l);
 DYN_HIDDEN void dyn_load_release(DynLoaded *l);
-DYN_HIDDEN void dyn_load_lock(bool take); /* around dlopen, and around fork: nothing is being loaded */
+DYN_HIDDEN void *dyn_load_symbol(const DynLoaded *l,
+                                 const char *name); /* of an object that exports more than its table; or NULL */
+DYN_HIDDEN void dyn_load_lock(bool take);           /* around dlopen, and around fork: nothing is being loaded */
 
 /* ---- artifact.c offers to build.c. Thread safe, no GIL needed, unless said. */
 /* The generated C that is to be built (never NULL; valid until the artifact is settled). "" when the graph has no kernel, so
@@ -73,6 +75,20 @@ DYN_HIDDEN void dyn_artifact_publish(DynArtifact *a, DynLoaded *loaded);
 DYN_HIDDEN void dyn_artifact_fail(DynArtifact *a, DynReason why, const char *detail);
 /* One of both has happened, with the GIL: nobody builds it again, and its text goes. */
 DYN_HIDDEN void dyn_artifact_settle(DynArtifact *a);
+
+/* ---- build.c offers to codegen/region: text that belongs to no artifact. With the GIL. */
+typedef struct DynBuildText DynBuildText;
+typedef enum DynBuildTextState {
+    DYN_TEXT_WAITING,
+    DYN_TEXT_LOADED,
+    DYN_TEXT_FAILED,
+    DYN_TEXT_DROPPED /* by a fork */
+} DynBuildTextState;
+DYN_HIDDEN DynBuildText *dyn_build_text(const char *source, bool wait); /* NULL: no memory, no thread */
+DYN_HIDDEN DynBuildTextState dyn_build_text_state(const DynBuildText *t);
+DYN_HIDDEN void *dyn_build_text_symbol(const DynBuildText *t, const char *name); /* where it is loaded, for as long as t lives */
+DYN_HIDDEN DynReason dyn_build_text_failure(const DynBuildText *t, const char **detail);
+DYN_HIDDEN void dyn_build_text_free(DynBuildText *t);
 
 /* ---- build/ offers to artifact.c: fork handlers and module functions, once. -1: exception set. */
 DYN_HIDDEN int dyn_build_init_module(PyObject *module);

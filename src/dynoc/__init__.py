@@ -66,7 +66,7 @@ __all__ = [
 
 counters = _dynoc.counters
 LATER = {  # not needed by a program that only runs
-    "explain": "_explain", "Explanation": "_explain", "Graph": "_graph", "GraphModule": "_graph", "Interpreter": "_graph",
+    "explain": "_explain", "Explanation": "_explain", "Graph": "_graph", "GraphModule": "_graph", "Interpreter": "_interpreter",
     "Node": "_graph", "list_backends": "_backends", "register_backend": "_backends", "trace": "_backends",
 }  # fmt: skip
 

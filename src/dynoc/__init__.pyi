@@ -171,6 +171,7 @@ class OptimizedFunction(Generic[P, R]):
     __wrapped__: Callable[P, R]
     entries: list[Entry]
     refusals: list[str]
+    loops: list[str]
     def source(self) -> str: ...
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
     def __get__(self, instance: object, owner: type | None = None) -> Callable[..., R]: ...
@@ -182,6 +183,7 @@ class Explanation:
     graphs: list[Graph]
     break_reasons: list[str]
     refusals: list[str]
+    loops: list[str]
     guards: list[str]
     compile_times: dict[str, float]
 

@@ -8,7 +8,8 @@ import sys
 
 from dynoc._capture import Capture, input_names
 from dynoc._errors import BackendError, ConfigError
-from dynoc._graph import Graph, GraphModule, Interpreter, map_arg
+from dynoc._graph import Graph, GraphModule, map_arg
+from dynoc._interpreter import Interpreter
 
 OURS = ("dynoc", "eager")  # the extension's own
 GROUP = "dynoc.backends"

@@ -32,13 +32,15 @@ class Explanation:
     refusals : list of str
         What was not captured: a code as in `break_reasons`, the place, and what can be done. Of a call of which nothing at all
         was captured it says why.
+    loops : list of str
+        What became of each loop that was arrived at, and its place: native, or CPython's, for which `refusals` says why.
     guards : list of str
         What has to hold for the compiled code to be used, as Python expressions over the arguments.
     compile_times : dict of str to float
         Seconds by stage.
     """
 
-    def __init__(self, name, entries, refusals):
+    def __init__(self, name, entries, refusals, loops=()):
         self.name = name
         self.graphs = [graph for graph in (entry.graph for entry in entries) if operations_in(graph)]
         self.graph_count = len(self.graphs)
@@ -46,6 +48,7 @@ class Explanation:
         self.graph_break_count = len(self.break_reasons)
         self.op_count = sum(map(operations_in, self.graphs))
         self.refusals = list(refusals)
+        self.loops = list(loops)
         self.guards = [guard for entry in entries for guard in entry.guards]
         self.compile_times = {}
         for entry in entries:
@@ -61,6 +64,7 @@ class Explanation:
         lines = [f"{self.name}: {', '.join(counts)}"]
         lines += [f"  break: {reason}" for reason in self.break_reasons]
         lines += ["  not captured: " + refusal.replace("\n", "\n    ") for refusal in self.refusals]
+        lines += ["  loop, " + loop.replace("\n", "\n    ") for loop in self.loops]
         lines += [f"  guard: {guard}" for guard in self.guards]
         lines += [f"  time: {stage}, {seconds * 1e6:.0f} us" for stage, seconds in self.compile_times.items()]
         for graph in self.graphs:
@@ -99,6 +103,7 @@ def explain(fn, **arguments):
     def call(*args, **kwargs):
         fresh(*args, **kwargs)
         name = getattr(fn, "__qualname__", repr(fn))
-        return Explanation(name, getattr(fresh, "entries", []), getattr(fresh, "refusals", []))
+        parts = (getattr(fresh, part, []) for part in ("entries", "refusals", "loops"))
+        return Explanation(name, *parts)
 
     return call

@@ -7,6 +7,7 @@
 #include "evalframe/follow.h"
 #include "evalframe/hold.h"
 #include "evalframe/known.h"
+#include "evalframe/loops.h"
 #include "ir/place.h"
 
 #define MAX_REFUSALS 3
@@ -193,6 +194,7 @@ void dyn_cache_clear(DynCache *c) {
     forget_told(c);
     dyn_profit_clear(&c->profit);
     dyn_loop_clear(c);
+    dyn_loops_drop(c);
     while (c->entries.n > 0) {
         dyn_entry_decref(c->entries.at[--c->entries.n]);
     }
@@ -206,7 +208,7 @@ void dyn_cache_decref(DynCache *c) {
         c->refs--;
         return;
     }
-    if (c->entries.n > 0 || c->resumes.n > 0) {
+    if (c->entries.n > 0 || c->resumes.n > 0 || c->loops != NULL) {
         dyn_cache_clear(c);
         dyn_cache_decref(c); /* now there is nothing left to clear */
         return;
@@ -231,7 +233,7 @@ void dyn_cache_decref(DynCache *c) {
 /* Is there anything in the cache that dyn_cache_clear would take out? */
 static bool is_dirty(const DynCache *c) {
     bool tried = c->dead != DYN_R_OK || c->refusals + c->without_arrays + c->exceptions > 0;
-    return tried || c->entries.n > 0 || c->resumes.n > 0;
+    return tried || c->entries.n > 0 || c->resumes.n > 0 || c->loops_known;
 }
 
 void dyn_cache_reset_all(void) {
@@ -514,5 +516,5 @@ int dyn_cache_traverse(DynCache *c, visitproc visit, void *arg) {
     for (uint32_t i = 0; i < c->resumes.n; i++) {
         Py_VISIT(c->resumes.at[i].door);
     }
-    return 0;
+    return dyn_loops_traverse(c, visit, arg);
 }

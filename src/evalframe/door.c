@@ -3,6 +3,7 @@
  * A call binds its arguments, looks for an entry whose guards hold, and runs it; no frame is made where the whole function is one
  * graph. No entry: the call is recorded (hook.c), or the function runs as it is. The door holds its function and its cache. */
 #include "evalframe/hook.h"
+#include "evalframe/loops.h"
 #include <structmember.h>
 
 typedef struct DynDoor {
@@ -152,6 +153,9 @@ static PyObject *take_turn(DynCache *c, DynTurn turn, PyObject *func, bool froze
 }
 
 PyObject *dyn_door_call(DynCache *c, PyObject *func, bool frozen, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    if (dyn_loops_serve(c)) {
+        return dyn_loops_call(c, func, args, nargsf, kwnames);
+    }
     DynTurn turn = dyn_profit_turn(&c->profit, c);
     DynHitKind kind;
     return DYN_LIKELY(turn == DYN_TURN_SERVE) ? serve(c, func, frozen, args, nargsf, kwnames, &kind)
@@ -165,7 +169,8 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
         return dyn_hook_plain(func, args, nargsf, kwnames);
     }
     PyThreadState *ts = PyThreadState_Get();
-    if (dyn_cache_idles(d->cache) || is_forbidden(ts) || dyn_cpy_is_raising(ts)) {
+    bool idles = !dyn_loops_serve(d->cache) && dyn_cache_idles(d->cache);
+    if (idles || is_forbidden(ts) || dyn_cpy_is_raising(ts)) {
         return dyn_hook_plain(func, args, nargsf, kwnames);
     }
     return dyn_door_call(d->cache, func, d->frozen, args, nargsf, kwnames);
@@ -247,6 +252,8 @@ static PyObject *get_entries(PyObject *self, void *none) { return dyn_pyentry_li
 
 static PyObject *get_refusals(PyObject *self, void *none) { return dyn_cache_refusals(((DynDoor *)self)->cache); }
 
+static PyObject *get_loops(PyObject *self, void *none) { return dyn_loops_list(((DynDoor *)self)->cache); }
+
 #define FORWARD(name) \
     { #name, forward_get, forward_set, NULL, #name }
 #define FORWARD_READ(name) \
@@ -267,6 +274,7 @@ static PyGetSetDef getset[] = {
     {"__wrapped__", get_wrapped, NULL, "The function itself.", NULL},
     {"__dict__", PyObject_GenericGetDict, NULL, NULL, NULL},
     {"refusals", get_refusals, NULL, "What was not captured, why and where: a few different ones.", NULL},
+    {"loops", get_loops, NULL, "Loops that were arrived at, and what became of each.", NULL},
     {"entries", get_entries, NULL, "Cache entries, the function's own first, then those of what follows its graph breaks.", NULL},
     {0}};
 
@@ -282,6 +290,14 @@ static PyObject *source(PyObject *self, PyObject *none) {
         }
         Py_XDECREF(one);
     }
+    DynStr loops = {0};
+    dyn_loops_source(((DynDoor *)self)->cache, &loops);
+    PyObject *last = parts == NULL || loops.n == 0 ? NULL : PyUnicode_FromString(dyn_str_at(&loops));
+    if (loops.n > 0 && (last == NULL || PyList_Append(parts, last) < 0)) {
+        Py_CLEAR(parts);
+    }
+    Py_XDECREF(last);
+    dyn_str_free(&loops);
     PyObject *line = parts == NULL ? NULL : PyUnicode_FromString("\n");
     if (line != NULL) {
         text = PyUnicode_Join(line, parts);

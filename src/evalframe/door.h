@@ -53,6 +53,7 @@ DYN_HIDDEN PyObject *dyn_bind_call(const DynSignature *s, PyCodeObject *code, Py
 
 /* ---- cache.c */
 typedef struct DynCache DynCache;
+typedef struct DynLoops DynLoops;   /* loops.c */
 typedef struct DynAnchor DynAnchor; /* hold.c */
 typedef struct DynResume {          /* a resume function of a family, by what it resumes */
     PyObject *of;                   /* code object that was broken; strong; NULL: it is dead */
@@ -102,6 +103,9 @@ struct DynCache {
     uint32_t useless;   /* calls in a row for which there was no entry, and nothing to record */
     DynProfit profit;   /* of a root */
     DynLoopProfit loop; /* of a resume function's cache, where a loop comes round to it */
+    DynLoops *loops;    /* of a root: the function's loops as native regions (loops.h), or NULL … */
+    bool loops_known;   /* … and it was asked whether it has any */
+    bool loops_on;      /* calls run in loop code */
 };
 DYN_HIDDEN DynCache *dyn_cache_new(PyObject *code, DynOptions *options); /* NULL with MemoryError */
 DYN_HIDDEN void dyn_cache_incref(DynCache *c);
@@ -267,4 +271,7 @@ DYN_HIDDEN void dyn_debug_entry(DynDump *d);
 DYN_HIDDEN void dyn_debug_free(DynDump *d);
 DYN_HIDDEN void dyn_debug_disassemble(PyObject *code, DynStr *out);
 DYN_HIDDEN void dyn_debug_break(DynReason why, const DynPlace *place, const char *what);
+
+/* ---- region_door.c */
+DYN_HIDDEN int dyn_region_door_init(PyObject *module); /* functions by which tests reach regions */
 #endif

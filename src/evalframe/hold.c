@@ -16,6 +16,7 @@
 #include "evalframe/hold.h"
 #include "base/cpy.h"
 #include "evalframe/known.h"
+#include "evalframe/loops.h"
 
 typedef struct DynAnchor {
     PyWeakReference ref;
@@ -262,9 +263,24 @@ static void loosen(DynCache *root, Objects *dropped) {
     dyn_vec_free(&l.own);
 }
 
+/* Loops' regions can't be loose: they go, and are planned again when their functions are called; their code is on disk. What dies
+ * runs code, by which families come and go. */
+static void drop_loops(void) {
+    for (DynCache *c = dyn_cache_first(); c != NULL;) {
+        bool drops = c->known && c->loops != NULL && c->refs == 1;
+        if (drops) {
+            dyn_cache_incref(c);
+            dyn_loops_drop(c);
+            dyn_cache_decref(c);
+        }
+        c = drops ? dyn_cache_first() : c->next;
+    }
+}
+
 /* Nothing is dropped before all are loose: what dies may run code that uses the families. */
 static void loosen_all(void) {
     Objects dropped = {0};
+    drop_loops();
     for (DynCache *c = dyn_cache_first(); c != NULL; c = c->next) {
         if (c->known && !c->loose && c->refs == 1) {
             loosen(c, &dropped);

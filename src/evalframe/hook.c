@@ -6,6 +6,7 @@
 #include "evalframe/finder.h"
 #include "evalframe/hold.h"
 #include "evalframe/hook.h"
+#include "evalframe/loops.h"
 #include "ir/extern.h"
 
 /* ---- recording */
@@ -86,6 +87,9 @@ static void refused(DynRecording *r, PyObject *code, DynReason why, DynReason ca
     DynResume *row;
     DynCache *c = dyn_cache_of_code(root_of(rec), code, &row);
     DynReason told = dyn_reason_is_of_array(cause) ? cause : why;
+    if (why == DYN_R_NATIVE_LOOP) {
+        return;
+    }
     dyn_count_reason("refused", told);
     own_business++;
     if (told != DYN_R_NO_ARRAYS) {
@@ -100,6 +104,30 @@ static void refused(DynRecording *r, PyObject *code, DynReason why, DynReason ca
     } else if (c != NULL) {
         dyn_cache_refused(c, told == DYN_R_REQUIRES_GRAD ? told : why);
     }
+}
+
+/* The recorder comes to a header of a loop. */
+static bool takes_loop(DynRecording *r, const DynCode *code, DynFrame *f, uint32_t header, PyObject *const *slots,
+                       uint32_t nstack, uint32_t nnodes, PyObject **loop_code, uint32_t *at) {
+    Recording *rec = (Recording *)r;
+    DynCache *root = root_of(rec), *c = (PyObject *)code->code == root->code ? root : NULL;
+    if (c == NULL) {
+        DynKnown *row = dyn_known_find((PyObject *)code->code);
+        c = row == NULL || row->globals != dyn_frame_globals(f) ? NULL : row->cache;
+    }
+    if (c == NULL || !dyn_frame_may_change(PyThreadState_Get(), f, code->code)) {
+        return false;
+    }
+    own_business++;
+    dyn_cache_incref(c);
+    if (DYN_UNLIKELY(c->loose)) {
+        dyn_hold_tighten(c);
+    }
+    bool takes = dyn_loops_take(c, code, f, header, slots, nstack, nnodes, loop_code, at);
+    Py_XINCREF(takes ? *loop_code : NULL);
+    dyn_cache_decref(c);
+    own_business--;
+    return takes;
 }
 
 /* torch.compile's own functions take the hook away while they run: what they call is theirs. */
@@ -214,6 +242,7 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
         .refused = refused,
         .ended = ended,
         .may_inline = may_inline,
+        .takes_loop = takes_loop,
     };
     DynResume *row = NULL;
     if (c->root != NULL && dyn_cache_of_code(c->root, c->code, &row) != NULL && row != NULL) {
@@ -453,7 +482,7 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
     if (c != NULL) {
         row->used = true;
     }
-    bool useless = c == NULL || dyn_cache_idles(c);
+    bool loops = c != NULL && dyn_loops_serve(c), useless = c == NULL || (!loops && dyn_cache_idles(c));
     if (useless || dyn_profit_is_eager_below() || dyn_frame_is_generator(f)) {
         return eager_frame(ts, f, c);
     }
@@ -461,7 +490,13 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
     if (DYN_UNLIKELY(c->loose)) {
         dyn_hold_tighten(c);
     }
-    PyObject *result = take_turn(ts, f, c, dyn_frame_func(f));
+    PyObject *result;
+    if (loops) {
+        dyn_finder_saw_frame(dyn_loops_frame(c, ts, f));
+        result = dyn_frame_default_eval(ts, f, 0);
+    } else {
+        result = take_turn(ts, f, c, dyn_frame_func(f));
+    }
     DynRaised before = dyn_callback_begin();
     dyn_cache_decref(c);
     dyn_callback_end(before);

@@ -10,6 +10,7 @@
 #include "evalframe/hold.h"
 #include "evalframe/hook.h"
 #include "evalframe/known.h"
+#include "evalframe/loops.h"
 #include "tracer/record/rec.h"
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -207,10 +208,10 @@ static int start_rooms(PyObject *module) {
     if (dyn_hit_init() < 0 || dyn_hold_init() < 0 || dyn_follow_init(module) < 0) {
         return -1;
     }
-    if (dyn_door_init(module) < 0 || dyn_pyentry_init(module) < 0) {
+    if (dyn_loops_init(module) < 0 || dyn_door_init(module) < 0 || dyn_pyentry_init(module) < 0) {
         return -1;
     }
-    if (dyn_decode_init(module) < 0 || dyn_asm_init(module) < 0) {
+    if (dyn_decode_init(module) < 0 || dyn_asm_init(module) < 0 || dyn_region_door_init(module) < 0) {
         return -1;
     }
     if (dyn_sym_init_module(module) < 0 || dyn_graph_init_module(module) < 0) {

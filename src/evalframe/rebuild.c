@@ -39,6 +39,9 @@ static PyObject *make_items(const Build *b, const DynRecipe *r, uint32_t n, bool
             PyTuple_SET_ITEM(o, k, Py_NewRef(x));
         }
     }
+    if (o != NULL && !list) {
+        dyn_cpy_tuple_filled(o);
+    }
     return o;
 }
 

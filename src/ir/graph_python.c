@@ -4,21 +4,13 @@
  * Called by evalframe/compile.c with the GIL; nothing that runs depends on it. Owns nothing. What each operator means in NumPy's
  * words is interp.c's too. Calls that can't be written (of what is not NumPy's own, or with objects that have no text)
  * are stood for by random arrays of the recorded shape, and say so. */
-#include "ir/graph.h"
+#include "ir/graph_python.h"
 
-typedef struct Writer {
-    const DynGraph *g;
-    DynStr *out;
-    DynStr *names; /* of the nodes, then of the symbols; empty: nobody needs it */
-} Writer;
-
-static DynStr *node_name(const Writer *w, uint32_t id) { return &w->names[id]; }
-static DynStr *sym_name(const Writer *w, uint32_t id) { return &w->names[w->g->nodes.n + id]; }
-static void put_node(const Writer *w, DynStr *out, uint32_t id) { dyn_str_puts(out, dyn_str_at(node_name(w, id))); }
+static void put_node(const DynPythonWriter *w, DynStr *out, uint32_t id) { dyn_str_puts(out, dyn_str_at(node_name(w, id))); }
 
 /* ---- names: those of arguments where they have one, else v3 for a node, s3 for a symbol */
 
-static bool is_taken(const Writer *w, const char *name) {
+static bool is_taken(const DynPythonWriter *w, const char *name) {
     static const char *const own[] = {"np", "math", "random", "cut", "slice_start", "slice_stop", "slice_len", "same_bits"};
     bool taken = strchr("vsr", name[0]) != NULL && strspn(name + 1, "0123456789") == strlen(name + 1);
     for (size_t i = 0; i < DYN_COUNTOF(own); i++) {
@@ -30,7 +22,7 @@ static bool is_taken(const Writer *w, const char *name) {
     return taken;
 }
 
-static void name_it(const Writer *w, DynStr *name, uint32_t source, char letter, uint32_t id) {
+static void name_it(const DynPythonWriter *w, DynStr *name, uint32_t source, char letter, uint32_t id) {
     DynStr text = {0};
     if (source != DYN_NONE) {
         dyn_source_print(w->g->sources, source, &text);
@@ -62,7 +54,7 @@ static bool is_parameter(const DynGraph *g, const DynSym *s) {
 }
 
 /* Marks what nodes need of the symbols, then what those need: rows come after their operands. */
-static void name_all(const Writer *w) {
+static void name_all(const DynPythonWriter *w) {
     const DynGraph *g = w->g;
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const DynNode *n = &g->nodes.at[i];
@@ -100,9 +92,9 @@ static void name_all(const Writer *w) {
 
 /* ---- pieces of expressions */
 
-static void put_sym(const Writer *w, DynStr *out, uint32_t id) { dyn_str_puts(out, dyn_str_at(sym_name(w, id))); }
+static void put_sym(const DynPythonWriter *w, DynStr *out, uint32_t id) { dyn_str_puts(out, dyn_str_at(sym_name(w, id))); }
 
-static void put_dtype(DynStr *out, uint8_t dtype) {
+void dyn_python_put_dtype(DynStr *out, uint8_t dtype) {
     const DynDtypeInfo *t = &dyn_dtypes[dtype];
     if (t->kind == 'b') {
         dyn_str_puts(out, "\"?\"");
@@ -112,30 +104,30 @@ static void put_dtype(DynStr *out, uint8_t dtype) {
 }
 
 /* What stands behind item i of a tuple of n. */
-static const char *behind_item(int i, int n) {
+const char *dyn_python_behind_item(int i, int n) {
     if (i + 1 < n) {
         return ", ";
     }
     return n == 1 ? "," : "";
 }
 
-static void put_shape(const Writer *w, DynStr *out, const DynNode *n) {
+static void put_shape(const DynPythonWriter *w, DynStr *out, const DynNode *n) {
     dyn_str_putc(out, '(');
     for (int i = 0; i < n->ndim; i++) {
         put_sym(w, out, n->shape[i]);
-        dyn_str_puts(out, behind_item(i, n->ndim));
+        dyn_str_puts(out, dyn_python_behind_item(i, n->ndim));
     }
     dyn_str_putc(out, ')');
 }
 
 static void put_cast(DynStr *out, uint8_t dtype) {
     dyn_str_puts(out, ".astype(");
-    put_dtype(out, dtype);
+    dyn_python_put_dtype(out, dtype);
     dyn_str_putc(out, ')');
 }
 
 /* An operand in the dtype in which it is computed. weak: a Python number takes the dtype of the arrays beside it. */
-static void put_operand(const Writer *w, DynStr *out, DynArg arg, uint8_t dtype, bool weak) {
+static void put_operand(const DynPythonWriter *w, DynStr *out, DynArg arg, uint8_t dtype, bool weak) {
     if (arg.kind == DYN_ARG_NODE) {
         put_node(w, out, arg.id);
         if (dyn_graph_node(w->g, arg.id)->dtype != dtype) {
@@ -160,7 +152,7 @@ static const char *order_of(const DynNode *n) {
 }
 
 /* Where NumPy's result may have another dtype: what is computed in another one, and sums of short integers, which it widens. */
-static void put_result_cast(const Writer *w, const DynNode *n) {
+static void put_result_cast(const DynPythonWriter *w, const DynNode *n) {
     const DynDtypeInfo *t = &dyn_dtypes[n->dtype];
     bool whole = t->kind == 'i' || t->kind == 'u';
     if (whole ? t->size < 8 : n->dtype != n->compute) {
@@ -168,7 +160,7 @@ static void put_result_cast(const Writer *w, const DynNode *n) {
     }
 }
 
-static void put_comment(const Writer *w, const DynNode *n) {
+void dyn_python_put_comment(const DynPythonWriter *w, const DynNode *n) {
     const DynGraph *g = w->g;
     dyn_str_printf(w->out, "  # %s[", dyn_dtypes[n->dtype].name);
     for (int i = 0; i < n->ndim; i++) {
@@ -188,7 +180,7 @@ static void put_comment(const Writer *w, const DynNode *n) {
 
 /* ---- one operator each */
 
-static void put_elementwise(const Writer *w, const DynNode *n) {
+static void put_elementwise(const DynPythonWriter *w, const DynNode *n) {
     const DynOpInfo *op = &dyn_ops[n->op];
     int which, arrays = 0;
     dyn_str_printf(w->out, "%s.%s(", op->flags & DYN_OPF_OURS ? "_reference" : "np", dyn_op_function((DynOp)n->op, &which));
@@ -215,14 +207,14 @@ static void put_elementwise(const Writer *w, const DynNode *n) {
 }
 
 /* What a MAX or MIN of nothing gives. */
-static void put_identity(const Writer *w, const DynNode *n) {
+static void put_identity(const DynPythonWriter *w, const DynNode *n) {
     char kind = dyn_dtypes[n->compute].kind;
     bool high = n->op == DYN_OP_MIN;
     const char *infinity = high ? "np.inf" : "-np.inf";
     dyn_str_puts(w->out, ", initial=");
     if (kind == 'i' || kind == 'u') {
         dyn_str_puts(w->out, "np.iinfo(");
-        put_dtype(w->out, n->compute);
+        dyn_python_put_dtype(w->out, n->compute);
         dyn_str_puts(w->out, high ? ").max" : ").min");
     } else if (kind == 'c') {
         dyn_str_printf(w->out, "complex(%s, %s)", infinity, infinity);
@@ -231,7 +223,7 @@ static void put_identity(const Writer *w, const DynNode *n) {
     }
 }
 
-static void put_reduce(const Writer *w, const DynNode *n) {
+static void put_reduce(const DynPythonWriter *w, const DynNode *n) {
     dyn_str_printf(w->out, "np.%s(", dyn_ops[n->op].text);
     put_operand(w, w->out, n->args[0], n->compute, false);
     for (int i = 1; i < n->naux; i++) {
@@ -247,7 +239,7 @@ static void put_reduce(const Writer *w, const DynNode *n) {
     put_result_cast(w, n);
 }
 
-static void put_scan(const Writer *w, const DynNode *n) {
+static void put_scan(const DynPythonWriter *w, const DynNode *n) {
     static const char *const names[] = {"add", "multiply", "maximum", "minimum", "argmax", "argmin"};
     bool position = n->op == DYN_OP_ARGMAX || n->op == DYN_OP_ARGMIN, flat = n->aux[0] < 0;
     dyn_str_printf(w->out, "np.%s%s(", names[n->op - DYN_OP_CUMSUM], position ? "" : ".accumulate");
@@ -261,7 +253,7 @@ static void put_scan(const Writer *w, const DynNode *n) {
     put_result_cast(w, n);
 }
 
-static void put_slice_item(const Writer *w, const DynArg *arg) {
+static void put_slice_item(const DynPythonWriter *w, const DynArg *arg) {
     const DynSym *step = dyn_sym_at(w->g->syms, arg[2].id), *start = dyn_sym_at(w->g->syms, arg[0].id);
     if (step->op == DYN_S_CONST && step->value.i > 0) {
         if (start->op != DYN_S_CONST || start->value.i != 0) {
@@ -282,7 +274,7 @@ static void put_slice_item(const Writer *w, const DynArg *arg) {
     dyn_str_putc(w->out, ')');
 }
 
-static void put_slice(const Writer *w, const DynNode *n) {
+static void put_slice(const DynPythonWriter *w, const DynNode *n) {
     uint32_t arg = 1;
     put_node(w, w->out, n->args[0].id);
     dyn_str_putc(w->out, '[');
@@ -306,7 +298,7 @@ static void put_slice(const Writer *w, const DynNode *n) {
 }
 
 /* A view by its strides, which are sums of the base's. */
-static void put_affine(const Writer *w, const DynNode *n) {
+static void put_affine(const DynPythonWriter *w, const DynNode *n) {
     const DynNode *base = dyn_graph_node(w->g, n->args[0].id);
     dyn_str_puts(w->out, "np.lib.stride_tricks.as_strided(");
     put_node(w, w->out, n->args[0].id);
@@ -343,7 +335,7 @@ static const char *method_of_view(const DynNode *n) {
     }
 }
 
-static void put_view(const Writer *w, const DynNode *n) {
+static void put_view(const DynPythonWriter *w, const DynNode *n) {
     if (n->op == DYN_OP_SLICE) {
         put_slice(w, n);
     } else if (n->op == DYN_OP_AFFINE) {
@@ -361,7 +353,7 @@ static void put_view(const Writer *w, const DynNode *n) {
             dyn_str_printf(w->out, i ? ", %lld" : "%lld", (long long)n->aux[i]);
         }
         if (n->op == DYN_OP_AS_DTYPE) {
-            put_dtype(w->out, n->dtype);
+            dyn_python_put_dtype(w->out, n->dtype);
         }
         if (n->op == DYN_OP_RESHAPE) {
             dyn_str_putc(w->out, '(');
@@ -372,7 +364,7 @@ static void put_view(const Writer *w, const DynNode *n) {
     }
 }
 
-static void put_create(const Writer *w, const DynNode *n) {
+static void put_create(const DynPythonWriter *w, const DynNode *n) {
     bool filled = n->nargs > 0 && n->args[0].kind == DYN_ARG_SYM;
     if (n->op == DYN_OP_IOTA) {
         dyn_str_puts(w->out, "np.arange(");
@@ -387,11 +379,11 @@ static void put_create(const Writer *w, const DynNode *n) {
     }
     dyn_str_puts(w->out, filled && n->op == DYN_OP_COMPLEX ? "), " : ", ");
     dyn_str_puts(w->out, n->op == DYN_OP_IOTA ? "dtype=" : "");
-    put_dtype(w->out, n->dtype);
+    dyn_python_put_dtype(w->out, n->dtype);
     dyn_str_printf(w->out, "%s)", n->op == DYN_OP_IOTA ? "" : order_of(n));
 }
 
-static void put_copy(const Writer *w, const DynNode *n) {
+static void put_copy(const DynPythonWriter *w, const DynNode *n) {
     const DynNode *from = dyn_graph_node(w->g, n->args[0].id);
     bool same = from->ndim == n->ndim;
     for (int i = 0; same && i < n->ndim; i++) {
@@ -404,11 +396,11 @@ static void put_copy(const Writer *w, const DynNode *n) {
         put_shape(w, w->out, n);
         dyn_str_puts(w->out, "), ");
     }
-    put_dtype(w->out, n->dtype);
+    dyn_python_put_dtype(w->out, n->dtype);
     dyn_str_printf(w->out, "%s)", order_of(n));
 }
 
-static void put_gather(const Writer *w, const DynNode *n) {
+static void put_gather(const DynPythonWriter *w, const DynNode *n) {
     if (n->layout.kind != DYN_LAYOUT_C || n->flags & DYN_NODE_TURNED) { /* np.take lays it out in another way */
         put_node(w, w->out, n->args[0].id);
         dyn_str_puts(w->out, "[");
@@ -426,7 +418,7 @@ static void put_gather(const Writer *w, const DynNode *n) {
     dyn_str_printf(w->out, ", axis=%lld)", (long long)n->aux[0]);
 }
 
-static void put_histogram(const Writer *w, const DynNode *n) {
+static void put_histogram(const DynPythonWriter *w, const DynNode *n) {
     const char *edges = dyn_str_at(node_name(w, n->args[1].id));
     dyn_str_puts(w->out, "np.histogram(");
     put_node(w, w->out, n->args[0].id);
@@ -435,7 +427,7 @@ static void put_histogram(const Writer *w, const DynNode *n) {
     dyn_str_printf(w->out, ", (%s[0], %s[-1]))[0]", edges, edges);
 }
 
-static void put_store(const Writer *w, const DynNode *n) {
+static void put_store(const DynPythonWriter *w, const DynNode *n) {
     int which;
     bool at = n->op == DYN_OP_SCATTER && n->aux[0] >= 0, places = n->op == DYN_OP_SCATTER;
     dyn_str_puts(w->out, "    ");
@@ -454,220 +446,9 @@ static void put_store(const Writer *w, const DynNode *n) {
     dyn_str_puts(w->out, at ? ")" : "");
 }
 
-/* ---- calls of NumPy's own functions */
-
-/* Is what is called the attribute of that name? */
-static bool is_called(const DynExtern *x, PyObject *of) {
-    PyObject *o = Py_XNewRef(of);
-    char part[64];
-    for (const char *c = x->name; o != NULL && *c != 0;) {
-        size_t n = strcspn(c, ".");
-        snprintf(part, sizeof part, "%.*s", (int)n, c);
-        Py_SETREF(o, PyObject_GetAttrString(o, part));
-        c += n + (c[n] == '.');
-    }
-    bool same = o != NULL && PyObject_RichCompareBool(o, x->callable, Py_EQ) == 1;
-    Py_XDECREF(o);
-    PyErr_Clear();
-    return same;
-}
-
-/* Where NumPy has it; NULL: nowhere. */
-static const char *home_of(const DynExtern *x) {
-    PyObject *numpy = PyImport_ImportModule("numpy");
-    const char *home = NULL;
-    if (is_called(x, numpy)) {
-        home = "np.";
-    } else if (is_called(x, (PyObject *)&PyArray_Type)) {
-        home = "np.ndarray.";
-    }
-    Py_XDECREF(numpy);
-    PyErr_Clear();
-    return home;
-}
-
-/* Is its repr an expression that gives it again? */
-static bool has_literal(PyObject *o) {
-    PyTypeObject *t = Py_TYPE(o);
-    if (t == &PyFloat_Type) {
-        return PyFloat_AS_DOUBLE(o) - PyFloat_AS_DOUBLE(o) == 0; /* not of nan and infinities */
-    }
-    return o == Py_None || t == &PyBool_Type || t == &PyLong_Type || t == &PyUnicode_Type;
-}
-
-/* Does the program know this type by its bare name? */
-static bool is_type_of_numbers(PyObject *o) {
-    const PyTypeObject *const known[] = {&PyBool_Type, &PyLong_Type, &PyFloat_Type, &PyComplex_Type};
-    bool found = false;
-    for (size_t i = 0; i < DYN_COUNTOF(known); i++) {
-        found = found || o == (const PyObject *)known[i];
-    }
-    return found;
-}
-
-/* Text that gives the same object again; false: there is none. */
-static bool put_constant(DynStr *out, PyObject *o) {
-    bool plain = o == Py_Ellipsis || has_literal(o);
-    if (o == Py_Ellipsis) {
-        dyn_str_puts(out, "...");
-    } else if (PyArray_DescrCheck(o)) {
-        PyObject *text = PyObject_GetAttrString(o, "str");
-        dyn_str_printf(out, "np.dtype(\"%s\")", text != NULL && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : "");
-        plain = text != NULL && ((PyArray_Descr *)o)->type_num < NPY_OBJECT;
-        Py_XDECREF(text);
-    } else if (PyType_Check(o)) {
-        const char *name = ((PyTypeObject *)o)->tp_name;
-        bool numpy = strncmp(name, "numpy.", 6) == 0;
-        plain = numpy || is_type_of_numbers(o);
-        dyn_str_puts(out, numpy ? "np." : "");
-        dyn_str_puts(out, numpy ? name + 6 : name);
-    } else if (plain) {
-        PyObject *text = PyObject_Repr(o);
-        const char *c = text == NULL ? NULL : PyUnicode_AsUTF8(text);
-        plain = c != NULL;
-        dyn_str_puts(out, plain ? c : "");
-        Py_XDECREF(text);
-    }
-    PyErr_Clear();
-    return plain;
-}
-
-typedef struct Form { /* being walked */
-    const Writer *w;
-    const DynForm *at;
-    const DynArg *arg;
-    uint32_t next; /* results: the node that the next array is */
-} Form;
-
-/* How an object made of the items that follow begins; NULL: the program has no text for such a form. */
-static const char *beginning_of(const DynForm *form) {
-    switch (form->kind) {
-    case DYN_F_TUPLE: return "(";
-    case DYN_F_LIST: return "[";
-    case DYN_F_SLICE: return "slice(";
-    case DYN_F_COMPLEX: return "complex(";
-    default: return NULL;
-    }
-}
-
-static uint32_t items_of(const DynForm *form) {
-    switch (form->kind) {
-    case DYN_F_SLICE: return 3;
-    case DYN_F_COMPLEX: return 2;
-    default: return form->n;
-    }
-}
-
-static bool put_argument(Form *f, DynStr *out) {
-    const DynForm *form = f->at++;
-    bool can = true;
-    if (form->kind == DYN_F_NODE || form->kind == DYN_F_NUMBER) {
-        DynArg arg = *f->arg++;
-        can = arg.kind == DYN_ARG_NODE || arg.kind == DYN_ARG_SYM;
-        if (can) {
-            dyn_str_puts(out, dyn_str_at(arg.kind == DYN_ARG_NODE ? node_name(f->w, arg.id) : sym_name(f->w, arg.id)));
-        }
-        return can;
-    }
-    if (form->kind == DYN_F_CONST) {
-        return put_constant(out, form->obj);
-    }
-    const char *beginning = beginning_of(form);
-    if (beginning == NULL) {
-        return false;
-    }
-    uint32_t n = items_of(form);
-    dyn_str_puts(out, beginning);
-    for (uint32_t i = 0; i < n; i++) {
-        dyn_str_puts(out, i > 0 ? ", " : "");
-        can = put_argument(f, out) && can;
-    }
-    dyn_str_puts(out, form->kind == DYN_F_TUPLE && n == 1 ? "," : "");
-    dyn_str_putc(out, form->kind == DYN_F_LIST ? ']' : ')');
-    return can;
-}
-
-/* The arguments are one tuple, of which the last have names. */
-static bool put_call(const Writer *w, const DynExtern *x, const DynNode *n, DynStr *out) {
-    Form f = {.w = w, .at = x->args + 1, .arg = n->args};
-    uint32_t count = x->args[0].n, named = x->kwnames == NULL ? 0 : (uint32_t)PyTuple_GET_SIZE(x->kwnames);
-    const char *home = home_of(x);
-    bool can = x->args[0].kind == DYN_F_TUPLE && home != NULL;
-    dyn_str_printf(out, "%s%s(", can ? home : "", x->name);
-    for (uint32_t i = 0; can && i < count; i++) {
-        dyn_str_puts(out, i > 0 ? ", " : "");
-        if (i >= count - named) {
-            dyn_str_printf(out, "%s=", PyUnicode_AsUTF8(PyTuple_GET_ITEM(x->kwnames, i - (count - named))));
-        }
-        can = put_argument(&f, out);
-    }
-    dyn_str_putc(out, ')');
-    return can;
-}
-
-/* Arrays and numbers of a result, by where they stand in it. */
-static void put_results(Form *f, DynStr *path) {
-    const Writer *w = f->w;
-    const DynForm *form = f->at++;
-    if (form->kind == DYN_F_NODE) {
-        dyn_str_printf(w->out, "    %s = %s\n", dyn_str_at(node_name(w, f->next)), dyn_str_at(path));
-        f->next++;
-    } else if (form->kind == DYN_F_NUMBER && sym_name(w, form->n)->n > 0) {
-        dyn_str_printf(w->out, "    %s = %s\n", dyn_str_at(sym_name(w, form->n)), dyn_str_at(path));
-    } else if (form->kind == DYN_F_TUPLE || form->kind == DYN_F_LIST || form->kind == DYN_F_NAMED) {
-        for (uint32_t i = 0; i < form->n; i++) {
-            DynStr item = {0};
-            dyn_str_printf(&item, "%s[%u]", dyn_str_at(path), i);
-            put_results(f, &item);
-            dyn_str_free(&item);
-        }
-    }
-}
-
-static void put_random(const Writer *w, const DynNode *n) {
-    dyn_str_puts(w->out, "random((");
-    for (int i = 0; i < n->ndim; i++) {
-        dyn_sym_print_value(DYN_T_INT, dyn_sym_at(w->g->syms, n->shape[i])->hint, w->out);
-        dyn_str_puts(w->out, behind_item(i, n->ndim));
-    }
-    dyn_str_puts(w->out, "), ");
-    put_dtype(w->out, n->dtype);
-    for (int i = 0; n->layout.kind != DYN_LAYOUT_C && i < n->ndim; i++) {
-        dyn_str_printf(w->out, ", %d", n->layout.perm[i]);
-    }
-    dyn_str_putc(w->out, ')');
-}
-
-static bool is_result_of(const DynNode *n, uint32_t call) { return dyn_ops[n->op].kind == DYN_K_RESULT && n->args[0].id == call; }
-
-static void put_extern(const Writer *w, uint32_t id) {
-    const DynGraph *g = w->g;
-    const DynNode *n = dyn_graph_node(g, id);
-    const DynExtern *x = &g->externs.at[n->extern_index];
-    DynStr call = {0}, path = {0};
-    if (put_call(w, x, n, &call)) {
-        Form f = {.w = w, .at = x->results, .next = id};
-        bool one = x->nresults > 0 && x->results[0].kind == DYN_F_NODE;
-        dyn_str_printf(&path, "r%u", id);
-        dyn_str_printf(w->out, "    %s = %s", dyn_str_at(one ? node_name(w, id) : &path), dyn_str_at(&call));
-        put_comment(w, n);
-        if (x->nresults > 0 && !one) {
-            put_results(&f, &path);
-        }
-    } else {
-        for (uint32_t i = id; i < g->nodes.n && (i == id || is_result_of(&g->nodes.at[i], id)); i++) {
-            dyn_str_printf(w->out, "    %s = ", dyn_str_at(node_name(w, i)));
-            put_random(w, &g->nodes.at[i]);
-            dyn_str_printf(w->out, "  # stands for what %s gives\n", x->name);
-        }
-    }
-    dyn_str_free(&call);
-    dyn_str_free(&path);
-}
-
 /* ---- symbols */
 
-static void put_formula(const Writer *w, const DynSym *s) {
+static void put_formula(const DynPythonWriter *w, const DynSym *s) {
     for (const char *c = dyn_sym_info[s->op].text; *c != 0; c++) {
         if (*c == '{') {
             put_sym(w, w->out, dyn_sym_operand(s, c[1] - 'a'));
@@ -679,7 +460,7 @@ static void put_formula(const Writer *w, const DynSym *s) {
 }
 
 /* Those that are known from this point on. */
-static void put_symbols(const Writer *w, uint32_t after) {
+static void put_symbols(const DynPythonWriter *w, uint32_t after) {
     const DynGraph *g = w->g;
     for (uint32_t i = 0; i < g->syms->v.n; i++) {
         const DynSym *s = dyn_sym_at(g->syms, i);
@@ -709,20 +490,20 @@ static void put_symbols(const Writer *w, uint32_t after) {
 
 /* ---- nodes, one a line */
 
-static void put_line(const Writer *w, uint32_t id) {
+static void put_line(const DynPythonWriter *w, uint32_t id) {
     const DynNode *n = dyn_graph_node(w->g, id);
     DynOpKind kind = (DynOpKind)dyn_ops[n->op].kind;
     if (kind == DYN_K_INPUT || kind == DYN_K_RESULT) {
         return;
     }
     if (kind == DYN_K_EXTERN) {
-        put_extern(w, id);
+        dyn_python_put_extern(w, id);
         put_symbols(w, id + 1);
         return;
     }
     if (kind == DYN_K_STORE) {
         put_store(w, n);
-        put_comment(w, n);
+        dyn_python_put_comment(w, n);
         return;
     }
     dyn_str_printf(w->out, "    %s = ", dyn_str_at(node_name(w, id)));
@@ -741,7 +522,7 @@ static void put_line(const Writer *w, uint32_t id) {
     case DYN_K_CREATE: put_create(w, n); break;
     default: put_copy(w, n);
     }
-    put_comment(w, n);
+    dyn_python_put_comment(w, n);
 }
 
 /* ---- the file */
@@ -765,7 +546,7 @@ static const struct Helper {
     {"same_bits(", "def same_bits(a, b):\n    return repr(a) == repr(b)\n"}};
 
 /* Arrays first, then numbers with the values that they had. */
-static void put_function(const Writer *w) {
+static void put_function(const DynPythonWriter *w) {
     const DynGraph *g = w->g;
     const char *comma = "";
     dyn_str_puts(w->out, "def graph(");
@@ -792,13 +573,13 @@ static void put_function(const Writer *w) {
     dyn_str_puts(w->out, "]\n");
 }
 
-static void put_main(const Writer *w) {
+static void put_main(const DynPythonWriter *w) {
     const DynGraph *g = w->g;
     dyn_str_puts(w->out, "\n\nif __name__ == \"__main__\":\n    rng = np.random.default_rng(0)\n    results = graph(\n");
     for (uint32_t i = 0; i < g->inputs.n; i++) {
         const DynNode *n = dyn_graph_node(g, g->inputs.at[i]);
         dyn_str_puts(w->out, "        ");
-        put_random(w, n);
+        dyn_python_put_random(w, n);
         dyn_str_puts(w->out, ",  # ");
         dyn_source_print(g->sources, n->source, w->out);
         dyn_str_putc(w->out, '\n');
@@ -813,7 +594,7 @@ static void put_main(const Writer *w) {
 void dyn_graph_print_python(const DynGraph *g, DynStr *out) {
     DynStr body = {0};
     uint32_t n = g->nodes.n + g->syms->v.n;
-    Writer w = {.g = g, .out = &body, .names = PyMem_RawCalloc(n + 1, sizeof(DynStr))};
+    DynPythonWriter w = {.g = g, .out = &body, .names = PyMem_RawCalloc(n + 1, sizeof(DynStr))};
     if (w.names == NULL) {
         return;
     }

@@ -30,6 +30,8 @@ import dynoc
 
 TURNS = 5
 FOUND_TURNS = 150  # under enable(), which has to find the program's functions first
+# What CPython 3.15 says of a size depends on whether the instruction is specialised yet (docs/known_issues.md).
+SIZE_MESSAGES = ("Python int too large to convert to C ssize_t", "cannot fit 'int' into an index-sized integer")
 TOO_LONG = "it takes too long without dynoc"
 PRELUDE = marshal.dumps(compile(python_programs.PRELUDE, "<prelude>", "exec"))  # each program has code objects of its own
 
@@ -44,6 +46,8 @@ class Seen:
         if isinstance(value, (float, np.floating)):
             text = "nan" if value != value else round(float(value), 9)
             return (type(value).__name__, text)
+        if isinstance(value, str) and value in SIZE_MESSAGES:
+            value = SIZE_MESSAGES[0]
         if value is None or isinstance(value, (bool, int, str, bytes, np.generic)):
             return (type(value).__name__, repr(value))
         if id(value) in self.known:

@@ -106,6 +106,12 @@ def default_dict_argument_with_function(x, d):
     return x * d["b"]
 
 
+@row(lambda n: (f64(n),), ops=1)
+def default_dict_whose_factory_stores_another(x):
+    d = defaultdict(lambda: d.setdefault("k", 1) and 2)
+    return x + d["k"], d["k"], list(d.items())
+
+
 @row(ops=1)
 def ordered_dict_methods(x):
     d = OrderedDict([("a", x + 1.0), ("b", 2)], c=3)

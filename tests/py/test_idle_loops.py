@@ -11,6 +11,12 @@ import numpy as np
 import pytest
 from compare import dynoc
 
+@pytest.fixture(autouse=True)
+def no_native_loops(monkeypatch):
+    """The loops here are the recorder's."""
+    monkeypatch.setattr(dynoc.config, "loops", False)
+
+
 LONG = 300
 
 

@@ -60,3 +60,19 @@ def test_an_array_of_a_scalar_is_one_of_its_own(fn):
         right, got = fn(x), fast(x)
         assert [np.asarray(a).tolist() for a in got] == [np.asarray(a).tolist() for a in right]
         assert not np.shares_memory(got[0], got[1]) and got[0].base is not None and right[0].base is not None
+
+
+@pytest.mark.parametrize("within", [False, True])
+@pytest.mark.parametrize("number", [np.float64(3), np.complex128(3 + 4j), np.int16(3), np.bool_(True)])
+def test_an_array_made_of_a_scalar_has_memory_of_its_own(number, within):
+    def written(x):
+        if within:
+            x = x + number
+        column = np.expand_dims(x, (0, 1))
+        np.logical_not(column, out=column, casting="unsafe")
+        return column, np.add(x, 1), x
+
+    fast = dynoc.optimize(written, wait=True, fullgraph=True)
+    for _ in range(3):
+        got, want = fast(number), written(number)
+        assert repr(got) == repr(want)

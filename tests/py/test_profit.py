@@ -18,9 +18,10 @@ X = np.linspace(0.1, 1.0, 50)
 
 @pytest.fixture(autouse=True)
 def retiring():
-    dynoc.config.retire = True
+    """Loops are graphs' loops here: none runs natively."""
+    dynoc.config.retire, dynoc.config.loops = True, False
     yield
-    dynoc.config.retire = False
+    dynoc.config.retire, dynoc.config.loops = False, True
     dynoc.reset()
 
 

@@ -5,6 +5,12 @@ import pytest
 from compare import dynoc
 from logs import logged
 
+@pytest.fixture(autouse=True)
+def no_native_loops(monkeypatch):
+    """The loops here are the recorder's."""
+    monkeypatch.setattr(dynoc.config, "loops", False)
+
+
 LIMIT = 1000
 
 

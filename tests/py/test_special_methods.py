@@ -92,3 +92,26 @@ def bools():
 def test_what_a_length_and_a_truth_may_be():
     same(lengths)
     same(bools)
+
+
+class Mapping:
+    """Both a mapping and a right operand: the operators of a dict ask for one of them each."""
+
+    def keys(self):
+        return ["k"]
+
+    def __getitem__(self, key):
+        return 5
+
+    def __ror__(self, left):
+        return "reflected"
+
+
+def updated_and_joined(x):
+    d = {0: x + 1.0}
+    d |= Mapping()
+    return d, {0: 1} | Mapping()
+
+
+def test_a_dict_takes_a_mapping_in_place_before_the_mapping_is_asked():
+    same(updated_and_joined, np.arange(3.0))

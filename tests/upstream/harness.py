@@ -149,7 +149,7 @@ def kept(name, arguments, key, make):
     if file.exists():
         return Report.from_json(file.read_text())
     report = make()
-    if report.complete:
+    if report.complete and report.tests:
         arguments.keep.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(report.to_json()))
     return report
@@ -262,7 +262,8 @@ def main(description, groups, files_of, known=(), command=pytest_command, option
                     print("".join(f"      {line}\n" for line in why.strip().splitlines()[-25:]), end="", flush=True)
     tests, seconds = sum(len(report.tests) for report in reports), sum(report.seconds for report in reports)
     worse = f"{different} differ, {cut} files were not run to their end"
-    same = worse if different or cut else "same passes and failures"
+    none = "no test ran: the package isn't found, or the tests aren't there"
+    same = none if tests == 0 else worse if different or cut else "same passes and failures"
     print(f"\n{summary(reports)}\n\n{tests} tests in {seconds:.0f} s: {same}", end=" ")
     print(f"({expected} known to differ, {near} in last bits only)", flush=True)
-    return bool(different or cut)
+    return bool(different or cut or tests == 0)

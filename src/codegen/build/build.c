@@ -13,6 +13,7 @@
  * is killed and the thread is waited for, at most a second. */
 #define _GNU_SOURCE 1
 #include "codegen/build/build.h"
+#include "base/cpy.h"
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -236,6 +237,18 @@ static void publish(Job *job) {
     }
 }
 
+static _Atomic(int (*)(void *)) told; /* dyn_build_tell */
+
+void dyn_build_tell(int (*new)(void *)) { atomic_store(&told, new); }
+
+/* Not while the interpreter goes: it may be gone. That there is no room for the call is no loss: who waits looks again. */
+static void tell(void) {
+    int (*call)(void *) = atomic_load(&told);
+    if (call != NULL && !dyn_cpy_is_finalizing()) {
+        (void)dyn_cpy_call_soon(call);
+    }
+}
+
 static void *thread_main(void *unused) {
     pthread_mutex_lock(&lock);
     while (!atomic_load(&stopping)) {
@@ -261,6 +274,7 @@ static void *thread_main(void *unused) {
         finished = job;
         atomic_store(&dyn_build_news, true);
         pthread_cond_broadcast(&ended);
+        tell();
     }
     gone = true;
     pthread_cond_broadcast(&ended);
@@ -525,6 +539,53 @@ int dyn_build_source(const char *source, DynBuildResult *out) {
     pthread_mutex_unlock(&lock);
     dyn_build_poll();
     return 0;
+}
+
+/* ---- Text without an artifact: whoever asks for it has a reference to its job. */
+
+DynBuildText *dyn_build_text(const char *source, bool wait) {
+    dyn_build_poll();
+    Job *job = new_job(source, &dyn_config);
+    if (job == NULL) {
+        return NULL;
+    }
+    warn_refused_flags(job->env);
+    if (submit(job, NULL, wait, &job) != 0) {
+        return NULL;
+    }
+    if (wait) {
+        wait_until(job_is_done, job);
+        dyn_build_poll();
+    }
+    return (DynBuildText *)job;
+}
+
+DynBuildTextState dyn_build_text_state(const DynBuildText *t) {
+    const Job *job = (const Job *)t;
+    pthread_mutex_lock(&lock);
+    DynBuildTextState state = !job->done ? DYN_TEXT_WAITING : job->loaded != NULL ? DYN_TEXT_LOADED : DYN_TEXT_FAILED;
+    state = job->dropped ? DYN_TEXT_DROPPED : state;
+    pthread_mutex_unlock(&lock);
+    return state;
+}
+
+void *dyn_build_text_symbol(const DynBuildText *t, const char *name) {
+    return dyn_build_text_state(t) == DYN_TEXT_LOADED ? dyn_load_symbol(((const Job *)t)->loaded, name) : NULL;
+}
+
+DynReason dyn_build_text_failure(const DynBuildText *t, const char **detail) {
+    const Job *job = (const Job *)t;
+    bool failed = dyn_build_text_state(t) == DYN_TEXT_FAILED;
+    if (detail != NULL) {
+        *detail = failed ? dyn_str_at(&job->result.detail) : "";
+    }
+    return failed ? job->result.why : DYN_R_OK;
+}
+
+void dyn_build_text_free(DynBuildText *t) {
+    pthread_mutex_lock(&lock);
+    release_job((Job *)t);
+    pthread_mutex_unlock(&lock);
 }
 
 void dyn_build_wait_all(void) {

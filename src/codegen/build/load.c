@@ -147,6 +147,7 @@ static void *open_file(const DynBuildEnv *env, const DynBlob *object, DynStr *wh
 }
 
 const DynNativeTable *dyn_load_table(const DynLoaded *l) { return l->table; }
+void *dyn_load_symbol(const DynLoaded *l, const char *name) { return dlsym(l->handle, name); }
 void dyn_load_retain(DynLoaded *l) { atomic_fetch_add(&l->users, 1); }
 void dyn_load_release(DynLoaded *l) { atomic_fetch_sub(&l->users, 1); }
 

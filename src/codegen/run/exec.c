@@ -243,44 +243,60 @@ static bool is_copy(const DynBound *b, const DynSpan *s) {
     return copies && s->mode[1] != DYN_SPAN_SPLAT;
 }
 
+/* How operand i lies along the span, if its element stands still nowhere; its one step in bytes, where it has one. */
+static DynSpanMode mode_in_memory(const DynBound *b, DynSpan *s, int i) {
+    bool one = true, zero = true;
+    int64_t step = s->ndim ? s->strides[i][s->ndim - 1] : b->size[i], expect = step;
+    for (int d = s->ndim; d-- > 0;) {
+        one = one && s->strides[i][d] == expect;
+        zero = zero && s->strides[i][d] == 0;
+        expect *= s->dims[d];
+    }
+    s->stride[i] = one ? step : 0;
+    if ((one && step == b->size[i]) || s->n == 1) {
+        return DYN_SPAN_DIRECT;
+    }
+    if (zero) {
+        return DYN_SPAN_SPLAT;
+    }
+    return one ? DYN_SPAN_STRIDED : DYN_SPAN_GATHER;
+}
+
+/* As mode_in_memory; an indirect operand is looked up once for the span, or lane by lane. */
+static DynSpanMode mode_of(const DynBound *b, DynSpan *s, int i) {
+    const DynOperand *o = &b->k->operands.at[i];
+    bool looked_up = o->indirect && is_looked_up(b, s, i);
+    s->looked_up |= looked_up ? 1u << i : 0;
+    if (o->scalar || o->result) {
+        s->stride[i] = 0;
+        return DYN_SPAN_SCALAR;
+    }
+    DynSpanMode mode = mode_in_memory(b, s, i);
+    return o->indirect && !looked_up ? DYN_SPAN_INDIRECT : mode;
+}
+
 void dyn_span_modes(const DynBound *b, DynSpan *s) {
     s->direct = true;
     s->looked_up = 0;
     for (int i = 0; i < b->nops; i++) {
-        bool one = true, zero = true;
-        int64_t step = s->ndim ? s->strides[i][s->ndim - 1] : b->size[i], expect = step;
-        for (int d = s->ndim; d-- > 0;) {
-            one = one && s->strides[i][d] == expect;
-            zero = zero && s->strides[i][d] == 0;
-            expect *= s->dims[d];
-        }
-        s->stride[i] = one ? step : 0;
-        if (one && step == b->size[i]) {
-            s->mode[i] = DYN_SPAN_DIRECT;
-        } else if (zero) {
-            s->mode[i] = DYN_SPAN_SPLAT;
-        } else {
-            s->mode[i] = one ? DYN_SPAN_STRIDED : DYN_SPAN_GATHER;
-        }
-        const DynOperand *o = &b->k->operands.at[i];
-        bool looked_up = is_looked_up(b, s, i);
-        s->looked_up |= looked_up ? 1u << i : 0;
-        if (o->scalar || o->result) {
-            s->mode[i] = DYN_SPAN_SCALAR;
-            s->stride[i] = 0;
-        } else if (o->indirect && !looked_up) {
-            s->mode[i] = DYN_SPAN_INDIRECT;
-        } else if (s->n == 1) {
-            s->mode[i] = DYN_SPAN_DIRECT;
-        }
+        s->mode[i] = mode_of(b, s, i);
         s->direct = s->direct && s->mode[i] <= DYN_SPAN_SCALAR;
         s->lane[i] = s->mode[i] == DYN_SPAN_DIRECT ? b->size[i] : 0;
     }
     s->copies = !s->looked_up && is_copy(b, s);
+    s->lookup = false;
+    s->row_constant = false;
+    s->records[0] = s->records[1] = 0;
+    if (s->direct) {
+        s->block = block_of(s, b->k->lanes);
+        return;
+    }
     s->lookup = has_lookup(b, s);
     find_row_constant(b, s);
-    s->records[0] = s->direct ? 0 : dyn_records_find(b, s, false);
-    s->records[1] = s->direct ? 0 : dyn_records_find(b, s, true);
+    if (!s->direct) {
+        s->records[0] = dyn_records_find(b, s, false);
+        s->records[1] = dyn_records_find(b, s, true);
+    }
     span_rounds(b, s);
 }
 

@@ -123,11 +123,11 @@ typedef struct DynScratch {
 /* order.c. -1: a size is not what the graph says. */
 DYN_HIDDEN int dyn_order_find(const DynLoops *p, const DynGeom *geoms, const DynScalar *sym, DynBound *b);
 /* How n elements are added pairwise, from left to right: the next part, which has at most `most` elements, and how many times
- * the last two sums become one behind it. Up to `block` elements are added by `lanes` sums side by side; `most` is no less. */
+ * the last two sums become one behind it. Up to 16 * `lanes` elements are added by `lanes` sums side by side; `most` is no less.
+ */
 typedef struct DynParts {
     int64_t left[64];
     int joins[64], n;
-    int64_t block;
     int lanes;
 } DynParts;
 /* The order of accumulators 0 … n - 1: a tree, which combines i with i + DYN_REDUCE_LANES / 2, those with what is a quarter
@@ -136,7 +136,7 @@ typedef struct DynParts {
 DYN_HIDDEN void dyn_order_tree(int64_t n, DynOrderStep *steps);
 /* The order of the n elements of a result, at most DYN_SHORT_AXIS_MOST: NumPy's, or that tree. */
 DYN_HIDDEN void dyn_order_elements(const DynBound *b, int64_t n, DynOrderStep *steps);
-DYN_HIDDEN DynParts dyn_parts_of(int64_t n, int lanes);
+DYN_HIDDEN void dyn_parts_begin(DynParts *p, int64_t n, int lanes);
 DYN_HIDDEN bool dyn_parts_next(DynParts *p, int64_t most, int64_t *part, int *joins);
 DYN_HIDDEN int dyn_exec_bind(const DynKernel *k, const DynNativeTable *table, const DynGeom *geoms, const DynScalar *sym,
                              DynBound *out);

@@ -147,10 +147,15 @@ static void sum_pairwise(const Row *w, int64_t pos, int64_t n, DynPart *parts) {
         dyn_reduce_native(b, n, p, still, 1, w->r, w->r->identity);
         return;
     }
+    if (n <= PART) {
+        sum_part(w, pos, n, parts);
+        return;
+    }
     DynPart sums[64][DYN_MAX_RESULTS];
-    DynParts split = dyn_parts_of(n, b->order.lanes);
+    DynParts split;
     int64_t part;
     int top = 0, joins;
+    dyn_parts_begin(&split, n, b->order.lanes);
     while (dyn_parts_next(&split, PART, &part, &joins)) {
         sum_part(w, pos, part, sums[top++]);
         pos += part;
@@ -234,9 +239,10 @@ static int64_t list_units(const DynReduce *e, Unit *units) {
     int64_t count = 0;
     for (int64_t pos = 0, n; pos < e->span.n; pos += n) {
         n = piece_at(o, pos, e->span.n);
-        DynParts split = dyn_parts_of(n, o->lanes);
+        DynParts split;
         int64_t part, at = pos;
         int joins;
+        dyn_parts_begin(&split, n, o->lanes);
         while (dyn_parts_next(&split, DYN_REDUCE_CHUNK, &part, &joins)) {
             if (units != NULL) {
                 units[count] = (Unit){.at = at, .n = part, .joins = joins + (at + part == pos + n && pos > 0)};

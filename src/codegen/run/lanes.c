@@ -152,12 +152,18 @@ DynLanesTreeFn *dyn_lanes_tree(uint16_t op, uint8_t dtype) { return row_of(op, d
         return sum;                                                  \
     }                                                                \
     static void pairwise_##N(void *to, const void *from, int n) {    \
-        DynParts parts = dyn_parts_of(n, W);                         \
+        const int block = 16 * W; /* more are added in two halves */ \
         const T *v = from;                                           \
+        if (n <= block) {                                            \
+            *(T *)to = block_##N(v, n);                              \
+            return;                                                  \
+        }                                                            \
+        DynParts parts;                                              \
         T sums[64];                                                  \
         int64_t part;                                                \
         int top = 0, joins;                                          \
-        while (dyn_parts_next(&parts, parts.block, &part, &joins)) { \
+        dyn_parts_begin(&parts, n, W);                               \
+        while (dyn_parts_next(&parts, block, &part, &joins)) {       \
             sums[top++] = block_##N(v, part);                        \
             v += part;                                               \
             for (; joins > 0; joins--, top--) {                      \

@@ -16,7 +16,12 @@
 
 /* ---- pairwise sums */
 
-DynParts dyn_parts_of(int64_t n, int lanes) { return (DynParts){.left = {n}, .n = 1, .block = 16 * lanes, .lanes = lanes}; }
+void dyn_parts_begin(DynParts *p, int64_t n, int lanes) {
+    p->left[0] = n;
+    p->joins[0] = 0;
+    p->n = 1;
+    p->lanes = lanes;
+}
 
 bool dyn_parts_next(DynParts *p, int64_t most, int64_t *part, int *joins) {
     if (p->n == 0) {

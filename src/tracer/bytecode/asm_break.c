@@ -441,13 +441,13 @@ static PyObject *make(Break *b, PyObject *first, void (*emit)(DynAsm *, const Br
     more[CONST_ENTER] = dyn_asm_enter != NULL ? dyn_asm_enter : Py_None;
     more[CONST_ITER] = dyn_asm_iter != NULL ? dyn_asm_iter : Py_None;
     more[CONST_LASTI] = lasti;
-    PyObject *consts = lasti == NULL ? NULL : dyn_asm_consts_with(code, CONSTS, more), *result = NULL;
+    PyObject *consts = dyn_asm_consts_with(code, CONSTS, more), *result = NULL;
     DynSlots s = dyn_asm_same_slots(code);
     if (consts) {
         result = dyn_asm_new_code(&a, code, &s, consts, code->co_flags, code->co_stacksize + (int)deepest);
     }
     Py_XDECREF(consts);
-    Py_XDECREF(lasti);
+    Py_DECREF(lasti);
     dyn_asm_finish(&a);
     return result;
 }

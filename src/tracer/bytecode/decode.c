@@ -219,6 +219,16 @@ const uint8_t *dyn_end_of_loop(uint32_t *n) {
     return end_of_loop;
 }
 
+int dyn_jump_way(int cpython_opcode) {
+    switch (rows[cpython_opcode].form) {
+    case FORWARD:
+    case FORWARD_FOR: return 1;
+    case BACK:
+    case BACK_QUIET: return -1;
+    default: return 0;
+    }
+}
+
 int dyn_forward_opcode(int cpython_opcode) {
     const Row *row = &rows[cpython_opcode];
     for (int i = 0; i < 256 && row->form == BACK; i++) {

@@ -39,6 +39,8 @@ static inline bool dyn_has_target(const DynInstr *in) {
 }
 /* The CPython opcode that jumps ahead where this one jumps back, and otherwise does the same; any other opcode itself. */
 DYN_HIDDEN int dyn_forward_opcode(int cpython_opcode);
+/* Does this CPython opcode jump by its argument: 1 ahead, -1 back, counted from the next instruction; 0: it doesn't. */
+DYN_HIDDEN int dyn_jump_way(int cpython_opcode);
 /* CPython opcodes that have to stand at the target of FOR_ITER, which FOR_ITER skips; *n: how many. */
 DYN_HIDDEN const uint8_t *dyn_end_of_loop(uint32_t *n);
 DYN_HIDDEN DynCode *dyn_decode(PyCodeObject *code); /* new; NULL with MemoryError. Unknown opcodes become DYN_I_UNSUPPORTED */

@@ -639,6 +639,9 @@ DynVal *np_rule_expand_dims(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_node(r, c->slot[0]), mask = 0;
     int axes[DYN_MAX_NDIM];
     DynOperand items[DYN_MAX_NDIM];
+    if (a != DYN_NONE && c->slot[0].v->kind != DV_ARRAY) {
+        a = dyn_np_copy(r, a, (DynDtype)dyn_np_node_at(r, a)->dtype); /* of a NumPy scalar NumPy makes an array first */
+    }
     if (a == DYN_NONE || c->slot[1].v == NULL) {
         return NULL;
     }

@@ -16,7 +16,7 @@ static bool any_array(const RecCall *c) {
     }
     return false;
 }
-static DynVal *unknown(DynRec *r, const RecCall *c) {
+DynVal *rec_unknown_call(DynRec *r, const RecCall *c) {
     return rec_fail(r, any_array(c) ? DYN_R_DATA_DEPENDENT : DYN_R_OPAQUE_CALL, NULL);
 }
 
@@ -29,24 +29,12 @@ static bool only_numbers(const RecCall *c, uint32_t n) {
     return only;
 }
 
-/* Is the symbol's value now what the real operation gave? */
-static bool agrees(const DynSym *s, PyObject *o) {
-    int overflow = 0;
-    if (s->type == DYN_T_FLOAT) {
-        return PyFloat_CheckExact(o) && (PyFloat_AS_DOUBLE(o) == s->hint.f || s->hint.f != s->hint.f);
-    }
-    if (s->type == DYN_T_BOOL) {
-        return PyBool_Check(o) && (o == Py_True) == (s->hint.i != 0);
-    }
-    return PyLong_CheckExact(o) && PyLong_AsLongLongAndOverflow(o, &overflow) == s->hint.i && !overflow;
-}
-
 /* The symbol's hint has to be the real result. */
 static DynVal *checked(DynRec *r, uint32_t sym, PyObject *o) {
     if (sym == DYN_NONE || o == NULL) {
         return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "arithmetic on Python numbers");
     }
-    bool same = agrees(dyn_sym_at(&r->cap->syms, sym), o);
+    bool same = rec_sym_agrees(r, sym, o);
     return same ? dyn_rec_sym(r, sym) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "arithmetic on Python numbers");
 }
 
@@ -63,7 +51,7 @@ DynVal *rec_on_math(DynRec *r, const RecCall *c, PyObject **result, int op) {
     }
     uint32_t arity = op == DYN_S_FPOW || op == DYN_S_ATAN2 || op == DYN_S_HYPOT ? 2 : 1;
     if (!only_numbers(c, arity)) {
-        return unknown(r, c);
+        return rec_unknown_call(r, c);
     }
     bool keep = op == DYN_S_FLOOR || op == DYN_S_CEIL;
     uint32_t a = keep ? rec_sym_of(c->args[0].v) : as_float(r, rec_sym_of(c->args[0].v));
@@ -72,7 +60,7 @@ DynVal *rec_on_math(DynRec *r, const RecCall *c, PyObject **result, int op) {
         return checked(r, a, *result);
     }
     if (a == DYN_NONE || (arity == 2 && b == DYN_NONE)) {
-        return unknown(r, c);
+        return rec_unknown_call(r, c);
     }
     return checked(r, dyn_sym_op(&r->cap->syms, (DynSymOp)op, a, b, DYN_NONE), *result);
 }
@@ -115,7 +103,7 @@ DynVal *rec_on_len(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     if (v->kind == DV_RANGE) {
         return dyn_rec_burn(r, v, c->args[0].real) < 0 ? NULL : dyn_rec_const(r, *result);
     }
-    return has_one_length(v, c->args[0].real) ? dyn_rec_const(r, *result) : unknown(r, c);
+    return has_one_length(v, c->args[0].real) ? dyn_rec_const(r, *result) : rec_unknown_call(r, c);
 }
 
 DynVal *rec_on_range(DynRec *r, const RecCall *c, PyObject **result, int arg) {
@@ -126,7 +114,7 @@ DynVal *rec_on_range(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     uint32_t zero = dyn_sym_int(&r->cap->syms, 0), one = dyn_sym_int(&r->cap->syms, 1);
     for (uint32_t i = 0; i < c->npos; i++) {
         if (!number(c, i) || dyn_sym_at(&r->cap->syms, rec_sym_of(c->args[i].v))->type != DYN_T_INT) {
-            return unknown(r, c);
+            return rec_unknown_call(r, c);
         }
     }
     DynVal *start = c->npos > 1 ? c->args[0].v : dyn_rec_sym(r, zero);
@@ -155,7 +143,7 @@ DynVal *rec_on_convert(DynRec *r, const RecCall *c, PyObject **result, int op) {
             if (*result && truth >= 0) {
                 return dyn_rec_const(r, *result);
             }
-            return any_array(c) ? unknown(r, c) : NULL;
+            return any_array(c) ? rec_unknown_call(r, c) : NULL;
         }
     }
     *result = rec_call_real(c);
@@ -175,7 +163,7 @@ DynVal *rec_on_convert(DynRec *r, const RecCall *c, PyObject **result, int op) {
         return dyn_np_extern(r, c->callable.real, ((PyTypeObject *)c->callable.real)->tp_name, c->args, 1, NULL, *result);
     }
     if (!only_numbers(c, 1)) {
-        return unknown(r, c);
+        return rec_unknown_call(r, c);
     }
     uint32_t s = rec_sym_of(c->args[0].v);
     DynSymType type = (DynSymType)dyn_sym_at(t, s)->type;
@@ -207,7 +195,7 @@ static DynVal *data_extreme(DynRec *r, const RecCall *c, DynVal **items, uint32_
     for (uint32_t i = 0; i < n; i++) {
         DynOperand o = {items[i], c->npos == 1 ? PySequence_Fast_GET_ITEM(c->args[0].real, i) : c->args[i].real};
         if (dyn_rec_resolve(r, o.v, o.real) < 0 || (o.v->kind != DV_NPSCALAR && o.v->kind != DV_SYM)) {
-            return unknown(r, c);
+            return rec_unknown_call(r, c);
         }
         PyObject *wins = best.v == NULL ? NULL : PyObject_RichCompare(o.real, best.real, cmp);
         DynVal *v = wins == NULL ? NULL : rec_compare_values(r, cmp, o, best, wins);
@@ -218,11 +206,11 @@ static DynVal *data_extreme(DynRec *r, const RecCall *c, DynVal **items, uint32_
         PyErr_Clear();
         Py_XDECREF(wins);
         if (truth < 0) {
-            return unknown(r, c);
+            return rec_unknown_call(r, c);
         }
         best = truth ? o : best;
     }
-    return best.real == result ? best.v : unknown(r, c);
+    return best.real == result ? best.v : rec_unknown_call(r, c);
 }
 
 /* min() and max() of numbers, given one by one or in a tuple or list: op is MIN or MAX. */
@@ -232,20 +220,20 @@ DynVal *rec_on_extreme(DynRec *r, const RecCall *c, PyObject **result, int op) {
     bool fallback = n == 1 && c->nkw == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, 0), "default") == 0;
     *result = rec_call_real(c);
     if (*result == NULL || (c->nkw != 0 && !fallback)) {
-        return *result ? unknown(r, c) : NULL;
+        return *result ? rec_unknown_call(r, c) : NULL;
     }
     DynVal *given[16];
     if (n == 1) {
         bool listed = rec_is_tuple_or_list(c->args[0].real);
         if (!listed || rec_items(r, c->args[0].v, c->args[0].real, &items, &n) < 0) {
-            return unknown(r, c);
+            return rec_unknown_call(r, c);
         }
         if (n == 0) {
-            return fallback ? c->args[1].v : unknown(r, c);
+            return fallback ? c->args[1].v : rec_unknown_call(r, c);
         }
     } else {
         if (n > DYN_COUNTOF(given)) {
-            return unknown(r, c);
+            return rec_unknown_call(r, c);
         }
         for (uint32_t i = 0; i < n; i++) {
             given[i] = c->args[i].v;
@@ -263,7 +251,7 @@ DynVal *rec_on_extreme(DynRec *r, const RecCall *c, PyObject **result, int op) {
             return NULL;
         }
         if (items[i]->kind != DV_SYM) {
-            return unknown(r, c);
+            return rec_unknown_call(r, c);
         }
         uint32_t s = rec_sym_of(items[i]);
         if (best != DYN_NONE && dyn_sym_at(t, s)->type != dyn_sym_at(t, best)->type) {
@@ -277,7 +265,7 @@ DynVal *rec_on_extreme(DynRec *r, const RecCall *c, PyObject **result, int op) {
         }
         best = best == DYN_NONE ? s : dyn_sym_op(t, (DynSymOp)op, best, s, DYN_NONE);
         if (best == DYN_NONE) {
-            return unknown(r, c);
+            return rec_unknown_call(r, c);
         }
     }
     return checked(r, best, *result);
@@ -331,7 +319,7 @@ DynVal *rec_on_sum(DynRec *r, const RecCall *c, PyObject **result, int nb) {
         }
     }
     *result = acc;
-    return v ? v : unknown(r, c);
+    return v ? v : rec_unknown_call(r, c);
 }
 
 DynVal *rec_on_isinstance(DynRec *r, const RecCall *c, PyObject **result, int arg) {
@@ -355,7 +343,7 @@ DynVal *rec_on_type(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     if (*result == NULL) {
         return NULL;
     }
-    return c->npos == 1 && c->args[0].v->kind != DV_OPAQUE ? dyn_rec_const(r, *result) : unknown(r, c);
+    return c->npos == 1 && c->args[0].v->kind != DV_OPAQUE ? dyn_rec_const(r, *result) : rec_unknown_call(r, c);
 }
 
 /* tuple() and list() of something whose items are known. */
@@ -368,7 +356,7 @@ DynVal *rec_on_sequence(DynRec *r, const RecCall *c, PyObject **result, int kind
         return NULL;
     }
     if (!known || PySequence_Fast_GET_SIZE(*result) != (Py_ssize_t)n) {
-        return unknown(r, c);
+        return rec_unknown_call(r, c);
     }
     return kind == DV_TUPLE && c->npos == 1 && *result == c->args[0].real ? c->args[0].v
                                                                           : dyn_rec_seq(r, (DynValKind)kind, n, items, *result);
@@ -381,7 +369,7 @@ DynVal *rec_on_dict(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     if (*result == NULL) {
         return NULL;
     }
-    return known ? v : unknown(r, c);
+    return known ? v : rec_unknown_call(r, c);
 }
 
 /* zip, enumerate, reversed: an iterator whose items are listed beforehand. It can be run through, not rebuilt. */
@@ -464,18 +452,18 @@ DynVal *rec_on_listed_iterator(DynRec *r, const RecCall *c, PyObject **result, i
         return NULL;
     }
     if (c->nkw != 0 || c->npos < 1 || count > DYN_COUNTOF(in)) {
-        return unknown(r, c);
+        return rec_unknown_call(r, c);
     }
     for (uint32_t i = 0; i < count; i++) {
         if (which == REC_REVERSED ? rec_items(r, c->args[i].v, c->args[i].real, &in[i], &n[i]) < 0
                                   : items_or_rows(r, c->args[i], &in[i], &n[i]) < 0) {
-            return unknown(r, c);
+            return rec_unknown_call(r, c);
         }
         least = n[i] < least ? n[i] : least;
     }
     if (which == REC_ENUMERATE && c->npos == 2) {
         if (!number(c, 1) || dyn_rec_burn(r, c->args[1].v, c->args[1].real) < 0) {
-            return unknown(r, c);
+            return rec_unknown_call(r, c);
         }
         start = dyn_sym_at(&r->cap->syms, rec_sym_of(c->args[1].v))->hint.i;
     }
@@ -516,119 +504,6 @@ DynVal *rec_on_slice(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     return rec_new_slice(r, DV_SLICE, items[0], items[1], items[2]);
 }
 
-static bool named(DynRec *r, const RecCall *c) {
-    if (c->npos < 2 || c->nkw != 0) {
-        return false;
-    }
-    return c->args[1].v->kind == DV_CONST && PyUnicode_CheckExact(c->args[1].real);
-}
-
-/* Is there surely no attribute of this name: asked after the real call said so. */
-static bool lacks(DynRec *r, const RecCall *c, RecAttr how) {
-    if (how == REC_ATTR_SOURCE && dyn_torch_is(c->args[0].real)) {
-        return rec_tensor_lacks(r, c->args[0], c->args[1].real);
-    }
-    if (how == REC_ATTR_MISSING || (how == REC_ATTR_SOURCE && rec_attr_is_missing(r, c->args[0], c->args[1].real))) {
-        return true;
-    }
-    return rec_has_fixed_attributes(c->args[0]) && dyn_cpy_lookup_special(Py_TYPE(c->args[0].real), c->args[1].real) == NULL;
-}
-
-/* A function that was asked for an attribute raised AttributeError, which is taken back. *known: it will at every call. */
-static bool has_no_answer(DynRec *r, bool *known) {
-    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) {
-        return false;
-    }
-    *known = r->cap != NULL && r->error != NULL;
-    r->callee_bailed = r->callee_bailed && !*known;
-    r->error = NULL;
-    r->error_again = false;
-    PyErr_Clear();
-    return true;
-}
-
-/* The function that gives an attribute, where an AttributeError is no error. */
-static DynVal *ask_forgiving(DynRec *r, const RecCall *get, PyObject **result) {
-    RecFrame *f = r->top;
-    f->forgives = true;
-    DynVal *v = rec_call_function(r, get, result);
-    f->forgives = false;
-    return v;
-}
-
-DynVal *rec_on_getattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    DynVal *v = NULL;
-    RecCall get = {0};
-    RecAttr how = named(r, c) ? rec_attr_of(r, c->args[0], c->args[1].real, &get, &v) : REC_ATTR_UNKNOWN;
-    if (how == REC_ATTR_CALL) {
-        v = c->npos == 3 ? ask_forgiving(r, &get, result) : rec_call_function(r, &get, result);
-        bool known;
-        if (*result == NULL && c->npos == 3 && has_no_answer(r, &known)) {
-            *result = Py_NewRef(c->args[2].real);
-            return known ? c->args[2].v : unknown(r, c);
-        }
-        if (*result == NULL) {
-            rec_attribute_raised(c->args[0].real, c->args[1].real);
-        }
-        return v;
-    }
-    *result = rec_call_real(c);
-    if (*result == NULL || how == REC_ATTR_UNKNOWN || how == REC_ATTR_CALL) {
-        return *result ? unknown(r, c) : NULL;
-    }
-    bool gave_default = c->npos == 3 && *result == c->args[2].real;
-    if (gave_default && how != REC_ATTR_VALUE && lacks(r, c, how)) {
-        return c->args[2].v;
-    }
-    return how == REC_ATTR_SOURCE ? rec_attr(r, c->args[0], c->args[1].real, *result) : v;
-}
-
-DynVal *rec_on_hasattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    DynVal *v = NULL;
-    RecCall get = {0};
-    RecAttr how = named(r, c) ? rec_attr_of(r, c->args[0], c->args[1].real, &get, &v) : REC_ATTR_UNKNOWN;
-    if (how == REC_ATTR_CALL) {
-        bool sure = true, there = (v = ask_forgiving(r, &get, result)) != NULL || *result != NULL;
-        if (!there && !has_no_answer(r, &sure)) {
-            return NULL;
-        }
-        Py_XSETREF(*result, Py_NewRef(there ? Py_True : Py_False));
-        bool answered = there ? v != NULL : sure;
-        return answered ? dyn_rec_const(r, *result) : unknown(r, c);
-    }
-    *result = rec_call_real(c);
-    if (*result == NULL || how == REC_ATTR_UNKNOWN) {
-        return *result ? rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "hasattr") : NULL;
-    }
-    bool known = *result == Py_False ? lacks(r, c, how) : how == REC_ATTR_VALUE || rec_has_fixed_attributes(c->args[0]);
-    if (!known && *result == Py_True) { /* an attribute that can be read through a source is there when it can be read again */
-        PyObject *value = PyObject_GetAttr(c->args[0].real, c->args[1].real);
-        v = value ? rec_attr(r, c->args[0], c->args[1].real, value) : NULL;
-        known = v != NULL && (v->kind == DV_CONST || dyn_rec_resolve(r, v, value) == 0);
-        PyErr_Clear();
-        Py_XDECREF(value);
-    }
-    return known ? dyn_rec_const(r, *result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "hasattr");
-}
-
-DynVal *rec_on_setattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    RecCall set = {0};
-    bool known = named(r, c) && c->npos == 3 && rec_is_instance(c->args[0]);
-    RecAttr how = known ? rec_find_store(r, c->args[0], c->args[1].real, c->args[2], &set) : REC_ATTR_UNKNOWN;
-    if (how == REC_ATTR_CALL) {
-        DynVal *v = rec_call_function(r, &set, result);
-        if (*result != NULL) {
-            Py_SETREF(*result, Py_NewRef(Py_None));
-        }
-        return v ? dyn_rec_const(r, Py_None) : NULL;
-    }
-    *result = rec_call_real(c);
-    if (*result == NULL || how != REC_ATTR_VALUE || rec_stored_attr(r, c->args[0], c->args[1].real, c->args[2].v) < 0) {
-        return *result ? rec_fail(r, DYN_R_SIDE_EFFECT, "setattr") : NULL;
-    }
-    return dyn_rec_const(r, Py_None);
-}
-
 /* The iterator itself, or what a new one runs over. NULL: it isn't known. */
 static DynVal *iterated(DynRec *r, DynOperand o) {
     if (o.v == NULL || rec_is_iterator(o.v)) {
@@ -652,7 +527,7 @@ DynVal *rec_on_next(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     bool one_or_two = c->npos >= 1 && c->npos <= 2 && c->nkw == 0;
     if (!one_or_two || !rec_is_iterator(c->args[0].v)) {
         *result = rec_call_real(c);
-        return *result ? unknown(r, c) : NULL;
+        return *result ? rec_unknown_call(r, c) : NULL;
     }
     *result = rec_take_sent(r, c->args[0], (DynOperand){dyn_rec_const(r, Py_None), Py_None}, &v);
     if (*result != NULL) {
@@ -692,7 +567,7 @@ DynVal *rec_on_set(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     }
     *result = rec_call_real(c);
     DynVal *v = *result && known ? rec_wrap_fresh(r, *result) : NULL;
-    return v != NULL || *result == NULL ? v : unknown(r, c);
+    return v != NULL || *result == NULL ? v : rec_unknown_call(r, c);
 }
 
 /* sorted() of what is burnt in. */
@@ -716,7 +591,7 @@ DynVal *rec_on_sorted(DynRec *r, const RecCall *c, PyObject **result, int arg) {
         v = items ? dyn_rec_seq(r, DV_LIST, n, items, *result) : NULL;
     }
     Py_XDECREF(before);
-    return v != NULL || *result == NULL ? v : unknown(r, c);
+    return v != NULL || *result == NULL ? v : rec_unknown_call(r, c);
 }
 
 /* all() and any() take items up to the one that decides. */
@@ -762,7 +637,7 @@ DynVal *rec_on_truths(DynRec *r, const RecCall *c, PyObject **result, int which)
     if (*result == NULL) {
         return NULL;
     }
-    return known ? dyn_rec_const(r, *result) : unknown(r, c);
+    return known ? dyn_rec_const(r, *result) : rec_unknown_call(r, c);
 }
 
 /* What a builtin asks of the object runs no code of the user's, which may answer otherwise at the next call. */
@@ -791,7 +666,7 @@ DynVal *rec_on_of_constants(DynRec *r, const RecCall *c, PyObject **result, int 
     if (*result == NULL) {
         return NULL;
     }
-    return fixed ? rec_wrap_result(r, *result) : unknown(r, c);
+    return fixed ? rec_wrap_result(r, *result) : rec_unknown_call(r, c);
 }
 
 /* divmod() and pow(): of arrays by NumPy's rules, of Python numbers by the operators that they are. */
@@ -808,7 +683,7 @@ DynVal *rec_on_arithmetic(DynRec *r, const RecCall *c, PyObject **result, int wh
         return rec_wrap_result(r, *result);
     }
     if (!only_numbers(c, 2)) {
-        return unknown(r, c);
+        return rec_unknown_call(r, c);
     }
     if (which == REC_POW) {
         return rec_number_binary(r, REC_NB_POWER, c->args[0], c->args[1], *result);

@@ -8,6 +8,7 @@
 
 static PyTypeObject *default_dict, *counter;
 static PyObject *s_factory, *s_maxlen;
+static bool keeps_item; /* that a defaultdict's factory has stored itself, in place of what the factory returns: newer CPythons */
 
 static bool is_deque(PyObject *o) { return dyn_deque_type != NULL && Py_IS_TYPE(o, dyn_deque_type); }
 static bool is_default_dict(PyObject *o) { return Py_IS_TYPE(o, default_dict); }
@@ -422,6 +423,12 @@ bool rec_missing_item(DynRec *r, DynOperand o, DynOperand index, PyObject **resu
     }
     *result = call_factory(r, o.v->factory, factory, v);
     Py_DECREF(factory);
+    PyObject *stored = *result != NULL && keeps_item ? PyDict_GetItemWithError(o.real, index.real) : NULL;
+    if (stored != NULL) {
+        *v = *v != NULL ? rec_dict_find(o.v, index.real, NULL) : NULL;
+        Py_SETREF(*result, Py_NewRef(stored));
+        return true;
+    }
     if (*result != NULL && PyObject_SetItem(o.real, index.real, *result) < 0) {
         Py_CLEAR(*result);
     }
@@ -533,6 +540,25 @@ static PyTypeObject *type_called(PyObject *module, const char *name) {
     return type != NULL && PyType_Check(type) ? (PyTypeObject *)type : NULL;
 }
 
+static PyObject *store_item(PyObject *dict, PyObject *unused) {
+    (void)unused;
+    return PyDict_SetItem(dict, Py_None, Py_True) < 0 ? NULL : Py_NewRef(Py_False);
+}
+
+/* Tries out which item is there in the end when the factory stores True itself and returns False. */
+static int find_what_is_kept(void) {
+    static PyMethodDef factory = {"factory", store_item, METH_NOARGS, NULL};
+    PyObject *dict = PyObject_CallNoArgs((PyObject *)default_dict), *function = dict ? PyCFunction_New(&factory, dict) : NULL;
+    bool set = function != NULL && PyObject_SetAttr(dict, s_factory, function) == 0;
+    PyObject *item = set ? PyObject_GetItem(dict, Py_None) : NULL;
+    keeps_item = item == Py_True;
+    int status = item == NULL || PyObject_SetAttr(dict, s_factory, Py_None) < 0 ? -1 : 0;
+    Py_XDECREF(item);
+    Py_XDECREF(function);
+    Py_XDECREF(dict);
+    return status;
+}
+
 int rec_collections_init(void) {
     PyObject *module = PyImport_ImportModule("collections");
     dyn_deque_type = type_called(module, "deque");
@@ -542,7 +568,7 @@ int rec_collections_init(void) {
     s_maxlen = PyUnicode_InternFromString("maxlen");
     Py_XDECREF(module);
     bool types = dyn_deque_type != NULL && default_dict != NULL && counter != NULL;
-    return types && s_factory != NULL && s_maxlen != NULL ? 0 : -1;
+    return types && s_factory != NULL && s_maxlen != NULL ? find_what_is_kept() : -1;
 }
 
 /* ---- sets */

@@ -154,6 +154,9 @@ bool rec_operator(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, P
     if ((inplace && has_other(a, in)) || has_other(a, plain) || has_other(b, reflected)) {
         return false;
     }
+    if (inplace && !ia && dyn_cpy_lookup_named(Py_TYPE(a.real), in) != NULL) { /* a dict's |= takes any mapping */
+        return false;
+    }
     if (joins(nb, a) || (nb == 5 && joins(nb, b))) { /* what is added to is asked alone */
         return false;
     }

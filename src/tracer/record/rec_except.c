@@ -97,7 +97,7 @@ void rec_unwind(DynRec *r, RecFrame *f, const DynInstr *in, const DynHandler *h)
         Py_XDECREF(f->real[--f->sp]);
     }
     if (h->lasti) {
-        push_real(f, lasti != NULL ? lasti : Py_NewRef(Py_None)); /* None: no line is told then */
+        push_real(f, lasti);
     }
     push_real(f, value);
     PyErr_Clear();

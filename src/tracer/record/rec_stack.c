@@ -314,6 +314,9 @@ Step rec_BUILD_TUPLE(DynRec *r, RecFrame *f, const DynInstr *in) {
     for (uint32_t i = 0; t != NULL && i < in->arg; i++) {
         PyTuple_SET_ITEM(t, i, Py_NewRef(f->real[f->sp - in->arg + i]));
     }
+    if (t != NULL) {
+        dyn_cpy_tuple_filled(t);
+    }
     return build_sequence(r, f, in->arg, DV_TUPLE, t);
 }
 

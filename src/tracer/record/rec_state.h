@@ -64,11 +64,13 @@ struct RecFrame {
     DynCode *told;  /* The code that a resume code resumes: states of the frame are described as states of that. Else `code`. */
     uint32_t moved; /* Code units by which the instructions of `told` are moved in `code`. */
     uint32_t ntold; /* Slots of `told`. */
-    bool library;   /* It is the standard library's, called without arrays: a break in it is its caller's. */
-    bool whole;     /* It is recorded to its end or not at all: a function of NumPy's, which can be a node. */
-    bool modules;   /* One of its loops runs over the layers of a network. */
-    bool forgives;  /* Its running instruction goes on where what it asks for raises AttributeError. */
-    bool cut;       /* There is to be a graph break in front of the next instruction. */
+    PyObject *loop_code; /* Strong: the frame goes on in it, at `loop_at`; or NULL. */
+    uint32_t loop_at;
+    bool library;         /* It is the standard library's, called without arrays: a break in it is its caller's. */
+    bool whole;           /* It is recorded to its end or not at all: a function of NumPy's, which can be a node. */
+    bool modules;         /* One of its loops runs over the layers of a network. */
+    bool forgives;        /* Its running instruction goes on where what it asks for raises AttributeError. */
+    bool cut;             /* There is to be a graph break in front of the next instruction. */
     uint32_t place_pc;    /* The instruction that `place` is of. */
     uint32_t place;       /* Its row among the places of capture place_of. */
     DynCapture *place_of; /* The capture that has the row, or NULL. */
@@ -291,7 +293,12 @@ DYN_HIDDEN DynVal *rec_wrap_result(DynRec *r,
 /* ---- questions that many handlers ask */
 /* An int, float or bool, of no class that derives from these. */
 static inline bool rec_is_exact_number(PyObject *o) { return PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o); }
+static inline bool rec_both_are(DynOperand a, DynOperand b, DynValKind kind) { return a.v->kind == kind && b.v->kind == kind; }
+static inline bool rec_one_is(DynOperand a, DynOperand b, DynValKind kind) { return a.v->kind == kind || b.v->kind == kind; }
 static inline bool rec_is_text(PyObject *o) { return PyUnicode_CheckExact(o) || PyBytes_CheckExact(o); }
+static inline bool rec_is_basic(PyObject *o) {
+    return o == Py_None || o == Py_Ellipsis || rec_is_text(o) || rec_is_exact_number(o);
+}
 /* A tuple of any class, or a list: PySequence_Fast_GET_ITEM reads it. */
 static inline bool rec_is_sequence(PyObject *o) { return PyTuple_Check(o) || PyList_CheckExact(o); }
 static inline bool rec_is_array_or_flat(const DynVal *v) { return v->kind == DV_ARRAY || v->kind == DV_ATTR; }
@@ -627,6 +634,9 @@ DYN_HIDDEN RecAttr rec_attr_of(DynRec *r, DynOperand o, PyObject *name, RecCall 
 /* The object's attributes are those of its builtin type alone, which nobody can change. */
 DYN_HIDDEN bool rec_has_fixed_attributes(DynOperand o);
 DYN_HIDDEN bool rec_attr_is_missing(DynRec *r, DynOperand o, PyObject *name);
+/* Does the symbol's hint equal what the real operation gave, bit for bit: else dynoc's arithmetic differs from Python's. */
+DYN_HIDDEN bool rec_sym_agrees(DynRec *r, uint32_t sym, PyObject *o);
+DYN_HIDDEN DynVal *rec_no_operator(DynRec *r);         /* NULL: operators on objects of this kind aren't known */
 DYN_HIDDEN bool rec_foldable(DynRec *r, DynOperand o); /* the same at every call, and of a type without user code */
 DYN_HIDDEN PyObject *rec_binary_real(int nb, bool inplace, PyObject *a, PyObject *b);
 DYN_HIDDEN int rec_identity(DynRec *r, DynOperand a, DynOperand b); /* are they one object: 1, 0, or -1: not known */

@@ -162,6 +162,23 @@ static Step jump_back(DynRec *r, RecFrame *f, const DynInstr *in) {
     return dyn_cpy_is_traced(r->ts) ? step_bail(r, DYN_R_TRACING, NULL) : STEP_NEXT;
 }
 
+/* Does the instruction begin a loop that is to run natively? */
+static bool is_taken(DynRec *r, RecFrame *f, const DynInstr *in) {
+    bool own = f->moved == 0 && f->generator == NULL && (f != r->base || r->req->resumes == NULL);
+    if (!(in->flags & DYN_IF_TARGET) || r->req->takes_loop == NULL || !own || f->code->generator) {
+        return false;
+    }
+    uint32_t nstack = f->sp - f->nslots;
+    PyObject **slots = DYN_NEW_N(&r->arena, PyObject *, f->nall + 1);
+    if (slots == NULL) {
+        return false;
+    }
+    dyn_frame_get_all(f->f, slots);
+    memcpy(slots + f->nslots, f->real + f->nslots, nstack * sizeof *slots);
+    uint32_t ninputs = r->cap != NULL ? r->cap->graph.inputs.n : 0, nnodes = r->nnodes > ninputs ? r->nnodes - ninputs : 0;
+    return r->req->takes_loop(r->req, f->code, f->f, in->start, slots, nstack, nnodes, &f->loop_code, &f->loop_at);
+}
+
 /* What has to be asked before the instruction `in` runs. */
 static Step before_instr(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (!(in->flags & DYN_IF_FIRST)) {
@@ -170,6 +187,9 @@ static Step before_instr(DynRec *r, RecFrame *f, const DynInstr *in) {
     uint32_t n = r->ninstrs++;
     if (DYN_UNLIKELY(r->req->config.force_bail >= 0) && n == (uint64_t)r->req->config.force_bail) {
         return step_bail(r, DYN_R_FORCED, NULL);
+    }
+    if (DYN_UNLIKELY(in->flags & DYN_IF_TARGET) && is_taken(r, f, in)) {
+        return step_bail(r, DYN_R_NATIVE_LOOP, NULL);
     }
     Step s = check_limits(r, f, in, n);
     return s == STEP_NEXT && (in->flags & DYN_IF_BACKWARD) ? jump_back(r, f, in) : s;
@@ -216,7 +236,13 @@ static PyObject *hand_back(DynRec *r, RecFrame *f, DynFrameLink *link, uint32_t 
     deliver(r, f, false);
     r->top = f->outer;
     dyn_frame_leave(r->ts, f->f, link);
-    return how(r->ts, f->f, unit, put_stack(f));
+    int depth = put_stack(f);
+    if (f->loop_code != NULL) {
+        dyn_frame_change_code(f->f, (PyCodeObject *)f->loop_code);
+        Py_CLEAR(f->loop_code); /* the frame holds it */
+        unit = f->loop_at;
+    }
+    return how(r->ts, f->f, unit, depth);
 }
 
 /* The frame's slots and stack as a resume function's arguments; it is empty then. NULL with an exception: nothing was done. */
@@ -423,7 +449,9 @@ PyObject *rec_run_frame(DynRec *r, RecFrame *f) {
             lose(r, f);
             return go_round(r, f, &link);
         case STEP_BAIL:
-            if (f == r->base) {
+            if (f == r->base && f->loop_code != NULL) {
+                rec_stop(r, f, in, DYN_R_NATIVE_LOOP);
+            } else if (f == r->base) {
                 rec_leave(r, f, in);
                 if (PyErr_Occurred()) {
                     goto raised;

@@ -44,6 +44,11 @@ struct DynRecording {
     void (*ended)(DynRecording *);
     bool worked;      /* set by the recorder: there was array work, whatever became of it */
     uint64_t ninstrs; /* set by the recorder: instructions that it executed */
+    /* The frame stands at the header of a loop (a code unit of `code`), with these slots and stack values, behind so
+     * many nodes. true: recording is
+     * over, and CPython goes on at unit *at of *loop_code (new reference), to which the frame may be changed. */
+    bool (*takes_loop)(DynRecording *, const DynCode *code, DynFrame *f, uint32_t header, PyObject *const *slots, uint32_t nstack,
+                       uint32_t nnodes, PyObject **loop_code, uint32_t *at);
     DynReason (*may_inline)(DynRecording *, PyObject *func); /* DYN_R_OK, or why a Python function is not recorded into */
 };
 /* Run the frame to its end, recording. Returns what default evaluation would (NULL with the program's exception set). The frame

@@ -14,6 +14,9 @@ DYN_HIDDEN DynDtype dyn_tt_float(DynRec *r, DynDtype dt);
 DYN_HIDDEN DynDtype dyn_tt_result_type(DynRec *r, const NpArg *args, int n);
 DYN_HIDDEN DynDtype dyn_tt_promote(DynDtype a, DynDtype b);
 /* One elementwise node, of operands converted to `compute`. */
+/* Of halves a product with a number, a quotient by one, or either with a tensor of rank 0 behind the operator, is computed in
+ * float with the number as it is; other operators round numbers to halves first: aten/src/ATen/native/cpu/BinaryOpsKernel.cpp. */
+DYN_HIDDEN bool dyn_tt_goes_by_float(DynRec *r, DynOp op, DynDtype compute, const NpArg *args);
 DYN_HIDDEN uint32_t dyn_tt_elementwise(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n);
 DYN_HIDDEN uint32_t dyn_tt_unary(DynRec *r, DynOp op, uint32_t a);                 /* of a's dtype */
 DYN_HIDDEN uint32_t dyn_tt_binary(DynRec *r, DynOp op, uint32_t a, NpArg b);       /* of a's dtype */

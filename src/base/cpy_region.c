@@ -1,0 +1,99 @@
+/* cpy_region.c: what native loops need of CPython's insides: iterators of ranges, and the eval breaker. Called by tracer/region
+ * and codegen/region, with the GIL. Owns nothing. */
+#include "base/cpy_internal.h"
+#include "base/cpy_region.h"
+#if DYN_PY >= 312
+#include <internal/pycore_range.h>
+typedef _PyRangeIterObject RangeIterator;
+#else
+typedef struct RangeIterator { /* as Objects/rangeobject.c has it */
+    PyObject_HEAD long index, start, step, len;
+} RangeIterator;
+#endif
+
+bool dyn_cpy_range_iterator(PyObject *o, int64_t state[3]) {
+    if (!Py_IS_TYPE(o, &PyRangeIter_Type)) {
+        return false;
+    }
+    const RangeIterator *it = (const RangeIterator *)o;
+#if DYN_PY >= 312
+    state[0] = it->start;
+    state[1] = it->len;
+#else
+    state[0] = (int64_t)((uint64_t)it->start + (uint64_t)it->index * (uint64_t)it->step);
+    state[1] = it->len - it->index;
+#endif
+    state[2] = it->step;
+    return true;
+}
+
+void dyn_cpy_range_iterator_set(PyObject *o, const int64_t state[3]) {
+    RangeIterator *it = (RangeIterator *)o;
+#if DYN_PY >= 312
+    it->start = (long)state[0];
+    it->len = (long)state[1];
+#else
+    it->index = it->len - (long)state[1];
+#endif
+}
+
+PyObject *dyn_cpy_range_iterator_new(const int64_t state[3]) {
+    int64_t stop = (int64_t)((uint64_t)state[0] + (uint64_t)state[1] * (uint64_t)state[2]);
+    PyObject *range =
+        PyObject_CallFunction((PyObject *)&PyRange_Type, "LLL", (long long)state[0], (long long)stop, (long long)state[2]);
+    PyObject *it = range == NULL ? NULL : PyObject_GetIter(range);
+    Py_XDECREF(range);
+    return it;
+}
+
+const volatile unsigned char *dyn_cpy_breaker(PyThreadState *ts) {
+    /* Events are the low byte, on processors that have that first. */
+#if DYN_PY >= 313
+    return (const volatile unsigned char *)&ts->eval_breaker;
+#else
+    return (const volatile unsigned char *)&ts->interp->ceval.eval_breaker;
+#endif
+}
+
+/* ---- iterators of other things: as Objects/iterobject.c, enumobject.c and Python/bltinmodule.c have them, the same on all
+ * versions */
+
+typedef struct SequenceIterator {
+    PyObject_HEAD Py_ssize_t index;
+    PyObject *sequence; /* NULL: it has ended */
+} SequenceIterator;
+typedef struct EnumerateObject {
+    PyObject_HEAD Py_ssize_t index;
+    PyObject *iterator, *result, *long_index; /* long_index: where index is too large */
+} EnumerateObject;
+typedef struct ZipObject {
+    PyObject_HEAD Py_ssize_t n;
+    PyObject *iterators, *result;
+    int strict;
+} ZipObject;
+
+PyObject *dyn_cpy_sequence_iterator(PyObject *o, int64_t *index) {
+    if (!Py_IS_TYPE(o, &PySeqIter_Type)) {
+        return NULL;
+    }
+    *index = ((const SequenceIterator *)o)->index;
+    return ((const SequenceIterator *)o)->sequence;
+}
+
+void dyn_cpy_sequence_iterator_set(PyObject *o, int64_t index) { ((SequenceIterator *)o)->index = (Py_ssize_t)index; }
+
+PyObject *dyn_cpy_enumerate(PyObject *o, int64_t *index) {
+    const EnumerateObject *e = (const EnumerateObject *)o;
+    if (!Py_IS_TYPE(o, &PyEnum_Type) || e->long_index != NULL) {
+        return NULL;
+    }
+    *index = e->index;
+    return e->iterator;
+}
+
+void dyn_cpy_enumerate_set(PyObject *o, int64_t index) { ((EnumerateObject *)o)->index = (Py_ssize_t)index; }
+
+PyObject *dyn_cpy_zip(PyObject *o) {
+    bool strict = Py_IS_TYPE(o, &PyZip_Type) && (((const ZipObject *)o)->strict & 0xff) != 0;
+    return Py_IS_TYPE(o, &PyZip_Type) && !strict ? ((const ZipObject *)o)->iterators : NULL;
+}

@@ -1,0 +1,399 @@
+/* hoist.c: a pass over region IR that takes checks out of innermost loops that count. Called by run.c before C is written.
+ *
+ * Such a loop gets a copy in which indices aren't checked any more, and sums of the counter don't either. In front of both a
+ * block finds out, for all trips that are left, whether each of those checks would pass, and chooses. Where one wouldn't, the
+ * loop runs as it was, and is left at the very trip. What counts is read off the instructions: a register that goes up by one on
+ * each trip, and one that goes down by one and ends the loop at 0. Memory is raw and lasts as long as the call. */
+#include "codegen/region/region_code.h"
+
+enum { MOST_CHECKS = 48, FAR = 61, MOST_BLOCKS = 600, MOVED = 2 };
+
+/* What a register holds at some place of the loop: `base`, as it was at the head of the trip, plus c. */
+typedef struct Affine {
+    bool known;
+    uint32_t base; /* A register that the loop doesn't assign, or the counter, or `left`; DYN_NONE: the number c itself. */
+    int64_t c;
+} Affine;
+
+/* base + c is an index of an axis with `size` elements; without a size: it is far from overflow. */
+typedef struct Check {
+    uint32_t base, size;
+    int64_t c;
+} Check;
+
+typedef struct Loop {
+    DynRegion *r;
+    uint32_t head, nblocks, nregs;
+    uint8_t *in;       /* For each block: it belongs to the loop. */
+    uint8_t *assigned; /* For each register: the loop assigns it; MOVED: by a move. */
+    uint32_t *order;   /* The blocks of the loop, each behind those that come before it in a trip. */
+    uint32_t n;
+    Affine *at;    /* For each block and register, at its beginning. */
+    uint8_t *seen; /* For each block: `at` holds something. */
+    uint32_t next, left;
+    Check checks[MOST_CHECKS];
+    uint32_t nchecks;
+    bool failed;
+} Loop;
+
+static uint32_t ways(const DynRegionBlock *b, uint32_t to[2]) {
+    const DynRegionInstr *end = b->v.n == 0 ? NULL : &b->v.at[b->v.n - 1];
+    if (end == NULL || end->op == DYN_RO_LEAVE) {
+        return 0;
+    }
+    to[0] = end->to[0];
+    to[1] = end->to[1];
+    return end->op == DYN_RO_BR ? 2 : 1;
+}
+
+/* `seen`: all that is reached from an entry without coming to the head. */
+static void reach_past_head(Loop *l) {
+    const DynRegion *r = l->r;
+    memset(l->seen, 0, l->nblocks);
+    for (uint32_t i = 0; i < r->entries.n; i++) {
+        l->seen[r->entries.at[i].block] = r->entries.at[i].block != l->head;
+    }
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t i = 0; i < l->nblocks; i++) {
+            uint32_t to[2], n = l->seen[i] ? ways(&r->blocks.at[i], to) : 0;
+            for (uint32_t k = 0; k < n; k++) {
+                bool fresh = to[k] != l->head && !l->seen[to[k]];
+                l->seen[to[k]] |= fresh;
+                changed = changed || fresh;
+            }
+        }
+    }
+}
+
+/* Blocks that come back to the head, backwards from the jumps to it. What is reached past the head is outside, and jumps in. */
+static bool find_loop(Loop *l) {
+    const DynRegion *r = l->r;
+    bool changed = true, found = false;
+    reach_past_head(l);
+    memset(l->in, 0, l->nblocks);
+    while (changed) {
+        changed = false;
+        for (uint32_t i = l->nblocks; i-- > 1;) { /* 0 is no block of any way */
+            uint32_t to[2], n = l->seen[i] ? 0 : ways(&r->blocks.at[i], to);
+            for (uint32_t k = 0; k < n && !l->in[i]; k++) {
+                if (to[k] == l->head || l->in[to[k]]) {
+                    l->in[i] = 1;
+                    changed = found = true;
+                }
+            }
+        }
+    }
+    bool comes_back = l->in[l->head];
+    return found && comes_back;
+}
+
+/* Every block behind those that lead to it; false where that can't be: there is a loop in it. */
+static bool order_blocks(Loop *l) {
+    uint32_t done = 0;
+    l->order[done++] = l->head;
+    l->n = 0;
+    for (uint32_t i = 0; i < l->nblocks; i++) {
+        l->n += l->in[i];
+        l->seen[i] = 0;
+    }
+    l->seen[l->head] = 1;
+    for (bool more = true; more;) {
+        more = false;
+        for (uint32_t i = 0; i < l->nblocks; i++) {
+            bool ready = l->in[i] && !l->seen[i];
+            for (uint32_t k = 0; k < l->nblocks && ready; k++) {
+                uint32_t to[2], n = l->in[k] && !l->seen[k] ? ways(&l->r->blocks.at[k], to) : 0;
+                for (uint32_t w = 0; w < n; w++) {
+                    ready = ready && to[w] != i;
+                }
+            }
+            if (ready) {
+                l->seen[i] = 1;
+                l->order[done++] = i;
+                more = true;
+            }
+        }
+    }
+    memset(l->seen, 0, l->nblocks);
+    return done == l->n;
+}
+
+static void find_assigned(Loop *l) {
+    memset(l->assigned, 0, l->nregs);
+    for (uint32_t i = 0; i < l->n; i++) {
+        const DynRegionBlock *b = &l->r->blocks.at[l->order[i]];
+        for (uint32_t k = 0; k < b->v.n; k++) {
+            if (b->v.at[k].dst != DYN_NONE) {
+                l->assigned[b->v.at[k].dst] = b->v.at[k].op == DYN_RO_IMOV ? MOVED : 1;
+            }
+        }
+    }
+}
+
+/* ---- what registers hold */
+
+static Affine sum(Affine a, Affine b, bool minus) {
+    Affine out = {.known = a.known && b.known, .base = a.base};
+    if (b.base != DYN_NONE) {
+        out.known = out.known && a.base == DYN_NONE && !minus;
+        out.base = b.base;
+    }
+    bool overflows = minus ? __builtin_sub_overflow(a.c, b.c, &out.c) : __builtin_add_overflow(a.c, b.c, &out.c);
+    out.known = out.known && !overflows;
+    return out;
+}
+
+static void follow(const DynRegionInstr *in, Affine *regs) {
+    if (in->dst == DYN_NONE) {
+        return;
+    }
+    Affine out = {.known = false};
+    switch (in->op) {
+    case DYN_RO_ICONST: out = (Affine){true, DYN_NONE, in->imm.i}; break;
+    case DYN_RO_IMOV: out = regs[in->arg[0]]; break;
+    case DYN_RO_IADD:
+    case DYN_RO_IADDW: out = sum(regs[in->arg[0]], regs[in->arg[1]], false); break;
+    case DYN_RO_ISUB:
+    case DYN_RO_ISUBW: out = sum(regs[in->arg[0]], regs[in->arg[1]], true); break;
+    default: break;
+    }
+    regs[in->dst] = out;
+}
+
+static void merge(Loop *l, uint32_t to, const Affine *regs) {
+    Affine *at = l->at + (size_t)to * l->nregs;
+    for (uint32_t i = 0; i < l->nregs; i++) {
+        bool same = at[i].known && regs[i].known && at[i].base == regs[i].base && at[i].c == regs[i].c;
+        if (!l->seen[to]) {
+            at[i] = regs[i];
+        } else if (!same) {
+            at[i].known = false;
+        }
+    }
+    l->seen[to] = 1;
+}
+
+static void add_check(Loop *l, Check c) {
+    bool near = c.c < (INT64_C(1) << FAR) && c.c > -(INT64_C(1) << FAR);
+    for (uint32_t i = 0; i < l->nchecks; i++) {
+        if (l->checks[i].base == c.base && l->checks[i].size == c.size && l->checks[i].c == c.c) {
+            return;
+        }
+    }
+    if (l->nchecks == MOST_CHECKS || !near) {
+        l->failed = true;
+        return;
+    }
+    l->checks[l->nchecks++] = c;
+}
+
+/* Can the check be made in front of the loop? */
+static bool is_hoisted(const Loop *l, const DynRegionInstr *in, const Affine *regs, Check *c) {
+    if (in->op == DYN_RO_IDX) {
+        Affine i = regs[in->arg[0]], n = regs[in->arg[1]];
+        bool size = n.known && n.c == 0 && n.base != DYN_NONE && n.base != l->next && n.base != l->left;
+        *c = (Check){.base = i.base, .size = n.base, .c = i.c};
+        return i.known && i.base != DYN_NONE && i.base != l->left && size;
+    }
+    if (in->op == DYN_RO_IADD || in->op == DYN_RO_ISUB) {
+        Affine out = sum(regs[in->arg[0]], regs[in->arg[1]], in->op == DYN_RO_ISUB);
+        *c = (Check){.base = out.base, .size = DYN_NONE, .c = out.c};
+        return out.known && out.base != DYN_NONE && out.base != l->left;
+    }
+    return false;
+}
+
+/* Follows a trip: what can be hoisted, and, with `check`, whether it counts as is assumed. */
+static bool follow_trip(Loop *l) {
+    Affine *regs = l->at + (size_t)l->nblocks * l->nregs;
+    bool counts = true;
+    memset(l->seen, 0, l->nblocks);
+    for (uint32_t i = 0; i < l->nregs; i++) {
+        bool fixed = !l->assigned[i] || i == l->next || i == l->left;
+        l->at[(size_t)l->head * l->nregs + i] = (Affine){fixed && l->r->regs.at[i] == 'I', i, 0};
+    }
+    for (uint32_t i = 0; i < l->n; i++) {
+        const DynRegionBlock *b = &l->r->blocks.at[l->order[i]];
+        memcpy(regs, l->at + (size_t)l->order[i] * l->nregs, l->nregs * sizeof(Affine));
+        for (uint32_t k = 0; k < b->v.n; k++) {
+            Check c;
+            if (is_hoisted(l, &b->v.at[k], regs, &c)) {
+                add_check(l, c);
+            }
+            follow(&b->v.at[k], regs);
+        }
+        uint32_t to[2], n = ways(b, to);
+        for (uint32_t k = 0; k < n; k++) {
+            if (to[k] == l->head) {
+                Affine next = regs[l->next], left = regs[l->left];
+                counts = counts && next.known && next.base == l->next && next.c == 1;
+                counts = counts && left.known && left.base == l->left && left.c == -1;
+            } else if (l->in[to[k]]) {
+                merge(l, to[k], regs);
+            }
+        }
+    }
+    return counts;
+}
+
+/* The head ends the loop where `left` is 0; the counter is what goes up by one. */
+static bool find_counter(Loop *l) {
+    const DynRegionBlock *head = &l->r->blocks.at[l->head];
+    if (head->v.n != 1 || head->v.at[0].op != DYN_RO_BR || l->in[head->v.at[0].to[1]]) {
+        return false;
+    }
+    l->left = head->v.at[0].arg[0];
+    for (uint32_t i = 0; i < l->nregs; i++) {
+        l->next = i;
+        l->nchecks = 0;
+        if (i != l->left && l->assigned[i] == MOVED && follow_trip(l)) {
+            return l->nchecks > 0;
+        }
+    }
+    return false;
+}
+
+/* ---- the copy, and the block in front */
+
+static uint32_t emit(Loop *l, uint32_t block, DynRegionOp op, uint32_t a, uint32_t b, int64_t imm) {
+    DynRegionInstr in = {
+        .op = (uint8_t)op, .arg = {a, b, DYN_NONE}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}, .imm = {.i = imm}};
+    in.dst = dyn_region_reg(l->r, dyn_region_ops[op].result);
+    if (in.dst == DYN_NONE || dyn_vec_push(&l->r->blocks.at[block].v, in) < 0) {
+        l->failed = true;
+    }
+    return in.dst;
+}
+
+static uint32_t emit_int(Loop *l, uint32_t block, int64_t i) { return emit(l, block, DYN_RO_ICONST, DYN_NONE, DYN_NONE, i); }
+
+/* low <= value (low < value where it isn't strict) for the value's smallest and largest, as registers. */
+static void emit_check(Loop *l, uint32_t block, const Check *c, uint32_t *all) {
+    uint32_t low = emit(l, block, DYN_RO_IADDW, c->base, emit_int(l, block, c->c), 0), high = low;
+    if (c->base == l->next) {
+        uint32_t last = emit(l, block, DYN_RO_IADDW, l->left, emit_int(l, block, c->c - 1), 0);
+        high = emit(l, block, DYN_RO_IADDW, c->base, last, 0);
+    }
+    int64_t far = INT64_C(1) << FAR;
+    uint32_t floor = emit_int(l, block, c->size == DYN_NONE ? -far : 0);
+    uint32_t ceiling = c->size == DYN_NONE ? emit_int(l, block, far) : c->size;
+    uint32_t above = emit(l, block, DYN_RO_ILE, floor, low, 0), below = emit(l, block, DYN_RO_ILT, high, ceiling, 0);
+    *all = emit(l, block, DYN_RO_IAND, *all, emit(l, block, DYN_RO_IAND, above, below, 0), 0);
+}
+
+/* The counter and how many trips are left have to be far from overflow themselves, or sums of them tell nothing. */
+static uint32_t emit_checks(Loop *l, uint32_t block) {
+    int64_t far = INT64_C(1) << FAR;
+    uint32_t all = emit(l, block, DYN_RO_ILT, l->left, emit_int(l, block, far), 0);
+    for (uint32_t i = 0; i < l->nchecks; i++) {
+        uint32_t base = l->checks[i].base;
+        uint32_t low = emit(l, block, DYN_RO_ILT, emit_int(l, block, -far), base, 0);
+        uint32_t high = emit(l, block, DYN_RO_ILT, base, emit_int(l, block, far), 0);
+        bool seen = false;
+        for (uint32_t k = 0; k < i; k++) {
+            seen = seen || l->checks[k].base == base;
+        }
+        if (!seen) {
+            all = emit(l, block, DYN_RO_IAND, all, emit(l, block, DYN_RO_IAND, low, high, 0), 0);
+        }
+        emit_check(l, block, &l->checks[i], &all);
+    }
+    return all;
+}
+
+static uint32_t new_block(Loop *l, uint32_t at) {
+    DynRegionBlock b = {.at = at};
+    l->failed = dyn_vec_push(&l->r->blocks, b) < 0 || l->failed;
+    return l->r->blocks.n - 1;
+}
+
+static void copy_block(Loop *l, uint32_t from, uint32_t to, const uint32_t *copies) {
+    Affine *regs = l->at + (size_t)l->nblocks * l->nregs;
+    memcpy(regs, l->at + (size_t)from * l->nregs, l->nregs * sizeof(Affine));
+    for (uint32_t k = 0; k < l->r->blocks.at[from].v.n && !l->failed; k++) {
+        DynRegionInstr in = l->r->blocks.at[from].v.at[k];
+        Check c;
+        bool hoisted = is_hoisted(l, &in, regs, &c);
+        follow(&in, regs);
+        if (hoisted) {
+            in.op = in.op == DYN_RO_IDX ? DYN_RO_IMOV : in.op == DYN_RO_IADD ? DYN_RO_IADDW : DYN_RO_ISUBW;
+            in.arg[1] = in.op == DYN_RO_IMOV ? DYN_NONE : in.arg[1];
+            in.exit = DYN_NONE;
+        }
+        for (int w = 0; w < 2; w++) {
+            in.to[w] = in.to[w] != DYN_NONE && l->in[in.to[w]] ? copies[in.to[w]] : in.to[w];
+        }
+        l->failed = dyn_vec_push(&l->r->blocks.at[to].v, in) < 0 || l->failed;
+    }
+}
+
+/* All that came to the head from outside comes to `front`. */
+static void redirect(Loop *l, uint32_t front) {
+    for (uint32_t i = 0; i < l->nblocks; i++) {
+        DynRegionBlock *b = &l->r->blocks.at[i];
+        for (int w = 0; w < 2 && !l->in[i] && b->v.n > 0; w++) {
+            DynRegionInstr *end = &b->v.at[b->v.n - 1];
+            end->to[w] = end->to[w] == l->head ? front : end->to[w];
+        }
+    }
+    for (uint32_t i = 0; i < l->r->entries.n; i++) {
+        uint32_t *block = &l->r->entries.at[i].block;
+        *block = *block == l->head ? front : *block;
+    }
+}
+
+static void make_versions(Loop *l, uint32_t *copies) {
+    uint32_t at = l->r->blocks.at[l->head].at;
+    for (uint32_t i = 0; i < l->n; i++) {
+        copies[l->order[i]] = new_block(l, l->r->blocks.at[l->order[i]].at);
+    }
+    for (uint32_t i = 0; i < l->n && !l->failed; i++) {
+        copy_block(l, l->order[i], copies[l->order[i]], copies);
+    }
+    uint32_t front = new_block(l, at), all = emit_checks(l, front);
+    DynRegionInstr choose = {.op = DYN_RO_BR, .dst = DYN_NONE, .arg = {all, DYN_NONE, DYN_NONE}, .exit = DYN_NONE};
+    choose.to[0] = copies[l->head];
+    choose.to[1] = l->head;
+    l->failed = dyn_vec_push(&l->r->blocks.at[front].v, choose) < 0 || l->failed;
+    if (!l->failed) {
+        redirect(l, front);
+    }
+}
+
+/* One head: false where memory is out. What was appended is then not reached by anything. */
+static bool hoist_from(DynRegion *r, uint32_t head, uint32_t nblocks) {
+    uint32_t nregs = r->regs.n;
+    size_t states = (size_t)(nblocks + 1) * nregs;
+    Loop l = {.r = r, .head = head, .nblocks = nblocks, .nregs = nregs};
+    uint8_t *bytes = PyMem_RawMalloc(2 * (size_t)nblocks + nregs);
+    uint32_t *numbers = PyMem_RawMalloc(2 * (size_t)nblocks * sizeof(uint32_t));
+    l.in = bytes;
+    l.seen = bytes + nblocks;
+    l.assigned = bytes + 2 * (size_t)nblocks;
+    l.order = numbers;
+    bool there = bytes != NULL && numbers != NULL;
+    if (there && find_loop(&l) && order_blocks(&l)) {
+        l.at = PyMem_RawCalloc(states, sizeof(Affine));
+        find_assigned(&l);
+        if (l.at != NULL && find_counter(&l) && !l.failed) {
+            make_versions(&l, numbers + nblocks);
+        }
+        there = l.at != NULL && !l.failed;
+        PyMem_RawFree(l.at);
+    }
+    PyMem_RawFree(bytes);
+    PyMem_RawFree(numbers);
+    return there;
+}
+
+void dyn_region_hoist(DynRegion *r) {
+    uint32_t nblocks = r->blocks.n;
+    for (uint32_t i = 1; i < nblocks && nblocks < MOST_BLOCKS; i++) {
+        const DynRegionBlock *b = &r->blocks.at[i];
+        bool may_be = b->v.n == 1 && b->v.at[0].op == DYN_RO_BR;
+        if (may_be && !hoist_from(r, i, r->blocks.n)) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,589 @@
+/* loops.c: what is known of a function's loops: loop code, the regions of each loop, and whether its way is open.
+ *
+ * cache.c owns a DynLoops for each function that has one; loops_arrive.c asks here for a region when a header is arrived at. A
+ * loop is planned when it is first arrived at, its way is closed while the compiler works, and open when there is native code:
+ * that is looked at by a call that CPython makes between two instructions (Py_AddPendingCall, asked for by the build thread), so
+ * that a loop that runs becomes native in its middle. */
+#include "evalframe/loops.h"
+#include "evalframe/hook.h"
+#include "ir/place.h"
+
+static const DynLoopEngine native = {dyn_region_headers,  dyn_region_plan, dyn_region_build, dyn_region_state,
+                                     dyn_region_failure,  dyn_region_run,  dyn_region_exit,  dyn_region_source,
+                                     dyn_region_traverse, dyn_region_free};
+const DynLoopEngine *dyn_loop_engine = &native;
+static DynLoops *all_loops;
+
+/* What is taken for true of loops that weren't measured. */
+#define USUAL_TRIPS 100
+#define INNER_TRIPS 8
+#define INSTRUCTION_NS 25. /* of CPython's, in a loop */
+#define OPERATION_NS 2000. /* that a graph saves for an array operation */
+
+/* ---- ways */
+
+bool dyn_loops_open(DynLoops *l, uint32_t i, bool open) {
+    if (l->made == NULL) {
+        return false;
+    }
+    const DynLoopWay *w = &l->made->ways[i];
+    DynLoop *loop = &l->loops[i];
+    bool done = loop->open == open ||
+                dyn_code_swap_unit((PyCodeObject *)l->made->code, w->at, open ? w->closed : w->open, open ? w->open : w->closed);
+    loop->open = done ? open : loop->open;
+    return done;
+}
+
+/* ---- what is said of a loop */
+
+static void place_of(const DynLoops *l, uint32_t unit, DynPlace *place) {
+    int line, end_line, col, end_col;
+    dyn_cpy_code_position((PyCodeObject *)l->code, unit, &line, &end_line, &col, &end_col);
+    *place = (DynPlace){l->code, line, end_line, col, end_col};
+}
+
+static void say(const DynLoops *l, uint32_t i, const char *what) {
+    if (dyn_log_on(DYN_LOG_loops)) {
+        DynPlace place;
+        DynStr s = {0};
+        place_of(l, l->headers[i], &place);
+        dyn_str_printf(&s, "%s\n", what);
+        dyn_report_place(&s, &place);
+        dyn_log_text(DYN_LOG_loops, dyn_str_at(&s));
+        dyn_str_free(&s);
+    }
+}
+
+static void say_refusal(DynLoops *l, DynReason reason, uint32_t at, const char *detail) {
+    DynPlace place;
+    DynStr s = {0};
+    place_of(l, at, &place);
+    dyn_count("loops", "refused");
+    dyn_report_reason(&s, reason, detail, &place);
+    dyn_log(DYN_LOG_loops, "a loop stays in CPython: %s", dyn_str_at(&s));
+    dyn_str_free(&s);
+    if (l->cache != NULL) {
+        dyn_cache_tell(l->cache, reason, &place);
+    }
+}
+
+/* ---- regions */
+
+static void remove_region(DynLoops *l, DynLoop *loop, uint32_t k) {
+    DynRegion *r = loop->regions[k];
+    loop->nregions--;
+    memmove(loop->regions + k, loop->regions + k + 1, (loop->nregions - k) * sizeof(DynRegion *));
+    l->engine->free(r);
+}
+
+/* Does loop code have all places at which the region may be left? */
+static bool fits(const DynLoops *l, uint32_t i, const DynRegion *r) {
+    const DynLoopWay *w = &l->made->ways[i];
+    uint32_t at, depth;
+    for (uint32_t k = 0; l->engine->exit(r, k, &at, &depth); k++) {
+        bool found = false;
+        for (uint32_t p = 0; p < w->nplaces && !found; p++) {
+            found = w->places[p] == at && (uint32_t)l->made->depth[at] == depth;
+        }
+        if (!found) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Is it nested in a loop that is native, or will be? Then it isn't planned alone. */
+static bool is_covered(const DynLoops *l, uint32_t i) {
+    for (uint32_t k = 0; k < l->nloops; k++) {
+        DynLoopState state = l->loops[k].state;
+        bool stands = state == DYN_LOOP_COLD || state == DYN_LOOP_WAITING || state == DYN_LOOP_NATIVE;
+        if (stands && l->made != NULL && (l->made->ways[k].inner >> i & 1) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Ways are as the states of all loops say. */
+static void set_ways(DynLoops *l) {
+    for (uint32_t i = 0; i < l->nloops; i++) {
+        DynLoopState state = l->loops[i].state;
+        bool fresh = state == DYN_LOOP_NEW && !is_covered(l, i);
+        dyn_loops_open(l, i, fresh || state == DYN_LOOP_COLD || state == DYN_LOOP_NATIVE);
+    }
+}
+
+static void settle(DynLoops *l, uint32_t i, DynLoopState state) {
+    DynLoop *loop = &l->loops[i];
+    l->nwaiting += (uint32_t)(state == DYN_LOOP_WAITING) - (loop->state == DYN_LOOP_WAITING);
+    loop->state = state;
+    set_ways(l);
+}
+
+/* Is any loop of the function native, or may it yet be? Otherwise its calls are what they were before. */
+static void look_at_all(DynLoops *l) {
+    bool any = false;
+    for (uint32_t i = 0; i < l->nloops; i++) {
+        DynLoopState state = l->loops[i].state;
+        any |= state == DYN_LOOP_COLD || state == DYN_LOOP_WAITING || state == DYN_LOOP_NATIVE;
+    }
+    if (!any && l->cache != NULL) {
+        l->cache->loops_on = false;
+    }
+}
+
+/* The newest region's code is there, or never will be. */
+static void look_at_build(DynLoops *l, uint32_t i) {
+    DynLoop *loop = &l->loops[i];
+    DynRegionState state = l->engine->state(loop->regions[0]);
+    if (state == DYN_REGION_WAITING) {
+        settle(l, i, DYN_LOOP_WAITING);
+    } else if (state == DYN_REGION_READY) {
+        dyn_count("loops", "native");
+        settle(l, i, DYN_LOOP_NATIVE);
+        say(l, i, "a loop runs natively");
+    } else {
+        const char *detail = NULL;
+        DynReason why = l->engine->failure(loop->regions[0], &detail);
+        say_refusal(l, why != DYN_R_OK ? why : DYN_R_LOAD_FAILED, l->headers[i], detail);
+        remove_region(l, loop, 0);
+        settle(l, i, loop->nregions > 0 ? DYN_LOOP_NATIVE : DYN_LOOP_REFUSED);
+        look_at_all(l);
+    }
+}
+
+/* Loop code is made when the first region is planned. -1 without an exception: there can be none. */
+static int complete(DynLoops *l) {
+    PyObject *ways[DYN_MOST_LOOPS];
+    if (l->made != NULL) {
+        return 0;
+    }
+    l->decoded = l->decoded != NULL ? l->decoded : dyn_decode((PyCodeObject *)l->code);
+    for (uint32_t i = 0; i < l->nloops && l->decoded != NULL; i++) {
+        PyObject **way = &l->loops[i].way_in;
+        *way = *way != NULL ? *way : dyn_way_in_new(l, i);
+        if (*way == NULL) {
+            PyErr_Clear();
+            return -1;
+        }
+        ways[i] = *way;
+    }
+    l->made = l->decoded == NULL ? NULL : dyn_asm_loops(l->decoded, l->headers, ways, l->nloops);
+    PyErr_Clear();
+    if (l->made == NULL) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < l->nloops; i++) {
+        dyn_way_in_belongs_to(ways[i], l->made);
+    }
+    set_ways(l);
+    return 0;
+}
+
+static DynLoopState refuse(DynLoops *l, uint32_t i, const DynRegionRefusal *why) {
+    say_refusal(l, why->reason, why->at, why->detail[0] != 0 ? why->detail : NULL);
+    settle(l, i, DYN_LOOP_REFUSED);
+    look_at_all(l);
+    return DYN_LOOP_REFUSED;
+}
+
+DynLoopState dyn_loops_build(DynLoops *l, uint32_t i) {
+    DynLoop *loop = &l->loops[i];
+    DynRegion *r = loop->regions[0];
+    bool wait = l->cache != NULL && dyn_options_wait(l->cache->options);
+    l->refs++; /* waiting gives up the GIL */
+    if (l->engine->build(r, wait) < 0) {
+        remove_region(l, loop, 0);
+        refuse(l, i, &(DynRegionRefusal){DYN_R_NO_MEMORY, l->headers[i], ""});
+    } else if (loop->nregions > 0 && loop->regions[0] == r) {
+        look_at_build(l, i);
+    }
+    DynLoopState state = loop->state;
+    dyn_loops_decref(l);
+    return state;
+}
+
+DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyObject *const *slots, uint32_t nstack,
+                            PyObject *globals, PyObject *builtins) {
+    DynLoop *loop = &l->loops[i];
+    DynRegionRefusal why = {.reason = DYN_R_CACHE_LIMIT, .at = l->headers[i]};
+    bool room = loop->nregions < DYN_LOOP_VERSIONS && l->cache != NULL;
+    DynRegion *r = room ? l->engine->plan(decoded, l->headers[i], slots, nstack, globals, builtins, &why) : NULL;
+    if (r == NULL) {
+        return refuse(l, i, &why);
+    }
+    if (complete(l) < 0 || !fits(l, i, r)) {
+        l->engine->free(r);
+        return refuse(l, i, &(DynRegionRefusal){DYN_R_INTERNAL, l->headers[i], "a place where it is left has no way out"});
+    }
+    memmove(loop->regions + 1, loop->regions, loop->nregions * sizeof(DynRegion *));
+    loop->regions[0] = r;
+    loop->nregions++;
+    dyn_count("loops", "planned");
+    const DynOptions *o = l->cache->options;
+    if (l->cache->quiet && !dyn_options_wait(o) && loop->nregions == 1) {
+        loop->arrived = 0;
+        loop->since = dyn_cycles();
+        settle(l, i, DYN_LOOP_COLD);
+        return DYN_LOOP_COLD;
+    }
+    return dyn_loops_build(l, i);
+}
+
+void dyn_loops_retire(DynLoops *l, uint32_t i) {
+    DynLoop *loop = &l->loops[i];
+    dyn_profit_postpone(&loop->next, &loop->patience);
+    dyn_count("loops", "retired");
+    settle(l, i, DYN_LOOP_RETIRED);
+    say(l, i, "a loop is CPython's for a while: it is left again too soon");
+    look_at_all(l);
+}
+
+/* ---- what the build thread has done */
+
+void dyn_loops_poll(void) {
+    dyn_build_poll();
+    for (DynLoops *l = all_loops, *next; l != NULL; l = next) {
+        l->refs++;
+        for (uint32_t i = 0; i < l->nloops && l->nwaiting > 0; i++) {
+            if (l->loops[i].state == DYN_LOOP_WAITING) {
+                look_at_build(l, i);
+            }
+        }
+        next = l->following;
+        dyn_loops_decref(l);
+    }
+}
+
+static int poll_pending(void *unused) {
+    DynRaised before = dyn_callback_begin();
+    dyn_loops_poll();
+    dyn_callback_end(before);
+    return 0;
+}
+
+/* A retired loop is tried again when its time has come. */
+static void try_again(DynLoops *l) {
+    for (uint32_t i = 0; i < l->nloops; i++) {
+        DynLoop *loop = &l->loops[i];
+        if (loop->state == DYN_LOOP_RETIRED && dyn_cycles() >= loop->next) {
+            loop->entered = 0;
+            loop->inside = 0;
+            settle(l, i, DYN_LOOP_NATIVE);
+        }
+    }
+}
+
+void dyn_loops_refresh(DynLoops *l) {
+    if (l->nwaiting > 0) {
+        dyn_loops_poll();
+    }
+    try_again(l);
+    set_ways(l);
+}
+
+/* ---- made and dropped */
+
+static void unlink_loops(DynLoops *l) {
+    if (l->previous != NULL) {
+        l->previous->following = l->following;
+    } else if (all_loops == l) {
+        all_loops = l->following;
+    }
+    if (l->following != NULL) {
+        l->following->previous = l->previous;
+    }
+    l->previous = l->following = NULL;
+}
+
+void dyn_loops_decref(DynLoops *l) {
+    if (--l->refs > 0) {
+        return;
+    }
+    unlink_loops(l);
+    for (uint32_t i = 0; i < l->nloops; i++) {
+        DynLoop *loop = &l->loops[i];
+        while (loop->nregions > 0) {
+            remove_region(l, loop, loop->nregions - 1);
+        }
+        if (loop->way_in != NULL) {
+            dyn_way_in_detach(loop->way_in);
+            Py_DECREF(loop->way_in);
+        }
+    }
+    Py_XDECREF(l->function);
+    Py_DECREF(l->code);
+    if (l->made != NULL) {
+        dyn_asm_loops_free(l->made);
+    }
+    if (l->decoded != NULL) {
+        dyn_decode_free(l->decoded);
+    }
+    PyMem_RawFree(l->loops);
+    PyMem_RawFree(l);
+}
+
+void dyn_loops_drop(DynCache *c) {
+    DynLoops *l = c->loops;
+    c->loops = NULL;
+    c->loops_on = c->loops_known = false;
+    if (l != NULL) {
+        l->cache = NULL;
+        for (uint32_t i = 0; i < l->nloops; i++) {
+            dyn_loops_open(l, i, false);
+        }
+        dyn_loops_decref(l);
+    }
+}
+
+static int compare(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* While a call runs the references of its loops aren't all of them. */
+int dyn_loops_traverse(const DynCache *c, visitproc visit, void *arg) {
+    const DynLoops *l = c->loops;
+    if (l == NULL || l->refs > 1) {
+        return 0;
+    }
+    Py_VISIT(l->function);
+    for (uint32_t i = 0; i < l->nloops; i++) {
+        for (uint32_t k = 0; k < l->loops[i].nregions; k++) {
+            int stop = l->engine->traverse(l->loops[i].regions[k], visit, arg);
+            if (stop != 0) {
+                return stop;
+            }
+        }
+    }
+    return 0;
+}
+
+/* The engine's headers that loop code can have a way in at, ascending. */
+static uint32_t headers_of(const DynCode *c, uint32_t *headers) {
+    uint32_t own[DYN_MOST_LOOPS], n = dyn_loop_engine->headers(c, headers, DYN_MOST_LOOPS),
+                                  nown = dyn_loop_headers(c, own, DYN_MOST_LOOPS);
+    uint32_t kept = 0;
+    if (n > DYN_MOST_LOOPS || nown > DYN_MOST_LOOPS) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < nown; k++) {
+            if (own[k] == headers[i]) {
+                headers[kept++] = headers[i];
+                break;
+            }
+        }
+    }
+    qsort(headers, kept, sizeof *headers, compare);
+    return kept;
+}
+
+DynLoops *dyn_loops_of(DynCache *c, const DynCode *decoded) {
+    if (c->loops_known) {
+        return c->loops;
+    }
+    c->loops_known = true;
+    const DynOptions *o = c->options;
+    bool ours = c->root == NULL && !o->eager && !o->fullgraph && !o->hands_on;
+    bool may = ours && dyn_options_config(o).loops && dyn_cpy_may_patch();
+    uint32_t headers[DYN_MOST_LOOPS], n = may ? headers_of(decoded, headers) : 0;
+    DynLoops *l = n > 0 ? PyMem_RawCalloc(1, sizeof *l) : NULL;
+    if (l == NULL) {
+        return NULL;
+    }
+    l->loops = PyMem_RawCalloc(n, sizeof *l->loops);
+    if (l->loops == NULL) {
+        PyMem_RawFree(l);
+        return NULL;
+    }
+    l->refs = 1;
+    l->cache = c;
+    l->engine = dyn_loop_engine;
+    l->code = Py_NewRef(c->code);
+    l->nloops = n;
+    memcpy(l->headers, headers, n * sizeof *headers);
+    l->following = all_loops;
+    if (all_loops != NULL) {
+        all_loops->previous = l;
+    }
+    all_loops = l;
+    c->loops = l;
+    return l;
+}
+
+/* ---- calls */
+
+PyObject *dyn_loops_function(DynCache *c, PyObject *func) {
+    DynLoops *l = c->loops;
+    bool same = l->function != NULL && PyFunction_GET_CLOSURE(func) == PyFunction_GET_CLOSURE(l->function) &&
+                PyFunction_GET_GLOBALS(func) == PyFunction_GET_GLOBALS(l->function);
+    if (same) {
+        return Py_NewRef(l->function);
+    }
+    PyObject *made = dyn_hit_function(l->made->code, func);
+    if (made == NULL) {
+        PyErr_Clear();
+    } else if (!c->known) { /* a family of known.c's keeps nothing alive */
+        Py_XSETREF(l->function, Py_NewRef(made));
+    }
+    return made;
+}
+
+PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    DynLoops *l = c->loops;
+    DynBound b;
+    l->refs++;
+    dyn_loops_refresh(l);
+    PyObject *function = c->loops == l && l->made != NULL ? dyn_loops_function(c, func) : NULL, *result;
+    dyn_loops_decref(l);
+    if (function == NULL || dyn_bind(&c->sig, func, args, PyVectorcall_NARGS(nargsf), kwnames, &b) < 0) {
+        Py_XDECREF(function);
+        return dyn_hook_plain(func, args, nargsf, kwnames);
+    }
+    int lent = dyn_cpy_lend_stack(PyThreadState_Get());
+    result = dyn_hook_plain_bound(&c->sig, (PyCodeObject *)c->code, function, b.slots, (DynSpent){NULL, 0});
+    dyn_cpy_return_stack(PyThreadState_Get(), lent);
+    dyn_bind_free(&b);
+    Py_DECREF(function);
+    return result;
+}
+
+bool dyn_loops_frame(DynCache *c, PyThreadState *ts, DynFrame *f) {
+    DynLoops *l = c->loops;
+    l->refs++;
+    dyn_loops_refresh(l);
+    bool goes = c->loops == l && l->made != NULL && dyn_frame_may_change(ts, f, (PyCodeObject *)l->made->code);
+    if (goes) {
+        dyn_frame_change_code(f, (PyCodeObject *)l->made->code);
+    }
+    dyn_loops_decref(l);
+    return goes;
+}
+
+/* Trips that a for loop has left, as far as its iterator tells without running anything. */
+static Py_ssize_t trips_of(const PyObject *it) {
+    bool tells = it != NULL &&
+                 (Py_IS_TYPE(it, &PyRangeIter_Type) || Py_IS_TYPE(it, &PyListIter_Type) || Py_IS_TYPE(it, &PyTupleIter_Type));
+    Py_ssize_t n = tells ? PyObject_LengthHint((PyObject *)it, USUAL_TRIPS) : USUAL_TRIPS;
+    PyErr_Clear();
+    return n < 0 ? USUAL_TRIPS : n;
+}
+
+/* Is there more to gain in the loop than in the array operations that were recorded before it? Either way is what it will be at
+ * later calls: the function's graphs, or its loops. */
+static bool outweighs(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, uint32_t nnodes) {
+    uint32_t n = 0, nslots = (uint32_t)dyn_code_nlocalsplus(c->code), inner = 0, iterator = dyn_iterator_slots();
+    bool *members = nnodes > 0 ? dyn_loop_members(c, header) : NULL;
+    if (members == NULL) {
+        return true;
+    }
+    for (uint32_t i = 0; i < c->v.n; i++) {
+        n += members[i];
+        inner += members[i] && c->v.at[i].op == DYN_I_FOR_ITER && c->v.at[i].start != header;
+    }
+    PyMem_RawFree(members);
+    bool has_iterator = c->v.at[c->at_unit[header]].op == DYN_I_FOR_ITER && nstack >= iterator;
+    double trips = (double)(has_iterator ? trips_of(slots[nslots + nstack - iterator]) : USUAL_TRIPS);
+    for (uint32_t i = 0; i < inner; i++) {
+        trips *= INNER_TRIPS;
+    }
+    return trips * n * INSTRUCTION_NS > (double)nnodes * OPERATION_NS;
+}
+
+bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t header, PyObject *const *slots, uint32_t nstack,
+                    uint32_t nnodes, PyObject **code, uint32_t *at) {
+    DynLoops *l = dyn_loops_of(c, decoded);
+    uint32_t i = 0;
+    if (l != NULL) {
+        try_again(l);
+    }
+    while (l != NULL && i < l->nloops && l->headers[i] != header) {
+        i++;
+    }
+    if (l == NULL || i == l->nloops || l->loops[i].state == DYN_LOOP_REFUSED || l->loops[i].state == DYN_LOOP_RETIRED) {
+        return false;
+    }
+    if (!outweighs(decoded, header, slots, nstack, nnodes)) {
+        return false;
+    }
+    DynLoopState state = l->loops[i].state;
+    if (state == DYN_LOOP_NEW) {
+        state = dyn_loops_plan(l, i, decoded, slots, nstack, dyn_frame_globals(f), dyn_frame_builtins(f));
+    }
+    if (c->loops != l || l->made == NULL || state == DYN_LOOP_REFUSED) {
+        return false;
+    }
+    c->loops_on = true;
+    *code = l->made->code;
+    *at = l->made->ways[i].at;
+    return true;
+}
+
+/* ---- what became of them, for whoever asks */
+
+static const char *said_of(DynLoopState state) {
+    switch (state) {
+    case DYN_LOOP_NATIVE: return "native";
+    case DYN_LOOP_COLD: return "CPython's until it has run for a while";
+    case DYN_LOOP_WAITING: return "waiting for the compiler";
+    case DYN_LOOP_RETIRED: return "CPython's for a while: left again too soon";
+    case DYN_LOOP_REFUSED: return "CPython's";
+    case DYN_LOOP_NEW: break;
+    }
+    return NULL;
+}
+
+PyObject *dyn_loops_list(const DynCache *c) {
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list != NULL && c->loops != NULL && i < c->loops->nloops; i++) {
+        const char *what = said_of(c->loops->loops[i].state);
+        DynPlace place;
+        DynStr s = {0};
+        if (what == NULL) {
+            continue;
+        }
+        place_of(c->loops, c->loops->headers[i], &place);
+        dyn_str_printf(&s, "%s: ", what);
+        dyn_report_place(&s, &place);
+        PyObject *text = PyUnicode_FromString(dyn_str_at(&s));
+        if (text == NULL || PyList_Append(list, text) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(text);
+        dyn_str_free(&s);
+    }
+    return list;
+}
+
+void dyn_loops_source(const DynCache *c, DynStr *out) {
+    const DynLoops *l = c->loops;
+    for (uint32_t i = 0; l != NULL && i < l->nloops; i++) {
+        for (uint32_t k = 0; k < l->loops[i].nregions; k++) {
+            l->engine->source(l->loops[i].regions[k], out);
+        }
+    }
+}
+
+/* ---- for tests */
+
+static PyObject *loops_null(PyObject *module, PyObject *args) {
+    Py_ssize_t after;
+    if (!PyArg_ParseTuple(args, "n", &after)) {
+        return NULL;
+    }
+    dyn_loop_null_leave(after);
+    dyn_loop_engine = after < -1 ? &native : &dyn_loop_null;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"_loops_null", loops_null, METH_VARARGS,
+     "_loops_null(after): loops run as the null region, left after so many instructions; -1: at once; -2: no more. For functions "
+     "without entries."},
+    {0}};
+
+int dyn_loops_init(PyObject *module) {
+    dyn_build_tell(poll_pending);
+    return dyn_way_in_init() < 0 ? -1 : PyModule_AddFunctions(module, methods);
+}

@@ -1,0 +1,107 @@
+/* loops.h: loops that run as native regions: the loop code of a function, the ways in at its headers, and what became of each
+ * loop.
+ *
+ * loops.c keeps what is known of a function's loops and opens and closes ways; loops_arrive.c is what a way-in block asks;
+ * loops_null.c is a region for tests, which needs no compiler. A DynLoops belongs to a cache (cache.c), and while a call of its
+ * function runs natively to that call too. With the GIL. */
+#ifndef DYN_LOOPS_H
+#define DYN_LOOPS_H
+#include "evalframe/door.h"
+#include "tracer/bytecode/asm_loops.h"
+#include "tracer/region/region.h"
+
+/* What makes regions and runs them: the compiler, or for tests the null region. Loops that are made use dyn_loop_engine from then
+ * on. The functions are those of ir/region.h and tracer/region/region.h. */
+typedef struct DynLoopEngine {
+    uint32_t (*headers)(const DynCode *c, uint32_t *at, uint32_t room);
+    DynRegion *(*plan)(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, PyObject *globals,
+                       PyObject *builtins, DynRegionRefusal *why);
+    int (*build)(DynRegion *r, bool wait);
+    DynRegionState (*state)(DynRegion *r);
+    DynReason (*failure)(DynRegion *r, const char **detail);
+    DynRegionEnd (*run)(DynRegion *r, PyObject **slots, uint32_t nstack, DynRegionExit *exit);
+    bool (*exit)(const DynRegion *r, uint32_t i, uint32_t *at, uint32_t *nstack);
+    void (*source)(const DynRegion *r, DynStr *out);
+    int (*traverse)(const DynRegion *r, visitproc visit, void *arg);
+    void (*free)(DynRegion *r);
+} DynLoopEngine;
+extern DYN_HIDDEN const DynLoopEngine *dyn_loop_engine;
+extern DYN_HIDDEN const DynLoopEngine dyn_loop_null;
+DYN_HIDDEN void dyn_loop_null_leave(int64_t after); /* test: after so many instructions; -1: at the header */
+
+#define DYN_MOST_LOOPS 64   /* of a function; one that has more has none that are native */
+#define DYN_LOOP_VERSIONS 4 /* regions of one loop, for different types */
+
+typedef enum DynLoopState {
+    DYN_LOOP_NEW,     /* It was not arrived at. */
+    DYN_LOOP_COLD,    /* It has a region, and nobody asked for the function: it is built when the loop has run for a while. */
+    DYN_LOOP_WAITING, /* The compiler works on it: its way is closed. */
+    DYN_LOOP_NATIVE,  /* Its way is open. */
+    DYN_LOOP_REFUSED, /* There is no region for it: closed for good. */
+    DYN_LOOP_RETIRED  /* It doesn't pay: closed until it is tried again. */
+} DynLoopState;
+
+/* One loop of a function. */
+typedef struct DynLoop {
+    DynLoopState state;
+    DynRegion *regions[DYN_LOOP_VERSIONS]; /* the one that was entered last is first */
+    uint32_t nregions;
+    PyObject *way_in; /* strong */
+    bool open;
+    uint32_t arrived; /* while it is cold, from the time `since`, in cycles */
+    uint64_t since;
+    uint32_t entered;        /* arrivals that ran a region … */
+    uint64_t inside;         /* … and cycles that regions ran in them */
+    uint64_t next, patience; /* when a retired one is tried again, and the time behind that; in cycles */
+} DynLoop;
+
+struct DynLoops {
+    Py_ssize_t refs;
+    DynCache *cache; /* borrowed; NULL: it is gone, and nothing is native any more */
+    const DynLoopEngine *engine;
+    PyObject *code;     /* strong: the function's */
+    DynCode *decoded;   /* of it, and … */
+    DynLoopCode *made;  /* … its loop code: NULL before the first region is planned */
+    PyObject *function; /* strong: the function that runs loop code, for the one whose closure it has; or NULL */
+    DynLoop *loops;
+    uint32_t nloops;
+    uint32_t headers[DYN_MOST_LOOPS]; /* of each of them, the code unit where it starts */
+    uint32_t nwaiting;                /* loops that the compiler works on */
+    DynLoops *previous, *following;   /* all of them, for the poll */
+};
+
+/* ---- loops.c */
+/* Those of a cache's function, made when it was not asked yet; NULL: it has no loops that could be native, or is not to have. */
+DYN_HIDDEN DynLoops *dyn_loops_of(DynCache *c, const DynCode *decoded);
+DYN_HIDDEN void dyn_loops_decref(DynLoops *l);
+DYN_HIDDEN void dyn_loops_drop(DynCache *c); /* the cache's are given up */
+DYN_HIDDEN int dyn_loops_traverse(const DynCache *c, visitproc visit, void *arg);
+/* Do calls of the cache's function run in loop code? */
+static inline bool dyn_loops_serve(const DynCache *c) { return DYN_UNLIKELY(c->loops_on); }
+/* The call in loop code; and a fresh frame to run in it (false: it isn't changed). */
+DYN_HIDDEN PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+DYN_HIDDEN bool dyn_loops_frame(DynCache *c, PyThreadState *ts, DynFrame *f);
+/* The recorder stands at a header of the cache's function, in frame f with these slots and stack values, and has recorded so
+ * many array operations before it: plans the loop's region. true: calls run in loop code from now on, and the frame is to go on
+ * at unit *at of code (borrowed). */
+DYN_HIDDEN bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t header, PyObject *const *slots,
+                               uint32_t nstack, uint32_t nnodes, PyObject **code, uint32_t *at);
+/* Opens ways of what has been built. */
+DYN_HIDDEN void dyn_loops_poll(void);
+DYN_HIDDEN void dyn_loops_refresh(DynLoops *l); /* a call begins: ways that were closed for a time are opened */
+DYN_HIDDEN bool dyn_loops_open(DynLoops *l, uint32_t i, bool open);
+DYN_HIDDEN DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyObject *const *slots, uint32_t nstack,
+                                       PyObject *globals, PyObject *builtins);
+DYN_HIDDEN DynLoopState dyn_loops_build(DynLoops *l, uint32_t i); /* a cold loop's region */
+DYN_HIDDEN void dyn_loops_retire(DynLoops *l, uint32_t i);
+/* What became of the loops that were arrived at: a list of str, or NULL; and the C of those that are native. */
+DYN_HIDDEN PyObject *dyn_loops_list(const DynCache *c);
+DYN_HIDDEN void dyn_loops_source(const DynCache *c, DynStr *out);
+DYN_HIDDEN int dyn_loops_init(PyObject *module); /* adds functions for tests */
+
+/* ---- loops_arrive.c */
+DYN_HIDDEN PyObject *dyn_way_in_new(DynLoops *l, uint32_t index);
+DYN_HIDDEN void dyn_way_in_belongs_to(PyObject *way_in, const DynLoopCode *made);
+DYN_HIDDEN void dyn_way_in_detach(PyObject *way_in);
+DYN_HIDDEN int dyn_way_in_init(void);
+#endif

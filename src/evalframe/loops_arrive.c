@@ -1,0 +1,285 @@
+/* loops_arrive.c: what the way-in block of a header asks (tracer/bytecode/asm_loops.h): runs the loop natively on the running
+ * frame's own slots, and says where CPython goes on.
+ *
+ * Called by loop code alone, through the operators of a constant. The first ~ enters; further ones answer where the loop was
+ * left;
+ * - puts the values on the stack that belong there. Nothing happens between them but the block's own instructions, so the answer
+ * may wait in the object. An operator that isn't asked by a frame of this loop code answers that the loop goes on at its header.
+ */
+#include "evalframe/loops.h"
+#include "evalframe/hook.h"
+
+#define TRIAL 64             /* arrivals, before it is asked whether they pay */
+#define MOST_COLD 256        /* arrivals at a loop of a function that nobody asked for, before it is built … */
+#define MOST_COLD_NS 2e6     /* … or so long after the first */
+#define LEAST_INSIDE_NS 150. /* that a region has to run, on average, to pay for the way in and out */
+
+typedef struct WayIn {
+    PyObject_HEAD DynLoops *loops;   /* borrowed; NULL: it is gone */
+    PyObject *code;                  /* borrowed: loop code, which holds this */
+    uint32_t index, nplaces, likely; /* of the header's way: places in all, and those that are asked for first */
+    bool answers;                    /* it was left, and is being asked where: */
+    uint32_t place, from, to;        /* which of the way's places, and between which the next question tells */
+    PyObject **stack;                /* owned values for the stack, from slot nfirst on; room for all that there may be */
+    uint32_t first, nstack;          /* how many were put in place by ~, and how many there are */
+} WayIn;
+
+/* ---- the frame */
+
+typedef struct Slots {
+    PyObject **at;  /* locals, cells, free variables, then the stack */
+    PyObject **own; /* a copy, to be put back; NULL: the frame's own memory */
+    uint32_t nslots, nstack;
+} Slots;
+
+static bool open_slots(DynFrame *f, uint32_t nstack, Slots *s) {
+    s->nslots = (uint32_t)dyn_code_nlocalsplus(dyn_frame_code(f));
+    s->nstack = nstack;
+    s->own = NULL;
+    s->at = dyn_frame_pointers(f);
+    if (s->at != NULL) {
+        return true;
+    }
+    if (!dyn_frame_settle(f, (int)nstack)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < nstack; i++) {
+        if (dyn_frame_has_number(f, s->nslots + i)) {
+            return false;
+        }
+    }
+    s->at = s->own = PyMem_Malloc((s->nslots + nstack + 1) * sizeof *s->own);
+    for (uint32_t i = 0; s->own != NULL && i < s->nslots + nstack; i++) {
+        s->own[i] = i < s->nslots ? dyn_frame_take(f, i) : dyn_frame_get(f, i);
+    }
+    return s->own != NULL;
+}
+
+static void close_slots(DynFrame *f, Slots *s) {
+    for (uint32_t i = 0; s->own != NULL && i < s->nslots; i++) {
+        dyn_frame_put(f, i, s->own[i]);
+    }
+    PyMem_Free(s->own);
+}
+
+/* ---- leaving */
+
+/* Values that are there already are replaced now; those that are too many become None, which the block drops; the rest waits. */
+static void put_stack(WayIn *w, DynFrame *f, uint32_t nslots, const DynLoopWay *way, const DynRegionExit *exit) {
+    PyObject *old[way->depth + 1];
+    uint32_t common = exit->nstack < way->depth ? exit->nstack : way->depth;
+    for (uint32_t i = 0; i < way->depth; i++) {
+        old[i] = dyn_frame_take(f, nslots + i);
+        dyn_frame_put(f, nslots + i, i < common ? exit->stack[i] : Py_NewRef(Py_None));
+    }
+    uint32_t nrest = exit->nstack - common;
+    PyObject *rest[nrest + 1];
+    memcpy(rest, exit->stack + common, nrest * sizeof *rest);
+    for (uint32_t i = 0; i < way->depth; i++) {
+        Py_XDECREF(old[i]); /* may run code, and come here again: what follows is done behind it */
+    }
+    memcpy(w->stack, rest, nrest * sizeof *rest);
+    w->first = common;
+    w->nstack = nrest;
+}
+
+static uint32_t place_of(const WayIn *w, const DynLoopWay *way, uint32_t at) {
+    uint32_t from = w->likely, to = w->nplaces;
+    for (uint32_t i = 0; i < from; i++) {
+        if (way->places[i] == at) {
+            return i;
+        }
+    }
+    while (to - from > 1) { /* ascending */
+        uint32_t middle = from + (to - from) / 2;
+        if (at < way->places[middle]) {
+            to = middle;
+        } else {
+            from = middle;
+        }
+    }
+    return from;
+}
+
+/* The block asks: the likely places one by one, then halves of the others. */
+static bool answer(WayIn *w) {
+    if (w->from < w->likely) {
+        bool here = w->place == w->from++;
+        w->answers = !here && (w->from < w->likely || w->to - w->from > 1);
+        return here;
+    }
+    uint32_t middle = w->from + (w->to - w->from) / 2;
+    bool lower = w->place < middle;
+    *(lower ? &w->to : &w->from) = middle;
+    w->answers = w->to - w->from > 1;
+    return lower;
+}
+
+/* ---- entering */
+
+/* Moves the region that was entered to the front. */
+static void prefer(DynLoop *loop, uint32_t k) {
+    DynRegion *r = loop->regions[k];
+    memmove(loop->regions + 1, loop->regions, k * sizeof(DynRegion *));
+    loop->regions[0] = r;
+}
+
+/* true: it ran, and `exit` says where it was left. */
+static bool run(const DynLoops *l, DynLoop *loop, Slots *s, DynRegionExit *exit) {
+    for (uint32_t k = 0; k < loop->nregions; k++) {
+        DynRegion *r = loop->regions[k];
+        if (l->engine->state(r) == DYN_REGION_READY && l->engine->run(r, s->at, s->nstack, exit) == DYN_REGION_LEFT) {
+            if (k > 0) {
+                prefer(loop, k);
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+static void judge(DynLoops *l, uint32_t i) {
+    DynLoop *loop = &l->loops[i];
+    if (loop->entered < TRIAL) {
+        return;
+    }
+    double inside = dyn_cycles_ns((double)loop->inside) / loop->entered;
+    if (inside < LEAST_INSIDE_NS && l->cache != NULL && dyn_profit_is_judged(l->cache)) {
+        dyn_loops_retire(l, i);
+    }
+    loop->entered = 0;
+    loop->inside = 0;
+}
+
+/* None of its regions fits what the frame has now: another one is planned, and the way closes while the compiler works. */
+static bool plan_another(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
+    DynLoopState state = l->loops[i].state;
+    if (state == DYN_LOOP_NEW || state == DYN_LOOP_NATIVE) {
+        state = dyn_loops_plan(l, i, l->decoded, s->at, s->nstack, dyn_frame_globals(f), dyn_frame_builtins(f));
+    }
+    return state == DYN_LOOP_NATIVE;
+}
+
+/* Has the loop run for so long, or so often, that its code is worth a compiler's time? Then that is asked. */
+static bool is_hot(DynLoops *l, uint32_t i) {
+    DynLoop *loop = &l->loops[i];
+    bool hot = ++loop->arrived >= MOST_COLD || dyn_cycles_ns((double)(dyn_cycles() - loop->since)) >= MOST_COLD_NS;
+    return hot && dyn_loops_build(l, i) == DYN_LOOP_NATIVE;
+}
+
+/* The frame was left at exit's place: false; it stands at the header as it did: true. */
+static bool enter(WayIn *w, DynLoops *l, DynFrame *f) {
+    const DynLoopWay *way = &l->made->ways[w->index];
+    DynLoop *loop = &l->loops[w->index];
+    DynRegionExit exit = {0};
+    Slots s;
+    if (!open_slots(f, way->depth, &s)) {
+        return true;
+    }
+    if (loop->state == DYN_LOOP_COLD && !is_hot(l, w->index)) {
+        close_slots(f, &s);
+        return true;
+    }
+    uint64_t began = dyn_cycles();
+    bool ran = run(l, loop, &s, &exit);
+    if (!ran && plan_another(l, w->index, f, &s)) {
+        began = dyn_cycles();
+        ran = run(l, loop, &s, &exit);
+    }
+    close_slots(f, &s);
+    if (!ran) {
+        return true;
+    }
+    loop->entered++;
+    loop->inside += dyn_cycles() - began;
+    judge(l, w->index);
+    put_stack(w, f, s.nslots, way, &exit);
+    w->place = place_of(w, way, exit.at);
+    w->from = 0;
+    w->to = w->nplaces;
+    return answer(w);
+}
+
+/* ---- the operators */
+
+static PyObject *way_in_invert(PyObject *self) {
+    WayIn *w = (WayIn *)self;
+    DynLoops *l = w->loops;
+    PyThreadState *ts = PyThreadState_Get();
+    DynFrame *f = dyn_frame_current(ts);
+    bool asked = f != NULL && (PyObject *)dyn_frame_code(f) == w->code;
+    if (asked && w->answers) {
+        return PyBool_FromLong(answer(w));
+    }
+    if (!asked || l == NULL) {
+        Py_RETURN_TRUE;
+    }
+    if (dyn_cpy_is_traced(ts)) {
+        dyn_loops_open(l, w->index, false);
+        Py_RETURN_TRUE;
+    }
+    DynRaised before = dyn_callback_begin();
+    l->refs++;
+    bool stays = enter(w, l, f);
+    dyn_loops_decref(l);
+    dyn_callback_end(before);
+    return PyBool_FromLong(stays);
+}
+
+/* The values go where the block has put NULLs for them. */
+static PyObject *way_in_negative(PyObject *self) {
+    WayIn *w = (WayIn *)self;
+    DynFrame *f = dyn_frame_current(PyThreadState_Get());
+    if (f != NULL && (PyObject *)dyn_frame_code(f) == w->code) {
+        uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(dyn_frame_code(f));
+        for (uint32_t i = 0; i < w->nstack; i++) {
+            dyn_frame_put(f, nslots + w->first + i, w->stack[i]);
+        }
+        w->nstack = 0;
+    }
+    Py_RETURN_NONE;
+}
+
+static void way_in_dealloc(PyObject *self) {
+    PyMem_Free(((WayIn *)self)->stack);
+    PyObject_Free(self);
+}
+
+static PyNumberMethods way_in_number = {.nb_invert = way_in_invert, .nb_negative = way_in_negative};
+static PyTypeObject WayIn_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dynoc._dynoc.WayIn",
+    .tp_doc = "What loop code asks at the header of a loop.",
+    .tp_basicsize = sizeof(WayIn),
+    .tp_dealloc = way_in_dealloc,
+    .tp_as_number = &way_in_number,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+};
+
+PyObject *dyn_way_in_new(DynLoops *l, uint32_t index) {
+    size_t most = (size_t)l->decoded->code->co_stacksize + 1;
+    PyObject **stack = PyMem_Malloc(most * sizeof *stack);
+    WayIn *w = stack == NULL ? NULL : PyObject_New(WayIn, &WayIn_Type);
+    if (w == NULL) {
+        PyMem_Free(stack);
+        return NULL;
+    }
+    w->loops = l;
+    w->code = NULL;
+    w->index = index;
+    w->nplaces = w->likely = 0;
+    w->answers = false;
+    w->stack = stack;
+    w->first = w->nstack = 0;
+    return (PyObject *)w;
+}
+
+void dyn_way_in_belongs_to(PyObject *way_in, const DynLoopCode *made) {
+    WayIn *w = (WayIn *)way_in;
+    w->code = made->code;
+    w->nplaces = made->ways[w->index].nplaces;
+    w->likely = 1 + made->ways[w->index].has_end;
+}
+
+void dyn_way_in_detach(PyObject *way_in) { ((WayIn *)way_in)->loops = NULL; }
+
+int dyn_way_in_init(void) { return PyType_Ready(&WayIn_Type); }

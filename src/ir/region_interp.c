@@ -1,0 +1,124 @@
+/* region_interp.c: the table of region_ops.def, and the interpreter of region IR, instruction by instruction: what native code is
+ * compared with. Called by codegen/region (run.c) where a test asks for it. Owns nothing. */
+#include "ir/region_ir.h"
+
+#undef I /* <complex.h> has one */
+typedef int64_t I;
+typedef double D;
+typedef float S;
+typedef char *P;
+typedef short M_I16 __attribute__((may_alias));
+typedef unsigned short M_U16 __attribute__((may_alias));
+typedef int M_I32 __attribute__((may_alias));
+typedef unsigned int M_U32 __attribute__((may_alias));
+typedef int64_t M_I64 __attribute__((may_alias));
+typedef float M_F32 __attribute__((may_alias));
+typedef double M_F64 __attribute__((may_alias));
+
+#define LIBM(name, arity) LIBM_##arity(name)
+#define LIBM_1(name) extern D rg_##name(D) __asm__(#name) __attribute__((const, nothrow));
+#define LIBM_2(name) extern D rg_##name(D, D) __asm__(#name) __attribute__((const, nothrow));
+#define MATH(name, type, args, ...) static inline type name args __VA_ARGS__
+#include "ir/region_math.def"
+#undef LIBM
+#undef LIBM_1
+#undef LIBM_2
+#undef MATH
+
+#define LIBM(name, arity) LIBM_##arity(name)
+#define LIBM_1(name) "D rg_" #name "(D) __asm__(\"" #name "\") __attribute__((const, nothrow));\n"
+#define LIBM_2(name) "D rg_" #name "(D, D) __asm__(\"" #name "\") __attribute__((const, nothrow));\n"
+#define MATH(name, type, args, ...) "static inline " #type " " #name #args " " #__VA_ARGS__ "\n"
+const char *const dyn_region_math =
+    "typedef long I; typedef double D; typedef float S; typedef char *P;\n"
+    "typedef short M_I16 __attribute__((may_alias)); typedef unsigned short M_U16 __attribute__((may_alias));\n"
+    "typedef int M_I32 __attribute__((may_alias)); typedef unsigned int M_U32 __attribute__((may_alias));\n"
+    "typedef long M_I64 __attribute__((may_alias)); typedef float M_F32 __attribute__((may_alias));\n"
+    "typedef double M_F64 __attribute__((may_alias));\n"
+#include "ir/region_math.def"
+    ;
+
+const DynRegionOpInfo dyn_region_ops[DYN_RO_COUNT] = {
+#define ROP(NAME, text, result, a, b, c, fails, value) \
+    [DYN_RO_##NAME] = {text, #result[0], {#a[0], #b[0], #c[0]}, sizeof(#fails) > 2, false, #fails, #value},
+#define FLOW(NAME, text, a) [DYN_RO_##NAME] = {text, 'N', {#a[0], 'N', 'N'}, DYN_RO_##NAME == DYN_RO_LEAVE, true, NULL, NULL},
+#include "ir/region_ops.def"
+#undef ROP
+};
+
+const char *const dyn_region_kinds[DYN_RK_COUNT] = {
+    [DYN_RK_NULL] = "null", [DYN_RK_ENTRY] = "entry", [DYN_RK_CONST] = "const", [DYN_RK_BOOL] = "bool",
+    [DYN_RK_INT] = "int",   [DYN_RK_FLOAT] = "float", [DYN_RK_NP] = "np",       [DYN_RK_ARRAY] = "array",
+    [DYN_RK_VIEW] = "view", [DYN_RK_RANGE] = "range", [DYN_RK_ITER] = "iter",   [DYN_RK_TUPLE] = "tuple",
+    [DYN_RK_SEQ] = "seq",   [DYN_RK_ENUM] = "enum",   [DYN_RK_ZIP] = "zip",     [DYN_RK_UFUNC] = "ufunc",
+};
+
+#define BREAKER (*breaker != 0)
+#define GET_I(x, k)        \
+    I x = v[in->arg[k]].i; \
+    (void)x;
+#define GET_D(x, k)        \
+    D x = v[in->arg[k]].f; \
+    (void)x;
+#define GET_S(x, k)           \
+    S x = (S)v[in->arg[k]].f; \
+    (void)x;
+#define GET_P(x, k)                     \
+    P x = (P)(intptr_t)v[in->arg[k]].i; \
+    (void)x;
+#define GET_N(x, k)
+#define HAS_I I d = 0;
+#define HAS_D D d = 0;
+#define HAS_S S d = 0;
+#define HAS_P P d = NULL;
+#define HAS_N int d = 0;
+#define SET_I v[in->dst].i = d;
+#define SET_D v[in->dst].f = d;
+#define SET_S v[in->dst].f = (D)d;
+#define SET_P v[in->dst].i = (int64_t)(intptr_t)d;
+#define SET_N (void)d;
+
+/* One instruction that doesn't end a block. false: it leaves. */
+static bool step(const DynRegionInstr *in, DynScalar *v, const volatile unsigned char *breaker) {
+    const int64_t imm = in->imm.i;
+    const double fimm = in->imm.f;
+    (void)fimm;
+    switch ((DynRegionOp)in->op) {
+#define ROP(NAME, text, R, A, B, C, fails, value)                                      \
+    case DYN_RO_##NAME: {                                                              \
+        GET_##A(a, 0) GET_##B(b, 1) GET_##C(c, 2) HAS_##R if (fails) { return false; } \
+        d = value;                                                                     \
+        SET_##R break;                                                                 \
+    }
+#include "ir/region_ops.def"
+#undef ROP
+    case DYN_RO_JMP:
+    case DYN_RO_BR:
+    case DYN_RO_LEAVE:
+    case DYN_RO_COUNT: break;
+    }
+    return true;
+}
+
+static bool is_forced(DynRegion *r, const DynRegionInstr *in) {
+    return dyn_region_ops[in->op].fails && in->exit == r->force && r->after-- == 0;
+}
+
+uint32_t dyn_region_interpret(DynRegion *r, uint32_t block, DynScalar *values, const volatile unsigned char *breaker) {
+    for (;;) {
+        const DynRegionBlock *b = &r->blocks.at[block];
+        for (uint32_t i = 0; i < b->v.n; i++) {
+            const DynRegionInstr *in = &b->v.at[i];
+            if (in->op == DYN_RO_LEAVE) {
+                return in->exit;
+            }
+            if (in->op == DYN_RO_JMP) {
+                block = in->to[0];
+            } else if (in->op == DYN_RO_BR) {
+                block = in->to[values[in->arg[0]].i != 0 ? 0 : 1];
+            } else if (is_forced(r, in) || !step(in, values, breaker)) {
+                return in->exit;
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+/* region_ir.h: region IR: typed registers, blocks that end with a jump, entries that fill registers from a frame's slots, and
+ * exits that say what the slots hold when CPython goes on. tracer/region makes it, codegen/region compiles and runs it, the
+ * files region_*.c here print, read, verify and interpret it.
+ *
+ * A register may be assigned in several blocks (there are no phis: compilers of C find them by themselves), and is assigned on
+ * every way to where it is used. Blocks are made for types: one stretch of bytecode has a block for each combination of types
+ * that its slots come with, so what is computed never looks at a type. An exit stands in front of an instruction that has not
+ * been executed; what happened since then has no effect outside of registers. */
+#ifndef DYN_REGION_IR_H
+#define DYN_REGION_IR_H
+#include "base/arrays.h"
+#include "ir/region.h"
+
+typedef enum DynRegionOp {
+#define ROP(NAME, text, result, a, b, c, fails, value) DYN_RO_##NAME,
+#define FLOW(NAME, text, a) DYN_RO_##NAME,
+#include "ir/region_ops.def"
+#undef ROP
+    DYN_RO_COUNT
+} DynRegionOp;
+typedef struct DynRegionOpInfo {
+    const char *text;
+    char result, args[3]; /* The types of registers, 'N' for none. */
+    bool fails;           /* It may leave the region. */
+    bool flow;            /* It ends a block. */
+    const char *c_fails, *c_value;
+} DynRegionOpInfo;
+extern DYN_HIDDEN const DynRegionOpInfo dyn_region_ops[DYN_RO_COUNT];
+
+typedef struct DynRegionInstr {
+    uint8_t op;      /* DynRegionOp */
+    uint32_t dst;    /* The register of the result, or DYN_NONE. */
+    uint32_t arg[3]; /* Registers. */
+    uint32_t exit;   /* Of what may leave: the index of its exit. */
+    uint32_t to[2];  /* Blocks: of JMP the first; of BR where the argument is true, and where it is 0. */
+    DynScalar imm;   /* The number of a constant, and of IFITS: how many bits, negative for unsigned. */
+} DynRegionInstr;
+typedef struct DynRegionBlock {
+    DYN_VEC(DynRegionInstr)
+    v;
+    uint32_t at; /* The canonical instruction that it begins with, for whoever reads it. */
+} DynRegionBlock;
+
+/* What a value is: for an entry what has to be in a slot, for an exit what is put there. */
+typedef enum DynRegionKind {
+    DYN_RK_NULL,  /* Nothing: an empty local, or CPython's NULL on the stack. */
+    DYN_RK_ENTRY, /* The object that slot `ref` held at the entry, whatever it is; at an entry of the slot itself. */
+    DYN_RK_CONST, /* The object `ref` of the region's objects. */
+    DYN_RK_BOOL,  /* regs: value */
+    DYN_RK_INT,   /* regs: value */
+    DYN_RK_FLOAT, /* regs: value */
+    DYN_RK_NP,    /* A NumPy scalar of `dtype`. regs: value */
+    DYN_RK_ARRAY, /* An ndarray of `dtype` and rank `n`. regs: the object, data, sizes, strides in bytes. */
+    DYN_RK_VIEW,  /* A view that is no object yet. regs: the object that owns the memory, data, sizes, strides */
+    DYN_RK_RANGE, /* regs: start, length, step, stop. n: 1 where the step is 1 */
+    DYN_RK_ITER,  /* An iterator of a range. regs: next, how many are left, step; n as of RANGE. ref: the slot it was in at the
+                   * entry, or  DYN_NONE: it is made anew. */
+    DYN_RK_TUPLE, /* Of the `n` values that follow, each with those in it. */
+    DYN_RK_SEQ,   /* An iterator of an array. regs: the array's, then the next place. ref as of ITER. */
+    DYN_RK_ENUM,  /* An enumerate object of the two values that follow: the next number, and the iterator. ref as of ITER. */
+    DYN_RK_ZIP,   /* A zip object of the `n` iterators that follow. ref as of ITER. */
+    DYN_RK_UFUNC, /* At entries: a ufunc with `n` operands that has a loop for doubles. regs: that loop, what it is called with.
+                   */
+    DYN_RK_COUNT
+} DynRegionKind;
+/* It is made of the values that stand behind it. */
+static inline bool dyn_region_has_items(uint8_t kind) {
+    return kind == DYN_RK_TUPLE || kind == DYN_RK_ENUM || kind == DYN_RK_ZIP;
+}
+extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
+#define DYN_RF_CONTIGUOUS 1u /* The last axis of an array has the stride of its elements. */
+#define DYN_RF_WRITEABLE 2u
+#define DYN_RF_DROPPABLE 4u /* ENTRY: dropping the object runs no code. */
+#define DYN_RF_MAYBE 8u     /* The last register says what it is: 0, what slot `ref` held at the entry; or dyn_region_what. */
+#define DYN_REGION_REGS 11
+#define DYN_REGION_RANK 4
+#define DYN_REGION_EXTRAS 16 /* The most objects that come in beside the slots. */
+typedef struct DynRegionValue {
+    uint8_t kind; /* DynRegionKind */
+    uint8_t dtype;
+    uint8_t n;
+    uint8_t flags; /* DYN_RF_* */
+    uint8_t nregs;
+    uint32_t ref;
+    uint32_t regs[DYN_REGION_REGS];
+} DynRegionValue;
+typedef DYN_VEC(DynRegionValue) DynRegionValues;
+/* A kind and dtype as a number that isn't 0: numbers of one type of register share a value that may be any of them. */
+static inline int64_t dyn_region_what(const DynRegionValue *v) { return 1 + v->kind + 256 * (int64_t)v->dtype; }
+
+/* One way in: what the slots have to hold, and the block that runs then. The values of slots, then of the region's extra objects.
+ */
+typedef struct DynRegionEntry {
+    uint32_t block;
+    DynRegionValues values;
+} DynRegionEntry;
+/* One way out. `values` are those of locals, cells and free variables, then of `nstack` stack values, tuples' items behind them,
+ * then `nmore` iterators that were in slots at the entry and are advanced, but lie nowhere now. */
+typedef struct DynRegionOut {
+    uint32_t at, nstack, nmore;
+    DynReason why;
+    DynRegionValues values;
+} DynRegionOut;
+/* An item of a dict that is taken for granted; NULL: the dict has none of this name. With `extra`: whatever array it is. Or of a
+ * function its code and defaults. Strong. */
+typedef struct DynRegionFact {
+    PyObject *dict, *name, *value;
+    bool function; /* `dict` is a function, `name` its code, `value` its defaults or NULL. */
+    bool cell;     /* What is in a cell, which is `extra`: of `dict`, or where that is NULL of slot `slot`. */
+    bool object;   /* The extra object is `value`. */
+    uint32_t slot;
+    uint32_t extra; /* The index of the extra object that it gives, or DYN_NONE. */
+} DynRegionFact;
+
+typedef struct DynRegionCode DynRegionCode; /* native code: codegen/region */
+struct DynRegion {
+    PyObject *code;     /* The code object, strong; or NULL in tests. */
+    uint32_t header;    /* Code unit. */
+    uint32_t nslots;    /* Locals, cells and free variables. */
+    uint32_t nstack;    /* Stack values at the header. */
+    uint32_t nextra;    /* Objects that don't come in slots. */
+    bool warns;         /* It does arithmetic that NumPy may report on: how is asked at the entry. */
+    DYN_VEC(char) regs; /* The type of each register: I, D, S, P. */
+    DYN_VEC(DynRegionBlock) blocks;
+    DYN_VEC(DynRegionEntry) entries;
+    DYN_VEC(DynRegionOut) exits;
+    DYN_VEC(DynRegionFact) facts;
+    DYN_VEC(PyObject *) objects; /* Strong. */
+    DynRegionCode *native;       /* NULL: not asked for. */
+    PyObject **stack;            /* What the last exit handed out: room for the deepest. */
+    bool optimised;              /* The passes of codegen/region have been over it. */
+    bool forced;                 /* Test: its C can be told to leave at any exit. */
+    uint32_t force, after;       /* Test: leave at this exit (DYN_NONE: at none) when it is passed for the after-th time. */
+    bool interpreted;            /* Test: run by the interpreter. */
+};
+DYN_HIDDEN DynRegion *dyn_region_new(void);
+DYN_HIDDEN uint32_t dyn_region_reg(DynRegion *r, char type); /* DYN_NONE: no memory */
+
+DYN_HIDDEN void dyn_region_optimise(DynRegion *r); /* codegen/region: its passes, once */
+
+/* Text. parse: NULL with a sentence in error. It knows no objects: consts and facts are printed, and not read. */
+DYN_HIDDEN void dyn_region_text(const DynRegion *r, DynStr *out);
+DYN_HIDDEN DynRegion *dyn_region_parse(const char *text, DynStr *error);
+/* Every register is assigned on each way to where it is used, types fit, blocks end once, exits say of each slot what it holds.
+ */
+DYN_HIDDEN int dyn_region_verify(const DynRegion *r, DynStr *error);
+/* Runs it from block `block` with a value for each register; returns the exit that was taken. `breaker`: see POLL. */
+DYN_HIDDEN uint32_t dyn_region_interpret(DynRegion *r, uint32_t block, DynScalar *values, const volatile unsigned char *breaker);
+DYN_HIDDEN bool dyn_region_is_droppable(
+    PyObject *o); /* Dropping it runs no code: numbers and what has no contents; NULL is too. */
+/* The loop of a ufunc for n doubles that gives a double. */
+DYN_HIDDEN bool dyn_region_ufunc(PyObject *o, int n, void **loop, void **data);
+DYN_HIDDEN extern const char *const dyn_region_math; /* region_math.def as text, with the types that it uses */
+#endif

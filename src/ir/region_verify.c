@@ -1,0 +1,211 @@
+/* region_verify.c: holds region IR to its rules. Called for each region in debug builds, and by tests. Owns a table of bits while
+ * it runs.
+ *
+ * A block ends with the one instruction in it that jumps or leaves. Operands and results have the types of region_ops.def. What
+ * may leave has an exit. Wherever a register is read, in an instruction or at an exit, every way from an entry has assigned it.
+ * An entry has a value for each slot, stack value and extra object, an exit for each slot and each of its stack values. */
+#define _GNU_SOURCE 1
+#include "ir/region_ir.h"
+
+typedef struct Check {
+    const DynRegion *r;
+    DynStr *error;
+    uint64_t *in, *now; /* A bit for each register: assigned at the head of each block; here. */
+    uint8_t *seen;      /* For each block: bits have come to it. */
+    uint32_t words;
+    uint32_t block;
+    bool failed;
+} Check;
+
+static void fail(Check *c, const char *what, uint32_t which) {
+    if (!c->failed) {
+        dyn_str_printf(c->error, "b%u: %s %u", c->block, what, which);
+    }
+    c->failed = true;
+}
+
+static bool has(const Check *c, uint32_t reg) { return (c->now[reg / 64] >> (reg % 64) & 1) != 0; }
+static void give(Check *c, uint32_t reg) { c->now[reg / 64] |= UINT64_C(1) << (reg % 64); }
+
+static const char *types_of(const DynRegionValue *v, char *types) {
+    uint32_t n = 0;
+    switch ((DynRegionKind)v->kind) {
+    case DYN_RK_NULL:
+    case DYN_RK_ENTRY:
+    case DYN_RK_CONST:
+    case DYN_RK_TUPLE:
+    case DYN_RK_ENUM:
+    case DYN_RK_ZIP:
+    case DYN_RK_COUNT: break;
+    case DYN_RK_BOOL:
+    case DYN_RK_INT: types[n++] = 'I'; break;
+    case DYN_RK_FLOAT: types[n++] = 'D'; break;
+    case DYN_RK_NP:
+        types[n++] = v->dtype == DYN_F64 ? 'D' : 'I';
+        types[n - 1] = v->dtype == DYN_F32 ? 'S' : types[n - 1];
+        break;
+    case DYN_RK_UFUNC: n = (uint32_t)(stpcpy(types, "PP") - types); break;
+    case DYN_RK_RANGE: n = (uint32_t)(stpcpy(types, "IIII") - types); break;
+    case DYN_RK_ITER: n = (uint32_t)(stpcpy(types, "III") - types); break;
+    case DYN_RK_ARRAY:
+    case DYN_RK_VIEW:
+    case DYN_RK_SEQ:
+        n = (uint32_t)(stpcpy(types, "PP") - types);
+        for (int k = 0; k < 2 * v->n; k++) {
+            types[n++] = 'I';
+        }
+        if (v->kind == DYN_RK_SEQ) {
+            types[n++] = 'I';
+        }
+        break;
+    }
+    if (v->flags & DYN_RF_MAYBE) {
+        types[n++] = 'I';
+    }
+    types[n] = 0;
+    return types;
+}
+
+/* `read`: its registers are read; else they are assigned. */
+static void check_value(Check *c, const DynRegionValue *v, bool read) {
+    char types[DYN_REGION_REGS + 3];
+    bool is_array = v->kind == DYN_RK_ARRAY || v->kind == DYN_RK_VIEW || v->kind == DYN_RK_SEQ;
+    if (is_array && (v->n > DYN_REGION_RANK || v->dtype >= DYN_DTYPE_COUNT)) {
+        fail(c, "an array of rank", v->n);
+        return;
+    }
+    types_of(v, types);
+    if (strlen(types) != v->nregs) {
+        fail(c, "a value with another number of registers than", (uint32_t)strlen(types));
+        return;
+    }
+    for (uint32_t i = 0; i < v->nregs; i++) {
+        if (v->regs[i] >= c->r->regs.n || c->r->regs.at[v->regs[i]] != types[i]) {
+            fail(c, "a value in a register of another type, r", v->regs[i]);
+        } else if (read && !has(c, v->regs[i])) {
+            fail(c, "an exit reads what isn't assigned, r", v->regs[i]);
+        } else if (!read) {
+            give(c, v->regs[i]);
+        }
+    }
+}
+
+/* How many values the list has, a tuple with its items counting as one. */
+static uint32_t count_values(const DynRegionValues *values) {
+    uint32_t n = 0, inner = 0;
+    for (uint32_t i = 0; i < values->n; i++) {
+        n += inner == 0;
+        inner = (inner > 0 ? inner - 1 : 0) + (dyn_region_has_items(values->at[i].kind) ? values->at[i].n : 0);
+    }
+    return n;
+}
+
+static void check_exit(Check *c, uint32_t exit) {
+    if (exit >= c->r->exits.n) {
+        fail(c, "no exit", exit);
+        return;
+    }
+    const DynRegionOut *x = &c->r->exits.at[exit];
+    if (count_values(&x->values) != c->r->nslots + x->nstack + x->nmore) {
+        fail(c, "an exit with another number of values, x", exit);
+    }
+    for (uint32_t i = 0; i < x->values.n && !c->failed; i++) {
+        check_value(c, &x->values.at[i], true);
+    }
+}
+
+static void check_instr(Check *c, const DynRegionInstr *in, bool last) {
+    const DynRegionOpInfo *op = &dyn_region_ops[in->op];
+    if (op->flow != last) {
+        fail(c, "a block that doesn't end with its jump", c->block);
+    }
+    for (int k = 0; k < 3 && op->args[k] != 'N' && !c->failed; k++) {
+        if (in->arg[k] >= c->r->regs.n || c->r->regs.at[in->arg[k]] != op->args[k]) {
+            fail(c, "an operand of another type, r", in->arg[k]);
+        } else if (!has(c, in->arg[k])) {
+            fail(c, "an operand that isn't assigned, r", in->arg[k]);
+        }
+    }
+    if (op->fails && !c->failed) {
+        check_exit(c, in->exit);
+    }
+    if (op->result != 'N' && !c->failed) {
+        if (in->dst >= c->r->regs.n || c->r->regs.at[in->dst] != op->result) {
+            fail(c, "a result of another type, r", in->dst);
+        } else {
+            give(c, in->dst);
+        }
+    }
+}
+
+/* What is assigned here is assigned at the head of `to` as far as it is on all other ways. Has that changed? */
+static bool flow(Check *c, uint32_t to) {
+    if (to >= c->r->blocks.n) {
+        fail(c, "no block", to);
+        return false;
+    }
+    bool changed = !c->seen[to];
+    uint64_t *in = c->in + (size_t)to * c->words;
+    for (uint32_t w = 0; w < c->words; w++) {
+        uint64_t both = c->seen[to] ? in[w] & c->now[w] : c->now[w];
+        changed = changed || both != in[w];
+        in[w] = both;
+    }
+    c->seen[to] = 1;
+    return changed;
+}
+
+static bool check_block(Check *c, uint32_t block) {
+    const DynRegionBlock *b = &c->r->blocks.at[block];
+    bool changed = false;
+    c->block = block;
+    memcpy(c->now, c->in + (size_t)block * c->words, c->words * sizeof(uint64_t));
+    if (b->v.n == 0) {
+        fail(c, "an empty block", block);
+    }
+    for (uint32_t i = 0; i < b->v.n && !c->failed; i++) {
+        check_instr(c, &b->v.at[i], i == b->v.n - 1);
+    }
+    const DynRegionInstr *end = c->failed ? NULL : &b->v.at[b->v.n - 1];
+    for (int k = 0; end != NULL && k < 2; k++) {
+        if (end->op == DYN_RO_BR || (end->op == DYN_RO_JMP && k == 0)) {
+            changed = flow(c, end->to[k]) || changed;
+        }
+    }
+    return changed;
+}
+
+static void check_entry(Check *c, const DynRegionEntry *e) {
+    memset(c->now, 0, c->words * sizeof(uint64_t));
+    c->block = e->block;
+    if (count_values(&e->values) != c->r->nslots + c->r->nstack + c->r->nextra) {
+        fail(c, "an entry with another number of values than", c->r->nslots + c->r->nstack + c->r->nextra);
+    }
+    for (uint32_t i = 0; i < e->values.n && !c->failed; i++) {
+        check_value(c, &e->values.at[i], false);
+    }
+    if (!c->failed) {
+        flow(c, e->block);
+    }
+}
+
+int dyn_region_verify(const DynRegion *r, DynStr *error) {
+    Check c = {.r = r, .error = error, .words = (r->regs.n + 63) / 64 + 1};
+    c.in = PyMem_RawCalloc((size_t)(r->blocks.n + 1) * c.words, sizeof(uint64_t));
+    c.now = PyMem_RawCalloc(c.words, sizeof(uint64_t));
+    c.seen = PyMem_RawCalloc(r->blocks.n + 1, 1);
+    c.failed = c.in == NULL || c.now == NULL || c.seen == NULL;
+    for (uint32_t i = 0; i < r->entries.n && !c.failed; i++) {
+        check_entry(&c, &r->entries.at[i]);
+    }
+    for (bool again = !c.failed; again && !c.failed;) {
+        again = false;
+        for (uint32_t i = 0; i < r->blocks.n && !c.failed; i++) {
+            again = (c.seen[i] && check_block(&c, i)) || again;
+        }
+    }
+    PyMem_RawFree(c.in);
+    PyMem_RawFree(c.now);
+    PyMem_RawFree(c.seen);
+    return c.failed ? -1 : 0;
+}

@@ -1,0 +1,592 @@
+/* asm_loops.c: makes loop code (asm_loops.h): the function's instructions moved apart, so that there is room for a way in at each
+ * header, and the way-in blocks behind them.
+ *
+ * Called by evalframe/loops_code.c. A DynLoopCode belongs to who asked for it. Moving instructions apart changes distances of
+ * jumps, which may need more prefixes then; so the layout is repeated until nothing grows. */
+#include "base/cpy_internal.h"
+#include "tracer/bytecode/asm_loops.h"
+#include "tracer/bytecode/asm_internal.h"
+#include <opcode.h>
+
+#define MOST_UNITS 30000  /* of a code for which loop code is made */
+#define MOST_PLACES 20000 /* of all its headers together */
+enum { PREFIXES = 2 };    /* of a jump between blocks and the rest, whose distance is set behind it */
+
+/* One bytecode instruction of the original. */
+typedef struct Item {
+    uint32_t at, next; /* Its opcode's unit, and the one behind its caches. */
+    uint32_t arg;
+    uint32_t target; /* The item that it jumps to, or DYN_NONE. */
+    uint32_t way;    /* A way in stands in front of it; or DYN_NONE. */
+    uint32_t where;  /* The unit where it stands in loop code, prefixes included. */
+    int line;
+    int8_t jumps; /* 1 ahead, -1 back, 0: it doesn't. */
+    uint8_t op, prefixes;
+} Item;
+typedef struct Maker {
+    const DynCode *c;
+    DynAsm *a;
+    DynLoopCode *out;
+    DYN_VEC(Item)
+    items;
+    uint32_t *item_at; /* for each old unit the item that starts there, or DYN_NONE */
+    bool *far;         /* for each way: its block is farther than one unit can tell */
+    uint32_t first_const;
+    bool failed; /* something isn't as a compiler makes it, or too long */
+} Maker;
+
+/* ---- the stack in front of each instruction */
+
+static bool falls_through(const DynInstr *in) {
+    DynFlow flow = dyn_flow(in);
+    return flow != DYN_FLOW_JUMP && flow != DYN_FLOW_RETURN && flow != DYN_FLOW_RAISE;
+}
+
+typedef struct Depths {
+    const DynCode *c;
+    int32_t *depth;
+    uint32_t *todo, n;
+} Depths;
+
+static void reach(Depths *d, uint32_t i, int32_t depth) {
+    if (i < d->c->v.n && d->depth[i] < 0 && depth >= 0) {
+        d->depth[i] = depth;
+        d->todo[d->n++] = i;
+    }
+}
+
+static void follow_depths(Depths *d) {
+    while (d->n > 0) {
+        uint32_t i = d->todo[--d->n];
+        const DynInstr *in = &d->c->v.at[i];
+        if (in->op == DYN_I_UNSUPPORTED) {
+            continue;
+        }
+        DynStackEffect e = dyn_stack_effect(in);
+        int32_t below = d->depth[i] - (int32_t)e.pops;
+        if (dyn_has_target(in)) {
+            reach(d, in->target, below + dyn_opcodes[in->op].jumped);
+        }
+        if (falls_through(in)) {
+            reach(d, i + 1, below + (int32_t)e.pushes);
+        }
+    }
+}
+
+int32_t *dyn_decode_depths(const DynCode *c) {
+    DynHandler h;
+    Depths d = {c, PyMem_RawMalloc((c->v.n + 1) * sizeof(int32_t)), PyMem_RawMalloc((c->v.n + 1) * sizeof(uint32_t)), 0};
+    if (d.depth == NULL || d.todo == NULL) {
+        PyMem_RawFree(d.depth);
+        PyMem_RawFree(d.todo);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < c->v.n; i++) {
+        d.depth[i] = -1;
+    }
+    reach(&d, 0, 0);
+    follow_depths(&d);
+    for (Py_ssize_t cursor = 0; dyn_cpy_next_handler(c->code, &cursor, &h);) {
+        uint32_t target = h.target < c->nunits ? c->at_unit[h.target] : DYN_NONE;
+        reach(&d, target, (int32_t)h.depth + h.lasti + 1);
+        follow_depths(&d);
+    }
+    PyMem_RawFree(d.todo);
+    return d.depth;
+}
+
+/* ---- loops */
+
+static bool goes_into(const DynCode *c, const bool *in_loop, uint32_t i) {
+    const DynInstr *in = &c->v.at[i];
+    return (falls_through(in) && i + 1 < c->v.n && in_loop[i + 1]) || (dyn_has_target(in) && in_loop[in->target]);
+}
+
+/* Marks what can come to the jump back at `from` without passing the header. Does the header itself come to it? */
+static bool mark_back_from(const DynCode *c, uint32_t header, uint32_t from, bool *in_loop) {
+    bool comes = from == header;
+    in_loop[from] = true;
+    for (bool more = true; more;) {
+        more = false;
+        for (uint32_t i = c->v.n; i--;) {
+            if (in_loop[i] || !goes_into(c, in_loop, i)) {
+                continue;
+            }
+            if (i == header) {
+                comes = true;
+                continue;
+            }
+            in_loop[i] = more = true;
+        }
+    }
+    return comes;
+}
+
+/* The natural loop of the canonical instruction `header`, in `in_loop` (as many as there are instructions, false); room likewise.
+ * false: it has none. Exceptions' ways aren't followed. */
+static bool find_loop(const DynCode *c, uint32_t header, bool *in_loop, bool *room) {
+    bool found = false;
+    for (uint32_t i = header; i < c->v.n; i++) {
+        const DynInstr *in = &c->v.at[i];
+        if (!dyn_has_target(in) || in->target != header || dyn_flow(in) == DYN_FLOW_SEND || in_loop[i]) {
+            continue;
+        }
+        memset(room, 0, c->v.n);
+        if (!mark_back_from(c, header, i, room)) {
+            continue; /* out of a handler */
+        }
+        if (room[0] || header == 0) {
+            return false;
+        }
+        for (uint32_t k = 0; k < c->v.n; k++) {
+            in_loop[k] |= room[k];
+        }
+        in_loop[header] = found = true;
+    }
+    return found;
+}
+
+uint32_t dyn_loop_headers(const DynCode *c, uint32_t *at, uint32_t room) {
+    uint32_t n = 0;
+    bool *marks = c->generator || c->nunits > MOST_UNITS ? NULL : PyMem_RawMalloc(2 * (size_t)c->v.n + 1);
+    for (uint32_t i = 0; marks != NULL && i < c->v.n; i++) {
+        const DynInstr *in = &c->v.at[i];
+        bool may = (in->flags & DYN_IF_TARGET) && (in->flags & DYN_IF_FIRST);
+        memset(marks, 0, c->v.n);
+        if (may && find_loop(c, i, marks, marks + c->v.n)) {
+            if (n < room) {
+                at[n] = in->start;
+            }
+            n++;
+        }
+    }
+    PyMem_RawFree(marks);
+    return n;
+}
+
+bool *dyn_loop_members(const DynCode *c, uint32_t header) {
+    uint32_t i = header < c->nunits ? c->at_unit[header] : DYN_NONE;
+    bool *marks = i == DYN_NONE ? NULL : PyMem_RawCalloc(2 * (size_t)c->v.n + 1, sizeof *marks);
+    if (marks != NULL && !find_loop(c, i, marks, marks + c->v.n)) {
+        PyMem_RawFree(marks);
+        marks = NULL;
+    }
+    return marks;
+}
+
+/* ---- where a loop can be left */
+
+static int compare_places(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void add_place(DynLoopWay *w, bool *listed, const DynCode *c, const int32_t *depth, uint32_t i) {
+    if (i < c->v.n && !listed[i] && depth[i] >= 0 && (c->v.at[i].flags & DYN_IF_FIRST)) {
+        listed[i] = true;
+        w->places[w->nplaces++] = c->v.at[i].start;
+    }
+}
+
+/* Where the loop ends when nothing is out of the way: a for loop where its header says so, a while loop where its condition,
+ * which jumps back to the header, does. */
+static void add_end(DynLoopWay *w, bool *listed, const DynCode *c, const int32_t *depth, uint32_t header, const bool *members) {
+    const DynInstr *in = &c->v.at[header];
+    if (dyn_flow(in) == DYN_FLOW_LOOP && !members[in->target]) {
+        add_place(w, listed, c, depth, in->target);
+    }
+    for (uint32_t i = 0; i + 1 < c->v.n && w->nplaces == 1; i++) {
+        bool condition = members[i] && dyn_is_branch(&c->v.at[i]) && c->v.at[i].target == header;
+        if (condition && !members[i + 1]) {
+            add_place(w, listed, c, depth, i + 1);
+        }
+    }
+    w->has_end = w->nplaces == 2;
+}
+
+/* The way's places: what is in the loop, and what it goes to. */
+static int find_places(const DynCode *c, const int32_t *depth, uint32_t header, const bool *members, DynLoopWay *w) {
+    uint32_t n = c->v.n;
+    bool *listed = PyMem_RawCalloc((size_t)n + 1, sizeof *listed);
+    w->places = PyMem_RawMalloc((n + 1) * sizeof *w->places);
+    if (listed == NULL || w->places == NULL) {
+        PyMem_RawFree(listed);
+        return -1;
+    }
+    add_place(w, listed, c, depth, header);
+    add_end(w, listed, c, depth, header, members);
+    uint32_t likely = w->nplaces;
+    for (uint32_t i = 0; i < n; i++) {
+        bool behind = i > 0 && members[i - 1] && falls_through(&c->v.at[i - 1]);
+        if (members[i] || behind) {
+            add_place(w, listed, c, depth, i);
+        }
+        if (members[i] && dyn_has_target(&c->v.at[i])) {
+            add_place(w, listed, c, depth, c->v.at[i].target);
+        }
+    }
+    qsort(w->places + likely, w->nplaces - likely, sizeof *w->places, compare_places);
+    PyMem_RawFree(listed);
+    return w->nplaces > 1 ? 0 : -1;
+}
+
+static int make_way(const DynCode *c, const int32_t *depth, const uint32_t *headers, uint32_t n, uint32_t i, DynLoopWay *w) {
+    bool *members = dyn_loop_members(c, headers[i]);
+    int done = members == NULL ? -1 : find_places(c, depth, c->at_unit[headers[i]], members, w);
+    for (uint32_t k = 0; k < n && k < 64 && done == 0; k++) {
+        bool inside = k != i && headers[k] < c->nunits && c->at_unit[headers[k]] != DYN_NONE && members[c->at_unit[headers[k]]];
+        w->inner |= (uint64_t)inside << k;
+    }
+    PyMem_RawFree(members);
+    return done;
+}
+
+/* ---- the original's instructions, apart */
+
+static uint8_t prefixes_of(uint32_t arg) { return (uint8_t)((arg > 0xff) + (arg > 0xffff) + (arg > 0xffffff)); }
+
+static int read_items(Maker *m) {
+    const uint8_t *code = (const uint8_t *)PyBytes_AS_STRING(m->c->bytes);
+    uint32_t extended = 0, start = DYN_NONE;
+    for (uint32_t at = 0, next; at < m->c->nunits; at = next) {
+        start = start == DYN_NONE ? at : start;
+        uint32_t arg = extended << 8 | code[2 * at + 1];
+        for (next = at + 1; next < m->c->nunits && code[2 * next] == CACHE;) {
+            next++;
+        }
+        if (code[2 * at] == EXTENDED_ARG) {
+            extended = arg;
+            continue;
+        }
+        Item it = {.at = at, .next = next, .arg = arg, .target = DYN_NONE, .way = DYN_NONE, .op = code[2 * at]};
+        it.jumps = (int8_t)dyn_jump_way(it.op);
+        it.prefixes = prefixes_of(arg);
+        m->item_at[start] = m->items.n;
+        if (dyn_vec_push(&m->items, it) < 0) {
+            return -1;
+        }
+        extended = 0;
+        start = DYN_NONE;
+    }
+    return start == DYN_NONE ? 0 : -1;
+}
+
+static uint32_t item_of(Maker *m, uint32_t unit) {
+    uint32_t i = unit < m->c->nunits ? m->item_at[unit] : DYN_NONE;
+    m->failed |= i == DYN_NONE;
+    return i;
+}
+
+static void aim_jumps(Maker *m) {
+    for (uint32_t i = 0; i < m->items.n && !m->failed; i++) {
+        Item *it = &m->items.at[i];
+        if (it->jumps != 0) {
+            it->target = item_of(m, it->jumps > 0 ? it->next + it->arg : it->next - it->arg);
+        }
+    }
+}
+
+static uint32_t way_units(const Maker *m, const Item *it) { return it->way == DYN_NONE ? 0 : 1 + m->far[it->way]; }
+
+static uint32_t item_units(const Item *it) { return it->prefixes + (it->next - it->at); }
+
+/* Where jumps to the item come in: at its way. */
+static uint32_t entry_of(const Maker *m, const Item *it) { return it->where - way_units(m, it); }
+
+static bool lay_out_once(Maker *m) {
+    uint32_t where = 0;
+    bool grew = false;
+    for (uint32_t i = 0; i < m->items.n; i++) {
+        Item *it = &m->items.at[i];
+        it->where = where + way_units(m, it);
+        where = it->where + item_units(it);
+    }
+    for (uint32_t i = 0; i < m->items.n; i++) {
+        Item *it = &m->items.at[i];
+        if (it->jumps != 0) {
+            uint32_t from = it->where + item_units(it), to = entry_of(m, &m->items.at[it->target]);
+            it->arg = it->jumps > 0 ? to - from : from - to;
+            uint8_t prefixes = prefixes_of(it->arg);
+            grew |= prefixes > it->prefixes;
+            it->prefixes = prefixes > it->prefixes ? prefixes : it->prefixes;
+        }
+    }
+    return grew;
+}
+
+static void put_prefixed(DynAsm *a, int op, uint32_t arg, uint32_t prefixes) {
+    for (uint32_t i = prefixes; i > 0; i--) {
+        dyn_asm_put(a, EXTENDED_ARG, arg >> 8 * i & 255);
+    }
+    dyn_asm_put(a, op, arg & 255);
+}
+
+static DynPosition next_position(const Maker *m, DynPositionCursor *cursor, uint32_t at) {
+    DynPosition p;
+    dyn_cpy_position_on(m->c->code, cursor, at, &p.line, &p.end_line, &p.col, &p.end_col);
+    return p;
+}
+
+static void emit_items(Maker *m) {
+    DynPositionCursor cursor = {0};
+    for (uint32_t i = 0; i < m->items.n; i++) {
+        Item *it = &m->items.at[i];
+        DynPosition p = next_position(m, &cursor, it->at);
+        dyn_asm_locate(m->a, p);
+        it->line = p.line;
+        if (it->way != DYN_NONE) {
+            DynLoopWay *w = &m->out->ways[it->way];
+            w->at = dyn_asm_units(m->a);
+            w->closed[0] = m->far[it->way] ? JUMP_FORWARD : NOP;
+            w->closed[1] = m->far[it->way];
+            dyn_asm_put(m->a, w->closed[0], w->closed[1]);
+            if (m->far[it->way]) {
+                dyn_asm_put(m->a, JUMP_FORWARD, 0);
+            }
+        }
+        put_prefixed(m->a, it->op, it->arg, it->prefixes);
+        for (uint32_t k = it->at + 1; k < it->next; k++) {
+            dyn_asm_put(m->a, CACHE, 0);
+        }
+    }
+}
+
+static void emit_handlers(Maker *m) {
+    DynHandler h;
+    for (Py_ssize_t cursor = 0; dyn_cpy_next_handler(m->c->code, &cursor, &h) && !m->failed;) {
+        uint32_t start = item_of(m, h.start), target = item_of(m, h.target);
+        uint32_t end = h.end < m->c->nunits ? item_of(m, h.end) : m->items.n - 1;
+        if (m->failed) {
+            return;
+        }
+        const Item *last = &m->items.at[end];
+        uint32_t until = h.end < m->c->nunits ? entry_of(m, last) : last->where + item_units(last);
+        uint32_t to = entry_of(m, &m->items.at[target]);
+        dyn_asm_add_handler(m->a, (DynHandler){entry_of(m, &m->items.at[start]), until, to, h.depth, h.lasti});
+    }
+}
+
+/* ---- way-in blocks */
+
+static int if_false(uint32_t *caches) {
+    *caches = DYN_PY >= 313;
+#if DYN_PY == 311
+    return POP_JUMP_FORWARD_IF_FALSE;
+#else
+    return POP_JUMP_IF_FALSE;
+#endif
+}
+
+static void ask(Maker *m, uint32_t way, int op) {
+    dyn_asm_emit(m->a, LOAD_CONST, m->first_const + way);
+    dyn_asm_emit(m->a, op, 0);
+}
+
+/* The line of an instruction of the original. */
+static DynPosition line_of(const Maker *m, uint32_t old) { return (DynPosition){m->items.at[m->item_at[old]].line, -1, -1, -1}; }
+
+/* Asks a question; gives the unit of the jump that land() aims, for where the answer is no. */
+static uint32_t branch(Maker *m, uint32_t way) {
+    uint32_t caches;
+    dyn_asm_locate(m->a, line_of(m, m->out->ways[way].header));
+    int op = if_false(&caches);
+    ask(m, way, UNARY_INVERT);
+    uint32_t at = dyn_asm_units(m->a);
+    put_prefixed(m->a, op, 0, PREFIXES);
+    while (caches--) {
+        dyn_asm_put(m->a, CACHE, 0);
+    }
+    return at;
+}
+
+static void set_arg(Maker *m, uint32_t at, uint32_t arg) {
+    for (uint32_t i = 0; i <= PREFIXES && !m->a->failed; i++) {
+        m->a->code.at[2 * (at + i) + 1] = (uint8_t)(arg >> 8 * (PREFIXES - i));
+    }
+}
+
+static void land(Maker *m, uint32_t jump) {
+    uint32_t caches;
+    if_false(&caches);
+    set_arg(m, jump, dyn_asm_units(m->a) - (jump + PREFIXES + 1 + caches));
+}
+
+/* A leaf has the line of its place: CPython 3.12 takes what is jumped to from another line for the beginning of a line. */
+static void emit_leaf(Maker *m, uint32_t way, uint32_t place) {
+    const DynLoopWay *w = &m->out->ways[way];
+    dyn_asm_locate(m->a, line_of(m, w->places[place]));
+    uint32_t depth = (uint32_t)m->out->depth[w->places[place]], below = w->depth < depth ? w->depth : depth;
+    for (uint32_t i = below; i < w->depth; i++) {
+        dyn_asm_emit(m->a, POP_TOP, 0);
+    }
+    for (uint32_t i = below; i < depth; i++) {
+        dyn_asm_emit(m->a, PUSH_NULL, 0);
+    }
+    if (depth > below) {
+        ask(m, way, UNARY_NEGATIVE);
+        dyn_asm_emit(m->a, POP_TOP, 0);
+    }
+    uint32_t at = dyn_asm_units(m->a), to = m->out->moved[w->places[place]];
+    put_prefixed(m->a, JUMP_BACKWARD_NO_INTERRUPT, at + PREFIXES + 1 - to, PREFIXES);
+}
+
+/* The places from `from` to `to`, asked for as dyn_loops_answer answers. */
+static void emit_tree(Maker *m, uint32_t way, uint32_t from, uint32_t to) {
+    if (to - from == 1) {
+        emit_leaf(m, way, from);
+        return;
+    }
+    uint32_t middle = from + (to - from) / 2, jump = branch(m, way);
+    emit_tree(m, way, from, middle);
+    land(m, jump);
+    emit_tree(m, way, middle, to);
+}
+
+static void emit_block(Maker *m, uint32_t way) {
+    DynLoopWay *w = &m->out->ways[way];
+    uint32_t block = dyn_asm_units(m->a), likely = 1 + w->has_end;
+    for (uint32_t i = 0; i < likely; i++) {
+        uint32_t jump = branch(m, way);
+        emit_leaf(m, way, i);
+        land(m, jump);
+    }
+    if (w->nplaces > likely) {
+        emit_tree(m, way, likely, w->nplaces);
+    } else {
+        emit_leaf(m, way, 0); /* not come to */
+    }
+    uint32_t jump = w->at + m->far[way], distance = block - (jump + 1);
+    if (m->far[way]) {
+        w->open[0] = EXTENDED_ARG;
+        w->open[1] = (uint8_t)(distance >> 8);
+        m->failed |= distance > 0xffff;
+        m->a->code.at[2 * jump + 1] = (uint8_t)distance;
+    } else {
+        w->open[0] = JUMP_FORWARD;
+        w->open[1] = (uint8_t)distance;
+        m->failed |= distance > 0xff;
+    }
+}
+
+/* ---- all of it */
+
+static void lay_out(Maker *m) {
+    while (lay_out_once(m)) {
+    }
+    for (uint32_t unit = 0; unit < m->c->nunits; unit++) {
+        uint32_t i = m->item_at[unit];
+        m->out->moved[unit] = i == DYN_NONE ? DYN_NONE : m->items.at[i].where;
+    }
+}
+
+static void emit(Maker *m, bool *near) {
+    lay_out(m);
+    dyn_asm_start(m->a, m->c);
+    emit_items(m);
+    emit_handlers(m);
+    for (uint32_t i = 0; i < m->out->nways && !m->failed && !m->a->failed; i++) {
+        uint32_t block = dyn_asm_units(m->a);
+        emit_block(m, i);
+        near[i] = block - m->out->ways[i].at <= 0xff;
+    }
+}
+
+/* First with room for blocks that are far away; then those that aren't get less, by which nothing gets farther. */
+static void emit_both(Maker *m, bool *near) {
+    memset(m->far, 1, m->out->nways);
+    emit(m, near);
+    bool any = false;
+    for (uint32_t i = 0; i < m->out->nways; i++) {
+        m->far[i] = !near[i];
+        any |= near[i];
+    }
+    if (any && !m->failed && !m->a->failed) {
+        dyn_asm_finish(m->a);
+        emit(m, near);
+    }
+}
+
+static int prepare(Maker *m, const uint32_t *headers) {
+    DynLoopCode *out = m->out;
+    int32_t *depth = dyn_decode_depths(m->c);
+    uint32_t total = 0;
+    int done = depth == NULL || read_items(m) < 0 ? -1 : 0;
+    aim_jumps(m);
+    for (uint32_t unit = 0; unit < m->c->nunits && done == 0; unit++) {
+        uint32_t i = m->c->at_unit[unit];
+        out->depth[unit] = i == DYN_NONE ? -1 : depth[i];
+    }
+    for (uint32_t i = 0; i < out->nways && done == 0 && !m->failed; i++) {
+        DynLoopWay *w = &out->ways[i];
+        uint32_t item = item_of(m, headers[i]), index = headers[i] < m->c->nunits ? m->c->at_unit[headers[i]] : DYN_NONE;
+        if (item == DYN_NONE || index == DYN_NONE || depth[index] < 0 || make_way(m->c, depth, headers, out->nways, i, w) < 0) {
+            done = -1;
+            break;
+        }
+        m->items.at[item].way = i;
+        w->header = headers[i];
+        w->depth = (uint32_t)depth[index];
+        total += w->nplaces;
+    }
+    PyMem_RawFree(depth);
+    return done < 0 || m->failed || total > MOST_PLACES ? -1 : 0;
+}
+
+static DynLoopCode *new_result(const DynCode *c, uint32_t n) {
+    DynLoopCode *l = PyMem_RawCalloc(1, sizeof *l);
+    if (l == NULL) {
+        return NULL;
+    }
+    l->nways = n;
+    l->nunits = c->nunits;
+    l->ways = PyMem_RawCalloc(n + 1, sizeof *l->ways);
+    l->depth = PyMem_RawMalloc((c->nunits + 1) * sizeof *l->depth);
+    l->moved = PyMem_RawMalloc((c->nunits + 1) * sizeof *l->moved);
+    if (l->ways == NULL || l->depth == NULL || l->moved == NULL) {
+        dyn_asm_loops_free(l);
+        return NULL;
+    }
+    return l;
+}
+
+DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *const *ways, uint32_t n) {
+    DynAsm a = {0};
+    Maker m = {.c = c, .a = &a, .first_const = (uint32_t)PyTuple_GET_SIZE(c->code->co_consts)};
+    DynLoopCode *result = c->nunits > MOST_UNITS || c->generator ? NULL : new_result(c, n);
+    m.out = result;
+    m.item_at = result == NULL ? NULL : PyMem_RawMalloc((c->nunits + 1) * sizeof *m.item_at);
+    m.far = m.item_at == NULL ? NULL : PyMem_RawCalloc(2 * (size_t)n + 1, sizeof *m.far);
+    for (uint32_t i = 0; m.item_at != NULL && i < c->nunits; i++) {
+        m.item_at[i] = DYN_NONE;
+    }
+    PyObject *consts = NULL;
+    if (m.far != NULL && prepare(&m, headers) == 0) {
+        emit_both(&m, m.far + n);
+        consts = m.failed ? NULL : dyn_asm_consts_with(c->code, (int)n, ways);
+    }
+    if (consts != NULL) {
+        DynSlots s = dyn_asm_same_slots(c->code);
+        result->code = dyn_asm_new_code(&a, c->code, &s, consts, c->code->co_flags, c->code->co_stacksize + 1);
+        Py_DECREF(consts);
+    }
+    dyn_asm_finish(&a);
+    dyn_vec_free(&m.items);
+    PyMem_RawFree(m.item_at);
+    PyMem_RawFree(m.far);
+    if (result != NULL && result->code == NULL) {
+        dyn_asm_loops_free(result);
+        result = NULL;
+    }
+    return result;
+}
+
+void dyn_asm_loops_free(DynLoopCode *l) {
+    for (uint32_t i = 0; l->ways != NULL && i < l->nways; i++) {
+        PyMem_RawFree(l->ways[i].places);
+    }
+    Py_XDECREF(l->code);
+    PyMem_RawFree(l->ways);
+    PyMem_RawFree(l->depth);
+    PyMem_RawFree(l->moved);
+    PyMem_RawFree(l);
+}

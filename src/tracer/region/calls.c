@@ -1,0 +1,504 @@
+/* calls.c: calls of builtins and of the math module's functions, by identity, and of Python functions, which are followed in
+ * place. Called by step.c. The table of callables is filled once, when the first loop is planned, and holds references for good.
+ */
+#include "tracer/region/plan.h"
+
+typedef bool (*CallHandler)(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out);
+
+static bool no(Plan *p, const char *what) {
+    plan_unknown(p, DYN_R_UNSUPPORTED_OP, what);
+    return false;
+}
+
+static bool all_numbers(Plan *p, const PlanValue *args, uint32_t n, uint32_t wanted) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (!plan_is_number(&args[i])) {
+            return no(p, "an argument that is no number");
+        }
+    }
+    return n == wanted || no(p, "another number of arguments");
+}
+
+static bool is_float(const PlanValue *v) {
+    return v->v.kind == DYN_RK_FLOAT || (v->v.kind == DYN_RK_NP && dyn_dtype_is_inexact((DynDtype)v->v.dtype));
+}
+static bool is_np_bool(const PlanValue *v) { return v->v.kind == DYN_RK_NP && v->v.dtype == DYN_BOOL; }
+
+/* ---- builtins */
+
+/* range(stop), range(start, stop), range(start, stop, step) */
+static bool call_range(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    if (n < 1 || n > 3) {
+        return no(p, "another number of arguments");
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        bool integer = args[i].v.kind == DYN_RK_INT || args[i].v.kind == DYN_RK_BOOL ||
+                       (args[i].v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)args[i].v.dtype));
+        if (!integer) {
+            return no(p, "an argument that is no int");
+        }
+    }
+    PlanValue start = n > 1 ? args[0] : plan_int(0), stop = n > 1 ? args[1] : args[0], step = n > 2 ? args[2] : plan_int(1);
+    bool by_one = step.known && step.number.i == 1;
+    uint32_t from = plan_reg(p, &start), to = plan_reg(p, &stop), by = plan_reg(p, &step);
+    *out = plan_value(DYN_RK_RANGE, from);
+    out->v.n = by_one;
+    out->v.nregs = 4;
+    if (by_one) {
+        uint32_t span = plan_emit_or(p, DYN_RO_ISUB, to, from, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+        out->v.regs[1] = plan_emit(p, DYN_RO_IMAX0, span, DYN_NONE, DYN_NONE);
+    } else {
+        out->v.regs[1] = plan_emit_or(p, DYN_RO_RANGELEN, from, to, by, DYN_R_UNSUPPORTED_VALUE);
+    }
+    out->v.regs[2] = by;
+    out->v.regs[3] = to;
+    return true;
+}
+
+static bool call_len(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    if (n != 1) {
+        return no(p, "another number of arguments");
+    }
+    if (plan_is_array(&args[0])) {
+        *out = plan_value(DYN_RK_INT, args[0].v.regs[2]);
+    } else if (args[0].v.kind == DYN_RK_TUPLE) {
+        *out = plan_int(args[0].v.n);
+    } else if (args[0].v.kind == DYN_RK_RANGE) {
+        *out = plan_value(DYN_RK_INT, args[0].v.regs[1]);
+    } else {
+        return no(p, "the length of an object that loops in native code don't know");
+    }
+    return true;
+}
+
+/* enumerate(x), enumerate(x, start) */
+static bool call_enumerate(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, 2);
+    bool counts = n == 1 || (n == 2 && args[1].v.kind == DYN_RK_INT);
+    if (!counts || items == NULL) {
+        return no(p, "other arguments of enumerate");
+    }
+    if (!plan_iter(p, args[0], &items[1])) {
+        return false;
+    }
+    items[0] = n == 2 ? args[1] : plan_int(0);
+    items[0] = plan_value(DYN_RK_INT, plan_reg(p, &items[0]));
+    *out = plan_value(DYN_RK_ENUM, DYN_NONE);
+    out->v.n = 2;
+    out->items = items;
+    return true;
+}
+
+static bool call_zip(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, PLAN_ITEMS);
+    if (n == 0 || n > PLAN_ITEMS || items == NULL) {
+        return no(p, "another number of arguments");
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        if (!plan_iter(p, args[k], &items[k])) {
+            return false;
+        }
+    }
+    *out = plan_value(DYN_RK_ZIP, DYN_NONE);
+    out->v.n = (uint8_t)n;
+    out->items = items;
+    return true;
+}
+
+static bool call_abs(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    if (!all_numbers(p, args, n, 1)) {
+        return false;
+    }
+    *out = args[0];
+    out->known = false;
+    uint32_t reg = plan_reg(p, &args[0]);
+    out->v.nregs = 1;
+    if (is_np_bool(&args[0])) {
+        return no(p, "abs of np.bool_");
+    }
+    if (!is_float(&args[0])) {
+        if (args[0].v.kind == DYN_RK_NP && args[0].v.dtype != DYN_I64) {
+            return no(p, "abs of a small integer");
+        }
+        out->v.kind = args[0].v.kind == DYN_RK_BOOL ? DYN_RK_INT : args[0].v.kind;
+        out->v.regs[0] = plan_emit_or(p, DYN_RO_IABS, reg, DYN_NONE, DYN_NONE, DYN_R_EXCEPTION);
+    } else {
+        bool single = args[0].v.kind == DYN_RK_NP && args[0].v.dtype == DYN_F32;
+        out->v.regs[0] = plan_emit(p, single ? DYN_RO_SABS : DYN_RO_DABS, reg, DYN_NONE, DYN_NONE);
+    }
+    return true;
+}
+
+static bool call_float(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    uint32_t reg;
+    if (!all_numbers(p, args, n, 1)) {
+        return false;
+    }
+    plan_double(p, args[0], &reg);
+    *out = plan_value(DYN_RK_FLOAT, reg);
+    return true;
+}
+
+/* int(x), and math.floor, ceil and trunc, and round(x): `arg` is what is done before a float is cut off. */
+static bool call_int(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    uint32_t reg;
+    if (!all_numbers(p, args, n, 1)) {
+        return false;
+    }
+    if (is_float(&args[0])) {
+        plan_double(p, args[0], &reg);
+        if (arg != DYN_RO_COUNT) {
+            reg = plan_emit(p, (DynRegionOp)arg, reg, DYN_NONE, DYN_NONE);
+        }
+        reg = plan_emit_or(p, DYN_RO_D2I, reg, DYN_NONE, DYN_NONE, DYN_R_EXCEPTION);
+    } else if (arg != DYN_RO_COUNT && args[0].v.kind == DYN_RK_NP) {
+        return no(p, "a function of a NumPy integer");
+    } else {
+        reg = plan_reg(p, &args[0]);
+    }
+    *out = args[0].known && !is_float(&args[0]) ? plan_int(args[0].number.i) : plan_value(DYN_RK_INT, reg);
+    return true;
+}
+
+static bool call_bool(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    int known;
+    uint32_t reg;
+    if (n != 1) {
+        return no(p, "another number of arguments");
+    }
+    if (!plan_truth(p, &args[0], &known, &reg)) {
+        return false;
+    }
+    *out = known >= 0 ? plan_bool(known) : plan_value(DYN_RK_BOOL, reg);
+    return true;
+}
+
+/* ---- math: `arg` is the instruction */
+
+static bool call_math(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    const DynRegionOpInfo *op = &dyn_region_ops[arg];
+    uint32_t regs[2] = {DYN_NONE, DYN_NONE};
+    if (!all_numbers(p, args, n, op->args[1] == 'N' ? 1 : 2)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        plan_double(p, args[i], &regs[i]);
+    }
+    uint32_t reg = op->fails ? plan_emit_or(p, (DynRegionOp)arg, regs[0], regs[1], DYN_NONE, DYN_R_EXCEPTION)
+                             : plan_emit(p, (DynRegionOp)arg, regs[0], regs[1], DYN_NONE);
+    *out = plan_value(op->result == 'I' ? DYN_RK_BOOL : DYN_RK_FLOAT, reg);
+    return true;
+}
+
+/* A ufunc of np.float64, which gives np.float64: those that are exact, so that NumPy's loop and this give the same. */
+static bool call_ufunc(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    uint32_t reg;
+    if (!all_numbers(p, args, n, 1)) {
+        return false;
+    }
+    if (args[0].v.kind == DYN_RK_NP ? args[0].v.dtype != DYN_F64 && args[0].v.dtype != DYN_I64 : args[0].v.kind == DYN_RK_BOOL) {
+        return no(p, "a ufunc of this NumPy scalar");
+    }
+    if (arg != DYN_RO_SQRT && !is_float(&args[0])) {
+        return no(p, "a ufunc of an int");
+    }
+    plan_double(p, args[0], &reg);
+    const DynRegionOpInfo *op = &dyn_region_ops[arg];
+    reg = op->fails ? plan_emit_or(p, (DynRegionOp)arg, reg, DYN_NONE, DYN_NONE, DYN_R_FLAGS)
+                    : plan_emit(p, (DynRegionOp)arg, reg, DYN_NONE, DYN_NONE);
+    *out = plan_np(op->result == 'I' ? DYN_BOOL : DYN_F64, reg);
+    return true;
+}
+
+/* Another ufunc of one operand: NumPy's own loop for doubles, called for one element as NumPy does. */
+static bool call_any_ufunc(Plan *p, PyObject *o, PlanValue *args, uint32_t n, PlanValue *out) {
+    void *loop, *data;
+    uint32_t reg;
+    if (!dyn_region_ufunc(o, 1, &loop, &data) || n != 1 || !plan_is_number(&args[0])) {
+        return no(p, "a ufunc that isn't known, or of other operands");
+    }
+    if (!is_float(&args[0]) || (args[0].v.kind == DYN_RK_NP && args[0].v.dtype != DYN_F64)) {
+        return no(p, "a ufunc of a number that is no double");
+    }
+    const PlanValue *f = plan_ufunc(p, o);
+    if (f == NULL) {
+        return no(p, "too many ufuncs");
+    }
+    plan_double(p, args[0], &reg);
+    p->r->warns = true;
+    *out = plan_np(DYN_F64, plan_emit_or(p, DYN_RO_UFUNC1, f->v.regs[0], f->v.regs[1], reg, DYN_R_FLAGS));
+    return true;
+}
+
+static const struct Row {
+    const char *module, *name;
+    CallHandler handler;
+    int arg;
+} rows[] = {
+    {"builtins", "range", call_range, 0},
+    {"builtins", "enumerate", call_enumerate, 0},
+    {"builtins", "zip", call_zip, 0},
+    {"builtins", "len", call_len, 0},
+    {"builtins", "abs", call_abs, 0},
+    {"builtins", "float", call_float, 0},
+    {"builtins", "int", call_int, DYN_RO_COUNT},
+    {"builtins", "bool", call_bool, 0},
+    {"builtins", "round", call_int, DYN_RO_RINT},
+    {"math", "floor", call_int, DYN_RO_FLOOR},
+    {"math", "ceil", call_int, DYN_RO_CEIL},
+    {"math", "trunc", call_int, DYN_RO_COUNT},
+    {"math", "fabs", call_math, DYN_RO_DABS},
+    {"math", "sqrt", call_math, DYN_RO_SQRT},
+    {"math", "sin", call_math, DYN_RO_SIN},
+    {"math", "cos", call_math, DYN_RO_COS},
+    {"math", "tan", call_math, DYN_RO_TAN},
+    {"math", "asin", call_math, DYN_RO_ASIN},
+    {"math", "acos", call_math, DYN_RO_ACOS},
+    {"math", "atan", call_math, DYN_RO_ATAN},
+    {"math", "sinh", call_math, DYN_RO_SINH},
+    {"math", "cosh", call_math, DYN_RO_COSH},
+    {"math", "tanh", call_math, DYN_RO_TANH},
+    {"math", "asinh", call_math, DYN_RO_ASINH},
+    {"math", "acosh", call_math, DYN_RO_ACOSH},
+    {"math", "atanh", call_math, DYN_RO_ATANH},
+    {"math", "exp", call_math, DYN_RO_EXP},
+    {"math", "expm1", call_math, DYN_RO_EXPM1},
+    {"math", "log", call_math, DYN_RO_LOG},
+    {"math", "log1p", call_math, DYN_RO_LOG1P},
+    {"math", "log2", call_math, DYN_RO_LOG2},
+    {"math", "log10", call_math, DYN_RO_LOG10},
+    {"math", "atan2", call_math, DYN_RO_ATAN2},
+    {"math", "fmod", call_math, DYN_RO_FMOD},
+    {"math", "pow", call_math, DYN_RO_MPOW},
+    {"math", "copysign", call_math, DYN_RO_COPYSIGN},
+    {"math", "isnan", call_math, DYN_RO_ISNAN},
+    {"math", "isinf", call_math, DYN_RO_ISINF},
+    {"math", "isfinite", call_math, DYN_RO_ISFINITE},
+    {"numpy", "sqrt", call_ufunc, DYN_RO_SQRT},
+    {"numpy", "abs", call_ufunc, DYN_RO_DABS},
+    {"numpy", "fabs", call_ufunc, DYN_RO_DABS},
+    {"numpy", "floor", call_ufunc, DYN_RO_FLOOR},
+    {"numpy", "ceil", call_ufunc, DYN_RO_CEIL},
+    {"numpy", "isnan", call_ufunc, DYN_RO_ISNAN},
+    {"numpy", "isinf", call_ufunc, DYN_RO_ISINF},
+    {"numpy", "isfinite", call_ufunc, DYN_RO_ISFINITE},
+};
+static PyObject *objects[DYN_COUNTOF(rows)]; /* Strong; NULL where the module has no such name. */
+static PyObject *min_object, *max_object;
+static bool filled;
+
+int plan_calls_init(void) {
+    for (size_t i = 0; i < DYN_COUNTOF(rows) && !filled; i++) {
+        PyObject *module = PyImport_ImportModule(rows[i].module);
+        objects[i] = module == NULL ? NULL : PyObject_GetAttrString(module, rows[i].name);
+        if (objects[i] == NULL) {
+            PyErr_Clear();
+        }
+        Py_XDECREF(module);
+    }
+    if (!filled) {
+        PyObject *builtins = PyEval_GetBuiltins();
+        min_object = Py_XNewRef(PyDict_GetItemString(builtins, "min"));
+        max_object = Py_XNewRef(PyDict_GetItemString(builtins, "max"));
+    }
+    filled = true;
+    return 0;
+}
+
+/* ---- min and max of numbers: the result is one of them, with its type, so the ways part. */
+
+static Went finish(Plan *p, uint32_t slots, PlanValue v) {
+    p->s.n -= slots;
+    plan_push(p, v);
+    return plan_go(p, plan_frame(p)->at + 1);
+}
+
+/* The best so far against args[i] and those behind it. Of one type it is chosen; of several the ways part. */
+static Went extreme(Plan *p, bool largest, PlanValue best, const PlanValue *args, uint32_t i, uint32_t n, uint32_t slots) {
+    PlanValue test, other = args[i < n ? i : 0];
+    PlanWays ways;
+    int known;
+    uint32_t reg;
+    if (i == n) {
+        return finish(p, slots, best);
+    }
+    if (!plan_compare(p, largest ? Py_GT : Py_LT, other, best, &test) || !plan_truth(p, &test, &known, &reg)) {
+        return WENT_NOWHERE;
+    }
+    if (best.v.kind == other.v.kind && best.v.dtype == other.v.dtype) {
+        uint32_t a = plan_reg(p, &other), b = plan_reg(p, &best);
+        char type = p->r->regs.at[a];
+        DynRegionOp op = type == 'I' ? DYN_RO_ISELECT : type == 'D' ? DYN_RO_DSELECT : DYN_RO_SSELECT;
+        best.known = false;
+        best.v.regs[0] = plan_emit(p, op, reg, a, b);
+        return extreme(p, largest, best, args, i + 1, n, slots);
+    }
+    if (!plan_two_ways(p, reg, &ways)) {
+        return WENT_AWAY;
+    }
+    if (extreme(p, largest, other, args, i + 1, n, slots) == WENT_NOWHERE) {
+        plan_leave(p);
+    }
+    plan_other_way(p, &ways);
+    return extreme(p, largest, best, args, i + 1, n, slots);
+}
+
+static Went call_extreme(Plan *p, bool largest, const PlanValue *args, uint32_t n, uint32_t slots) {
+    if (n < 2 || n > 4) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "as many arguments of min or max");
+    }
+    return extreme(p, largest, args[0], args, 1, n, slots);
+}
+
+/* ---- Python functions */
+
+static const DynCode *decoded(Plan *p, PyCodeObject *code) {
+    for (uint32_t i = 0; i < p->codes.n; i++) {
+        if (p->codes.at[i]->code == code) {
+            return p->codes.at[i];
+        }
+    }
+    DynCode *c = dyn_decode(code);
+    if (c == NULL || dyn_vec_push(&p->codes, c) < 0) {
+        PyErr_Clear();
+        dyn_decode_free(c);
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return NULL;
+    }
+    return c;
+}
+
+static bool can_inline(Plan *p, PyFunctionObject *f, uint32_t n) {
+    PyCodeObject *code = (PyCodeObject *)f->func_code;
+    for (uint32_t i = 0; i < p->opaque.n; i++) {
+        if (p->opaque.at[i] == code) {
+            return no(p, "a function that writes arrays, and can be left behind that");
+        }
+    }
+    if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_VARARGS | CO_VARKEYWORDS)) {
+        return no(p, "a function of this kind");
+    }
+    if (code->co_kwonlyargcount > 0 || dyn_code_ncells(code) > 0 || !PyDict_CheckExact(f->func_builtins)) {
+        return no(p, "a function with cells or keyword-only parameters");
+    }
+    Py_ssize_t defaults = f->func_defaults == NULL ? 0 : PyTuple_GET_SIZE(f->func_defaults);
+    if ((Py_ssize_t)n > code->co_argcount || (Py_ssize_t)n < code->co_argcount - defaults) {
+        return no(p, "a function with another number of parameters");
+    }
+    if (p->s.nframes == PLAN_FRAMES || p->s.n + (uint32_t)dyn_code_nlocalsplus(code) + 16 > PLAN_VALUES) {
+        return no(p, "calls that are too deep");
+    }
+    return true;
+}
+
+static bool add_function_fact(Plan *p, PyFunctionObject *f) {
+    DynRegionFact fact = {
+        .dict = (PyObject *)f, .name = f->func_code, .value = f->func_defaults, .extra = DYN_NONE, .function = true};
+    for (uint32_t i = 0; i < p->r->facts.n; i++) {
+        if (p->r->facts.at[i].function && p->r->facts.at[i].dict == fact.dict) {
+            return true;
+        }
+    }
+    if (dyn_vec_push(&p->r->facts, fact) < 0) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return false;
+    }
+    Py_INCREF(fact.dict);
+    Py_INCREF(fact.name);
+    Py_XINCREF(fact.value);
+    return true;
+}
+
+static Went call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, uint32_t n, uint32_t slots) {
+    PyCodeObject *code = (PyCodeObject *)f->func_code;
+    if (!can_inline(p, f, n)) {
+        return WENT_NOWHERE;
+    }
+    const DynCode *c = decoded(p, code);
+    if (c == NULL || !add_function_fact(p, f)) {
+        return WENT_AWAY;
+    }
+    PlanValue passed[16];
+    if (code->co_argcount > (int)DYN_COUNTOF(passed)) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "many parameters");
+    }
+    for (uint32_t i = 0; i < (uint32_t)code->co_argcount; i++) {
+        Py_ssize_t from_end = code->co_argcount - (Py_ssize_t)i;
+        passed[i] =
+            i < n ? args[i] : plan_const(p, PyTuple_GET_ITEM(f->func_defaults, PyTuple_GET_SIZE(f->func_defaults) - from_end));
+        if (passed[i].known) {
+            plan_reg(p, &passed[i]);
+        }
+    }
+    p->s.n -= slots;
+    PlanFrame *frame = &p->s.frames[p->s.nframes++];
+    *frame = (PlanFrame){.c = c, .globals = f->func_globals, .builtins = f->func_builtins, .base = p->s.n, .at = 0};
+    frame->closure = f->func_closure;
+    frame->loops = plan_loops_of(p, c, NULL);
+    for (int i = 0; i < dyn_code_nlocalsplus(code); i++) {
+        plan_push(p, i < code->co_argcount ? passed[i] : plan_value(DYN_RK_NULL, DYN_NONE));
+    }
+    return WENT_ON;
+}
+
+Went plan_return(Plan *p, PlanValue v) {
+    if (p->s.nframes == 1) {
+        return plan_unknown(p, DYN_R_OK, "the function returns");
+    }
+    p->s.n = plan_frame(p)->base;
+    p->s.nframes--;
+    plan_push(p, v);
+    return plan_go(p, plan_frame(p)->at + 1);
+}
+
+Went plan_call(Plan *p, const DynInstr *in) {
+    uint32_t n = in->arg, slots = n + 2;
+    PlanValue args[16];
+    plan_calls_init();
+    if (in->target != DYN_NONE || n > DYN_COUNTOF(args)) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "keyword arguments");
+    }
+    PlanValue *base = plan_top(p, slots - 1), *callee = &base[dyn_call_null_first() ? 1 : 0],
+              *self = &base[dyn_call_null_first() ? 0 : 1];
+    PyObject *o = plan_object(p, callee);
+    if (self->v.kind != DYN_RK_NULL || o == NULL) {
+        return plan_unknown(p, DYN_R_OPAQUE_CALL, "a callable that isn't known");
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        args[i] = base[2 + i];
+    }
+    if (o == min_object || o == max_object) {
+        return call_extreme(p, o == max_object, args, n, slots);
+    }
+    if (PyFunction_Check(o)) {
+        return call_function(p, (PyFunctionObject *)o, args, n, slots);
+    }
+    for (size_t i = 0; i < DYN_COUNTOF(rows); i++) {
+        if (objects[i] == o) {
+            PlanValue out;
+            if (!rows[i].handler(p, rows[i].arg, args, n, &out)) {
+                return WENT_NOWHERE;
+            }
+            p->s.n -= slots;
+            plan_push(p, out);
+            return WENT_ON;
+        }
+    }
+    if (Py_IS_TYPE(o, &PyUFunc_Type)) {
+        PlanValue out;
+        if (!call_any_ufunc(p, o, args, n, &out)) {
+            return WENT_NOWHERE;
+        }
+        p->s.n -= slots;
+        plan_push(p, out);
+        return WENT_ON;
+    }
+    return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function that loops in native code don't know");
+}

@@ -1,0 +1,333 @@
+/* items.c: elements and rows of arrays, read and written, and what loops go over. Called by step.c and calls.c.
+ *
+ * An array's registers are the object, its data, sizes, strides (region_ir.h). A row is a view without an object: it becomes one
+ * only where an exit shows it. */
+#include "tracer/region/plan.h"
+
+static bool no(Plan *p, DynReason why, const char *what) {
+    plan_unknown(p, why, what);
+    return false;
+}
+
+static uint32_t size_of(const PlanValue *a, uint32_t axis) { return a->v.regs[2 + axis]; }
+
+static uint32_t stride_of(Plan *p, const PlanValue *a, uint32_t axis) {
+    if (axis + 1 == a->v.n && a->v.flags & DYN_RF_CONTIGUOUS) {
+        return plan_iconst(p, dyn_dtypes[a->v.dtype].size);
+    }
+    return a->v.regs[2 + a->v.n + axis];
+}
+
+static bool is_index(const PlanValue *v) {
+    return v->v.kind == DYN_RK_INT || (v->v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)v->v.dtype));
+}
+
+/* Where the element or row of the first n indices lies: its distance from the data in bytes. */
+static uint32_t offset_of(Plan *p, const PlanValue *a, PlanValue *index, uint32_t n) {
+    uint32_t sum = DYN_NONE;
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t i = plan_emit_or(p, DYN_RO_IDX, plan_reg(p, &index[k]), size_of(a, k), DYN_NONE, DYN_R_EXCEPTION);
+        uint32_t bytes = plan_emit(p, DYN_RO_IMULW, i, stride_of(p, a, k), DYN_NONE);
+        sum = sum == DYN_NONE ? bytes : plan_emit(p, DYN_RO_IADDW, sum, bytes, DYN_NONE);
+    }
+    return sum;
+}
+
+/* An index as a list of ints; how many, or 0. */
+static uint32_t indices(Plan *p, const PlanValue *a, const PlanValue *index, PlanValue out[DYN_REGION_RANK]) {
+    PyObject *o = plan_object(p, index);
+    uint32_t n = 1;
+    out[0] = *index;
+    if (o != NULL && PyTuple_CheckExact(o)) {
+        n = (uint32_t)PyTuple_GET_SIZE(o);
+        for (uint32_t k = 0; k < n && n <= a->v.n; k++) {
+            out[k] = plan_const(p, PyTuple_GET_ITEM(o, k));
+        }
+    } else if (index->v.kind == DYN_RK_TUPLE) {
+        n = index->v.n;
+        for (uint32_t k = 0; k < n && n <= a->v.n; k++) {
+            out[k] = index->items[k];
+        }
+    }
+    if (n == 0 || n > a->v.n) {
+        no(p, n == 0 ? DYN_R_UNSUPPORTED_OP : DYN_R_EXCEPTION, "as many indices");
+        return 0;
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        if (!is_index(&out[k])) {
+            no(p, DYN_R_UNSUPPORTED_OP, "an index that is no int");
+            return 0;
+        }
+    }
+    return n;
+}
+
+static const struct Access {
+    DynDtype dt;
+    DynRegionOp load, store;
+} accesses[] = {{DYN_BOOL, DYN_RO_LDBOOL, DYN_RO_STBOOL}, {DYN_I8, DYN_RO_LDI8, DYN_RO_STI8},
+                {DYN_U8, DYN_RO_LDU8, DYN_RO_STU8},       {DYN_I16, DYN_RO_LDI16, DYN_RO_STI16},
+                {DYN_U16, DYN_RO_LDU16, DYN_RO_STU16},    {DYN_I32, DYN_RO_LDI32, DYN_RO_STI32},
+                {DYN_U32, DYN_RO_LDU32, DYN_RO_STU32},    {DYN_I64, DYN_RO_LDI64, DYN_RO_STI64},
+                {DYN_F32, DYN_RO_LDF32, DYN_RO_STF32},    {DYN_F64, DYN_RO_LDF64, DYN_RO_STF64}};
+
+static const struct Access *access_of(DynDtype dt) {
+    for (size_t k = 0; k < DYN_COUNTOF(accesses); k++) {
+        if (accesses[k].dt == dt) {
+            return &accesses[k];
+        }
+    }
+    return NULL;
+}
+
+static PlanValue view_of(Plan *p, const PlanValue *a, uint32_t offset, uint32_t dropped) {
+    PlanValue v = plan_value(DYN_RK_VIEW, DYN_NONE);
+    v.v.dtype = a->v.dtype;
+    v.v.n = (uint8_t)(a->v.n - dropped);
+    v.v.flags = a->v.flags;
+    v.v.regs[v.v.nregs++] = a->v.regs[0];
+    v.v.regs[v.v.nregs++] = plan_emit(p, DYN_RO_PADD, a->v.regs[1], offset, DYN_NONE);
+    for (uint32_t k = dropped; k < a->v.n; k++) {
+        v.v.regs[v.v.nregs++] = size_of(a, k);
+    }
+    for (uint32_t k = dropped; k < a->v.n; k++) {
+        v.v.regs[v.v.nregs++] = a->v.regs[2 + a->v.n + k];
+    }
+    return v;
+}
+
+static PlanValue element(Plan *p, const PlanValue *a, uint32_t offset) {
+    const struct Access *access = access_of((DynDtype)a->v.dtype);
+    return plan_np((DynDtype)a->v.dtype, plan_emit(p, access->load, a->v.regs[1], offset, DYN_NONE));
+}
+
+static bool tuple_item(Plan *p, const PlanValue *a, const PlanValue *index, PlanValue *out) {
+    int64_t i = index->number.i;
+    if (!index->known || index->v.kind != DYN_RK_INT || i < -(int64_t)a->v.n || i >= a->v.n) {
+        return no(p, DYN_R_UNSUPPORTED_OP, "an index that isn't known");
+    }
+    *out = a->items[i < 0 ? i + a->v.n : i];
+    return true;
+}
+
+bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out) {
+    PlanValue list[DYN_REGION_RANK];
+    if (a.v.kind == DYN_RK_TUPLE) {
+        return tuple_item(p, &a, &index, out);
+    }
+    if (!plan_is_array(&a)) {
+        return no(p, DYN_R_UNSUPPORTED_OP, "an item of an object that is no array");
+    }
+    uint32_t n = indices(p, &a, &index, list);
+    if (n == 0) {
+        return false;
+    }
+    uint32_t offset = offset_of(p, &a, list, n);
+    *out = n == a.v.n ? element(p, &a, offset) : view_of(p, &a, offset, n);
+    return true;
+}
+
+/* ---- stores */
+
+/* A number as an element of integers: those that aren't whole are cut off, those that don't fit are NumPy's to report. */
+static uint32_t as_integer(Plan *p, PlanValue v, DynDtype dt) {
+    uint32_t reg;
+    if (v.v.kind == DYN_RK_FLOAT || (v.v.kind == DYN_RK_NP && dyn_dtype_is_inexact((DynDtype)v.v.dtype))) {
+        plan_double(p, v, &reg);
+        reg = plan_emit_or(p, DYN_RO_D2I, reg, DYN_NONE, DYN_NONE, DYN_R_EXCEPTION);
+    } else {
+        reg = plan_reg(p, &v);
+    }
+    int bits = 8 * dyn_dtypes[dt].size;
+    if (dt != DYN_I64 && !(v.v.kind == DYN_RK_NP && v.v.dtype == dt)) {
+        plan_emit_or(p, DYN_RO_IFITS, reg, DYN_NONE, DYN_NONE, DYN_R_EXCEPTION);
+        DynRegionBlock *b = &p->r->blocks.at[p->block];
+        b->v.at[b->v.n - 1].imm.i = dyn_dtypes[dt].kind == 'u' ? -bits : bits;
+    }
+    return reg;
+}
+
+static bool as_element(Plan *p, PlanValue v, DynDtype dt, uint32_t *reg) {
+    int known;
+    if (!plan_is_number(&v)) {
+        return no(p, DYN_R_UNSUPPORTED_OP, "a value that is no number is stored");
+    }
+    if (dt == DYN_BOOL) {
+        if (!plan_truth(p, &v, &known, reg)) {
+            return false;
+        }
+        *reg = known >= 0 ? plan_iconst(p, known) : *reg;
+    } else if (dt == DYN_F64) {
+        plan_double(p, v, reg);
+    } else if (dt == DYN_F32 && v.v.kind == DYN_RK_NP && v.v.dtype == DYN_F32) {
+        *reg = plan_reg(p, &v);
+    } else if (dt == DYN_F32) {
+        plan_double(p, v, reg);
+        *reg = plan_emit_or(p, DYN_RO_D2S, *reg, DYN_NONE, DYN_NONE, DYN_R_FLAGS);
+    } else {
+        *reg = as_integer(p, v, dt);
+    }
+    return true;
+}
+
+bool plan_store_item(Plan *p, PlanValue a, PlanValue index, PlanValue v) {
+    PlanValue list[DYN_REGION_RANK];
+    if (!plan_is_array(&a)) {
+        return no(p, DYN_R_UNSUPPORTED_OP, "an item of an object that is no array");
+    }
+    if (!(a.v.flags & DYN_RF_WRITEABLE)) {
+        return no(p, DYN_R_EXCEPTION, "the array can't be written");
+    }
+    uint32_t n = indices(p, &a, &index, list), reg;
+    if (n == 0) {
+        return false;
+    }
+    if (n != a.v.n) {
+        return no(p, DYN_R_UNSUPPORTED_OP, "a whole row is stored");
+    }
+    if (!as_element(p, v, (DynDtype)a.v.dtype, &reg)) {
+        return false;
+    }
+    uint32_t offset = offset_of(p, &a, list, n);
+    plan_settle_doubts(p);
+    plan_emit(p, access_of((DynDtype)a.v.dtype)->store, a.v.regs[1], offset, reg);
+    return true;
+}
+
+/* ---- loops over things */
+
+bool plan_iter(Plan *p, PlanValue v, PlanValue *out) {
+    *out = v;
+    if (plan_iterates(&v)) {
+        return true;
+    }
+    if (v.v.kind == DYN_RK_RANGE) {
+        out->v.kind = DYN_RK_ITER;
+        out->v.nregs = 3;
+        return true;
+    }
+    if (plan_is_array(&v) && v.v.n < DYN_REGION_RANK) {
+        out->v.kind = DYN_RK_SEQ;
+        out->v.ref = DYN_NONE;
+        out->v.regs[out->v.nregs++] = plan_iconst(p, 0);
+        return true;
+    }
+    return no(p, DYN_R_UNSUPPORTED_VALUE, "an iteration over an object that loops in native code don't know");
+}
+
+bool plan_row(Plan *p, const PlanValue *a, uint32_t index, PlanValue *out) {
+    uint32_t offset = plan_emit(p, DYN_RO_IMULW, index, stride_of(p, a, 0), DYN_NONE);
+    *out = a->v.n == 1 ? element(p, a, offset) : view_of(p, a, offset, 1);
+    return true;
+}
+
+/* ---- the next item of an iterator: where there is none, its end is written first */
+
+typedef struct Next {
+    uint32_t target; /* Where the loop ends. */
+    PlanValue *root; /* The iterator of the loop, as far as it has come. */
+} Next;
+
+/* The end of an iterator that isn't ours: it has ended for whoever else has it. */
+static void leave_at_end(Plan *p, uint32_t at, const PlanValue *iterator) {
+    uint32_t exit = plan_exit_at(p, &p->s, at, DYN_R_OK);
+    if (p->stop == DYN_R_OK) {
+        p->r->exits.at[exit].nmore = 1;
+        plan_list(p, &p->r->exits.at[exit].values, iterator);
+    }
+    plan_end(p, DYN_RO_LEAVE, DYN_NONE, DYN_NONE, DYN_NONE, exit);
+}
+
+/* Goes on where the register isn't 0; where it is the loop ends. */
+static bool test_end(Plan *p, const Next *next, uint32_t reg) {
+    PlanWays ways;
+    if (!plan_two_ways(p, reg, &ways)) {
+        return false;
+    }
+    uint32_t block = p->block, depth = p->s.n;
+    plan_other_way(p, &ways);
+    p->s.n--;
+    if (next->root->v.ref != DYN_NONE && p->s.nframes == 1) {
+        leave_at_end(p, next->target, next->root);
+    } else {
+        plan_go(p, next->target);
+    }
+    p->s.n = depth;
+    plan_other_way(p, &(PlanWays){ways.state, block});
+    return p->stop == DYN_R_OK;
+}
+
+static bool take_next(Plan *p, const Next *next, PlanValue *v, PlanValue *item);
+
+static bool next_of_range(Plan *p, const Next *next, PlanValue *v, PlanValue *item) {
+    if (!test_end(p, next, v->v.regs[1])) {
+        return false;
+    }
+    *item = plan_value(DYN_RK_INT, v->v.regs[0]);
+    uint32_t step = v->v.n == 1 ? plan_iconst(p, 1) : v->v.regs[2];
+    v->v.regs[0] = plan_emit(p, DYN_RO_IADDW, v->v.regs[0], step, DYN_NONE);
+    v->v.regs[1] = plan_emit(p, DYN_RO_IADDW, v->v.regs[1], plan_iconst(p, -1), DYN_NONE);
+    return true;
+}
+
+static bool next_of_array(Plan *p, const Next *next, PlanValue *v, PlanValue *item) {
+    uint32_t *at = &v->v.regs[v->v.nregs - 1];
+    if (!test_end(p, next, plan_emit(p, DYN_RO_ILT, *at, v->v.regs[2], DYN_NONE))) {
+        return false;
+    }
+    PlanValue array = *v;
+    array.v.kind = DYN_RK_VIEW;
+    array.v.nregs--;
+    plan_row(p, &array, *at, item);
+    *at = plan_emit(p, DYN_RO_IADDW, *at, plan_iconst(p, 1), DYN_NONE);
+    return true;
+}
+
+/* zip takes of one after the other, and what it took before one ends is lost; enumerate's number can't overflow in a lifetime. */
+static bool next_of_all(Plan *p, const Next *next, PlanValue *v, PlanValue *item) {
+    PlanValue *now = DYN_NEW_N(&p->arena, PlanValue, PLAN_ITEMS), *taken = DYN_NEW_N(&p->arena, PlanValue, PLAN_ITEMS);
+    if (now == NULL || taken == NULL) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return false;
+    }
+    memcpy(now, v->items, v->v.n * sizeof(PlanValue));
+    v->items = now;
+    for (uint32_t k = 0; k < v->v.n; k++) {
+        if (now[k].v.kind != DYN_RK_INT && !take_next(p, next, &now[k], &taken[k])) {
+            return false;
+        }
+    }
+    if (v->v.kind == DYN_RK_ENUM) {
+        taken[0] = plan_value(DYN_RK_INT, plan_reg(p, &now[0]));
+        now[0] = plan_value(DYN_RK_INT, plan_emit(p, DYN_RO_IADDW, now[0].v.regs[0], plan_iconst(p, 1), DYN_NONE));
+    }
+    *item = plan_value(DYN_RK_TUPLE, DYN_NONE);
+    item->v.n = v->v.n;
+    item->items = taken;
+    return true;
+}
+
+static bool take_next(Plan *p, const Next *next, PlanValue *v, PlanValue *item) {
+    if (v->v.kind == DYN_RK_ITER) {
+        return next_of_range(p, next, v, item);
+    }
+    return v->v.kind == DYN_RK_SEQ ? next_of_array(p, next, v, item) : next_of_all(p, next, v, item);
+}
+
+Went plan_next(Plan *p, const DynInstr *in) {
+    PlanValue v = *plan_top(p, 0), item;
+    uint32_t after = plan_frame(p)->at + 1;
+    if (!plan_iterates(&v)) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an iterator that loops in native code don't know");
+    }
+    Next next = {in->target, &v};
+    if (!take_next(p, &next, &v, &item)) {
+        return WENT_AWAY;
+    }
+    *plan_top(p, 0) = v;
+    plan_push(p, item);
+    if (p->s.nframes == 1) {
+        plan_effect(p, after);
+    }
+    return WENT_ON;
+}

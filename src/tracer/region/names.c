@@ -1,0 +1,220 @@
+/* names.c: globals, builtins, attributes of modules and arrays. Called by step.c. What a name stands for is taken for granted,
+ * and becomes a fact of the region that is looked at each time it is entered. */
+#include "tracer/region/plan.h"
+
+static bool no(Plan *p, const char *what) {
+    plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, what);
+    return false;
+}
+
+/* The fact about an item of a dict: an earlier one, or new. */
+static DynRegionFact *fact_of(Plan *p, PyObject *dict, PyObject *name, PyObject *value) {
+    for (uint32_t i = 0; i < p->r->facts.n; i++) {
+        DynRegionFact *f = &p->r->facts.at[i];
+        if (f->dict == dict && f->name == name && !f->function && !f->cell) {
+            return f;
+        }
+    }
+    DynRegionFact f = {.dict = dict, .name = name, .value = value, .extra = DYN_NONE};
+    if (dyn_vec_push(&p->r->facts, f) < 0) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return NULL;
+    }
+    Py_INCREF(dict);
+    Py_INCREF(name);
+    Py_XINCREF(value);
+    return &p->r->facts.at[p->r->facts.n - 1];
+}
+
+static PyObject *item_of(PyObject *dict, PyObject *name) {
+    if (!PyDict_CheckExact(dict)) {
+        return NULL;
+    }
+    PyObject *found = PyDict_GetItemWithError(dict, name);
+    if (found == NULL && PyErr_Occurred()) {
+        PyErr_Clear();
+    }
+    return found;
+}
+
+/* An object that comes in beside the slots, under new registers; the number of it. */
+static uint32_t add_extra(Plan *p, const PlanValue *v) {
+    if (p->extras.n == DYN_REGION_EXTRAS || dyn_vec_push(&p->extras, v->v) < 0) {
+        plan_stop(p, DYN_R_GRAPH_SIZE);
+    }
+    return p->extras.n - 1;
+}
+
+/* What a name that is taken for granted stands for: a number, an array that comes in beside the slots, or the object itself. */
+static PlanValue value_of(Plan *p, DynRegionFact *f, PyObject *o) {
+    if (f != NULL && f->extra != DYN_NONE) {
+        PlanValue v = {.v = p->extras.at[f->extra]};
+        return v;
+    }
+    if (f != NULL && PyArray_CheckExact(o)) {
+        PlanValue v = plan_of_object(p, o, DYN_NONE, true, false);
+        if (v.v.kind == DYN_RK_ARRAY) {
+            f->extra = add_extra(p, &v);
+            Py_CLEAR(f->value);
+            return v;
+        }
+    }
+    return plan_const(p, o);
+}
+
+Went plan_global(Plan *p, const DynInstr *in) {
+    const PlanFrame *frame = plan_frame(p);
+    PyObject *name = PyTuple_GET_ITEM(frame->c->code->co_names, in->arg);
+    PyObject *o = item_of(frame->globals, name), *dict = frame->globals;
+    if (!PyDict_CheckExact(frame->globals) || !PyDict_CheckExact(frame->builtins)) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a namespace that is no dict");
+    }
+    if (o == NULL) {
+        fact_of(p, frame->globals, name, NULL);
+        o = item_of(frame->builtins, name);
+        dict = frame->builtins;
+    }
+    if (o == NULL) {
+        return plan_unknown(p, DYN_R_EXCEPTION, "no such name");
+    }
+    DynRegionFact *f = fact_of(p, dict, name, o);
+    PlanValue v = value_of(p, f, o), none = plan_value(DYN_RK_NULL, DYN_NONE);
+    if (in->sub != 0 && dyn_call_null_first()) {
+        plan_push(p, none);
+    }
+    plan_push(p, v);
+    if (in->sub != 0 && !dyn_call_null_first()) {
+        plan_push(p, none);
+    }
+    return WENT_ON;
+}
+
+const PlanValue *plan_ufunc(Plan *p, PyObject *o) {
+    static PlanValue v;
+    for (uint32_t i = 0; i < p->r->facts.n; i++) {
+        if (p->r->facts.at[i].object && p->r->facts.at[i].value == o) {
+            v = (PlanValue){.v = p->extras.at[p->r->facts.at[i].extra]};
+            return &v;
+        }
+    }
+    v = plan_value(DYN_RK_UFUNC, dyn_region_reg(p->r, 'P'));
+    v.v.n = 1;
+    v.v.regs[v.v.nregs++] = dyn_region_reg(p->r, 'P');
+    DynRegionFact f = {.value = o, .object = true, .extra = add_extra(p, &v)};
+    if (p->stop != DYN_R_OK || dyn_vec_push(&p->r->facts, f) < 0) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return NULL;
+    }
+    Py_INCREF(o);
+    return &v;
+}
+
+static DynRegionFact *cell_fact(Plan *p, PyObject *cell, uint32_t slot) {
+    for (uint32_t i = 0; i < p->r->facts.n; i++) {
+        DynRegionFact *f = &p->r->facts.at[i];
+        if (f->cell && f->dict == cell && f->slot == slot) {
+            return f;
+        }
+    }
+    DynRegionFact f = {.dict = cell, .cell = true, .slot = slot, .extra = DYN_NONE};
+    if (dyn_vec_push(&p->r->facts, f) < 0) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return NULL;
+    }
+    Py_XINCREF(cell);
+    return &p->r->facts.at[p->r->facts.n - 1];
+}
+
+/* A variable of an enclosing function, or of this one that inner functions share: nobody else runs meanwhile. */
+Went plan_deref(Plan *p, const DynInstr *in) {
+    const PlanFrame *frame = plan_frame(p);
+    PyObject *cell = NULL, *held = NULL;
+    if (p->s.nframes == 1) {
+        held = p->slots[in->arg];
+    } else if (frame->closure != NULL) {
+        uint32_t first = (uint32_t)(dyn_code_nlocalsplus(frame->c->code) - dyn_code_nfree(frame->c->code));
+        held = cell = in->arg >= first ? PyTuple_GET_ITEM(frame->closure, in->arg - first) : NULL;
+    }
+    PyObject *o = held != NULL && PyCell_Check(held) ? PyCell_GET(held) : NULL;
+    if (o == NULL) {
+        return plan_unknown(p, DYN_R_EXCEPTION, "the variable has no value");
+    }
+    DynRegionFact *f = cell_fact(p, cell, cell == NULL ? in->arg : DYN_NONE);
+    if (f != NULL && f->extra == DYN_NONE) {
+        PlanValue v = plan_of_object(p, o, DYN_NONE, true, false);
+        f->extra = add_extra(p, &v);
+    }
+    if (f == NULL || p->stop != DYN_R_OK) {
+        return WENT_AWAY;
+    }
+    PlanValue v = {.v = p->extras.at[f->extra]};
+    if (v.v.kind == DYN_RK_ENTRY) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a variable with an object that loops in native code don't know");
+    }
+    plan_push(p, v);
+    return WENT_ON;
+}
+
+static bool module_attribute(Plan *p, PyObject *module, PyObject *name, PlanValue *out) {
+    PyObject *dict = PyModule_GetDict(module), *o = item_of(dict, name);
+    if (o == NULL) {
+        return no(p, "a module that doesn't have this attribute itself");
+    }
+    *out = value_of(p, fact_of(p, dict, name, o), o);
+    return true;
+}
+
+/* a.shape, a.size, a.ndim of an array. */
+static bool array_attribute(Plan *p, const PlanValue *a, const char *name, PlanValue *out) {
+    if (strcmp(name, "ndim") == 0) {
+        *out = plan_int(a->v.n);
+        return true;
+    }
+    if (strcmp(name, "size") == 0) {
+        uint32_t all = a->v.regs[2];
+        for (uint32_t k = 1; k < a->v.n; k++) {
+            all = plan_emit(p, DYN_RO_IMULW, all, a->v.regs[2 + k], DYN_NONE);
+        }
+        *out = plan_value(DYN_RK_INT, all);
+        return true;
+    }
+    if (strcmp(name, "T") == 0 && a->v.n <= 2) {
+        *out = *a;
+        out->v.kind = DYN_RK_VIEW;
+        out->v.flags &= (uint8_t) ~(a->v.n == 2 ? DYN_RF_CONTIGUOUS : 0);
+        for (uint32_t k = 0; k < a->v.n; k++) {
+            out->v.regs[2 + k] = a->v.regs[1 + a->v.n - k];
+            out->v.regs[2 + a->v.n + k] = a->v.regs[1 + 2 * a->v.n - k];
+        }
+        return true;
+    }
+    if (strcmp(name, "shape") != 0) {
+        return no(p, "an attribute of an array");
+    }
+    PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, a->v.n);
+    if (items == NULL) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return no(p, "memory");
+    }
+    for (uint32_t k = 0; k < a->v.n; k++) {
+        items[k] = plan_value(DYN_RK_INT, a->v.regs[2 + k]);
+    }
+    *out = plan_value(DYN_RK_TUPLE, DYN_NONE);
+    out->v.n = a->v.n;
+    out->items = items;
+    return true;
+}
+
+bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out) {
+    PyObject *object = plan_object(p, &o);
+    if (object != NULL && PyModule_CheckExact(object)) {
+        return module_attribute(p, object, name, out);
+    }
+    const char *text = PyUnicode_AsUTF8(name);
+    if (text == NULL) {
+        PyErr_Clear();
+    } else if (plan_is_array(&o)) {
+        return array_attribute(p, &o, text, out);
+    }
+    return no(p, "an attribute of an object that loops in native code don't know");
+}

@@ -1,0 +1,742 @@
+/* plan.c: from a loop's bytecode, with the types that its slots have, to a region. Called by evalframe when control comes to a
+ * header. A Plan and its arena last as long as the call; the region is the caller's.
+ *
+ * A *version* is a place in bytecode with the types of everything that is alive there; each becomes one block of IR. The types at
+ * the header are the first version; following the bytecode from there finds the others, until no new ones turn up. So a sum that
+ * begins as a float and goes on as np.float64 has a block for its first trip and one for the rest, and nothing asks for a type at
+ * run time. Each version of the header is a way in, too.
+ *
+ * What isn't in the language, or is due to raise or warn, is an exit to the last place from which nothing has had an effect:
+ * mostly the start of the statement. Inlined calls leave to their caller's, so they need no frames. */
+#include "tracer/region/plan.h"
+
+/* ---- states: of their values only those that are there */
+
+static PlanState *state_for(Plan *p, uint32_t n) {
+    return dyn_arena_alloc(&p->arena, offsetof(PlanState, values) + n * sizeof(PlanValue));
+}
+
+static void copy_state(PlanState *to, const PlanState *from) {
+    memcpy(to, from, offsetof(PlanState, values) + from->n * sizeof(PlanValue));
+}
+
+/* ---- exits */
+
+/* A value as an exit lists it, with the items of a tuple behind it. */
+void plan_list(Plan *p, DynRegionValues *to, const PlanValue *v) {
+    DynRegionValue out = v->v;
+    if (v->known && v->v.nregs == 0) {
+        PyObject *o = v->v.kind == DYN_RK_FLOAT  ? PyFloat_FromDouble(v->number.f)
+                      : v->v.kind == DYN_RK_BOOL ? PyBool_FromLong(v->number.i != 0)
+                                                 : PyLong_FromLongLong(v->number.i);
+        if (o == NULL || dyn_vec_push(&p->r->objects, o) < 0) {
+            PyErr_Clear();
+            Py_XDECREF(o);
+            plan_stop(p, DYN_R_NO_MEMORY);
+            return;
+        }
+        out = (DynRegionValue){.kind = DYN_RK_CONST, .ref = p->r->objects.n - 1};
+    }
+    if (dyn_vec_push(to, out) < 0) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+    }
+    for (uint32_t i = 0; dyn_region_has_items(v->v.kind) && i < v->v.n; i++) {
+        plan_list(p, to, &v->items[i]);
+    }
+}
+
+uint32_t plan_exit_at(Plan *p, const PlanState *s, uint32_t at, DynReason why) {
+    DynRegionOut x = {.at = p->c->v.at[at].start, .nstack = s->n - p->r->nslots, .why = why};
+    for (uint32_t i = 0; i < s->n; i++) {
+        plan_list(p, &x.values, &s->values[i]);
+    }
+    if (!(p->c->v.at[at].flags & DYN_IF_FIRST)) {
+        plan_stop(p, DYN_R_INTERNAL);
+    }
+    if (dyn_vec_push(&p->r->exits, x) < 0) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        dyn_vec_free(&x.values);
+        return 0;
+    }
+    return p->r->exits.n - 1;
+}
+
+/* The function that the outermost inlined call is of can't be inlined: it has an effect, and needs a way out behind it. */
+static void refuse_inlining(Plan *p) {
+    if (p->s.nframes <
+        2) { /* in the middle of an expression of the loop's own function, with what no way out can put on the stack */
+        plan_stop(p, DYN_R_UNSUPPORTED_VALUE);
+        return;
+    }
+    if (!p->again && dyn_vec_push(&p->opaque, p->s.frames[1].c->code) < 0) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+    }
+    p->again = true;
+}
+
+uint32_t plan_exit(Plan *p, DynReason why) {
+    if (p->resume_at == DYN_NONE) {
+        refuse_inlining(p);
+        return 0;
+    }
+    if (p->resume_exit == DYN_NONE) {
+        p->resume_exit = plan_exit_at(p, &p->resume, p->resume_at, why);
+    }
+    return p->resume_exit;
+}
+
+static void resume_here(Plan *p, uint32_t at) {
+    copy_state(&p->resume, &p->s);
+    p->resume_at = at;
+    p->resume_exit = DYN_NONE;
+    p->resume_due = false;
+}
+
+void plan_effect(Plan *p, uint32_t at) {
+    plan_settle_doubts(p);
+    if (p->s.nframes == 1) {
+        /* Only the first canonical instruction of one of CPython's can be gone on at. */
+        bool can = p->c->v.at[at].flags & DYN_IF_FIRST;
+        if (can) {
+            resume_here(p, at);
+        } else {
+            p->resume_at = DYN_NONE; /* two operations on locals in one instruction of CPython's */
+            p->resume_due = true;
+        }
+    } else {
+        p->resume_at = DYN_NONE;
+    }
+}
+
+Went plan_unknown(Plan *p, DynReason why, const char *what) {
+    p->why = why;
+    p->what = what;
+    return WENT_NOWHERE;
+}
+
+/* ---- versions */
+
+static void key_value(DynStr *key, const PlanValue *v) {
+    uint8_t head[4] = {v->v.kind, v->v.dtype, v->v.n, v->v.flags};
+    for (int k = 0; k < 4; k++) {
+        dyn_str_putc(key, (char)head[k]);
+    }
+    for (int k = 0; k < 4; k++) {
+        dyn_str_putc(key, (char)(v->v.ref >> (8 * k)));
+    }
+    for (uint32_t i = 0; dyn_region_has_items(v->v.kind) && i < v->v.n; i++) {
+        key_value(key, &v->items[i]);
+    }
+}
+
+static void key_state(Plan *p, DynStr *key, uint32_t resume_at, uint32_t resume_n) {
+    for (uint32_t i = 0; i < p->s.nframes; i++) {
+        const PlanFrame *f = &p->s.frames[i];
+        dyn_str_printf(key, "%p:%u;", (void *)f->c, f->at);
+        for (uint32_t k = 0; k < f->depth; k++) {
+            dyn_str_printf(key, "%u,", f->blocks[k]);
+        }
+    }
+    dyn_str_printf(key, "%u:%u;", resume_at, resume_n);
+    for (uint32_t i = 0; i < p->s.n; i++) {
+        key_value(key, &p->s.values[i]);
+    }
+}
+
+/* The value in the registers of its place; `part` counts them. */
+static PlanValue placed(Plan *p, const PlanValue *v, uint32_t place, uint32_t *part) {
+    PlanValue out = *v;
+    out.known = false;
+    if (v->known && v->v.nregs == 0) {
+        out.v.nregs = 1;
+        out.v.regs[0] = plan_place(p, place, (*part)++, v->v.kind == DYN_RK_FLOAT ? 'D' : 'I');
+        return out;
+    }
+    for (uint32_t i = 0; i < v->v.nregs; i++) {
+        out.v.regs[i] = plan_place(p, place, (*part)++, p->r->regs.at[v->v.regs[i]]);
+    }
+    if (dyn_region_has_items(v->v.kind) && v->v.n > 0) {
+        PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, v->v.n);
+        for (uint32_t i = 0; items != NULL && i < v->v.n; i++) {
+            items[i] = placed(p, &v->items[i], place, part);
+        }
+        out.items = items;
+        if (items == NULL) {
+            plan_stop(p, DYN_R_NO_MEMORY);
+        }
+    }
+    return out;
+}
+
+/* Is there an object that would be recognised as this value, in slot i? */
+static bool can_come_in(const DynRegionValue *v, uint32_t i) {
+    bool iterates = v->kind == DYN_RK_ITER || v->kind == DYN_RK_SEQ || v->kind == DYN_RK_ENUM || v->kind == DYN_RK_ZIP;
+    bool of_slot = iterates || v->kind == DYN_RK_ENTRY || v->flags & DYN_RF_MAYBE;
+    if (of_slot) {
+        return v->ref == i;
+    }
+    return v->kind != DYN_RK_TUPLE && v->kind != DYN_RK_VIEW && v->kind != DYN_RK_RANGE;
+}
+
+static void add_entry(Plan *p, const PlanVersion *v) {
+    DynRegionEntry e = {.block = v->block};
+    bool can = true;
+    for (uint32_t i = 0; i < v->state->n; i++) {
+        can = can && can_come_in(&v->state->values[i].v, i);
+        plan_list(p, &e.values, &v->state->values[i]);
+    }
+    if (can && dyn_vec_push(&p->r->entries, e) < 0) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        can = false;
+    }
+    if (!can) {
+        dyn_vec_free(&e.values);
+    }
+}
+
+uint32_t plan_new_block(Plan *p, uint32_t at) {
+    DynRegionBlock b = {.at = at};
+    if (p->r->blocks.n > PLAN_BLOCKS) {
+        plan_stop(p, DYN_R_GRAPH_SIZE);
+    } else if (dyn_vec_push(&p->r->blocks, b) < 0) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+    }
+    return p->r->blocks.n - 1;
+}
+
+static bool is_head(const PlanLoops *l, uint32_t at) {
+    for (uint32_t i = 0; i < l->n; i++) {
+        if (l->heads[i] == at) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The block begins a loop's head. */
+static void enter_loop(PlanFrame *f, uint32_t block) {
+    if (is_head(f->loops, f->at) && f->depth < PLAN_LOOPS) {
+        f->heads[f->depth] = f->at;
+        f->blocks[f->depth++] = block;
+    }
+}
+
+/* Loops that the place isn't in are over; of its own head another block may be the one. */
+static void leave_loops(PlanFrame *f) {
+    for (bool within = false; f->depth > 0 && !within;) {
+        uint32_t head = f->heads[f->depth - 1];
+        for (uint32_t i = 0; i < f->loops->n; i++) {
+            within = within || (f->loops->heads[i] == head && f->loops->in[i][f->at] && head != f->at);
+        }
+        f->depth -= !within;
+    }
+}
+
+static PlanVersion *new_version(Plan *p, DynStr *key, uint64_t hash, uint32_t resume_at, uint32_t resume_n) {
+    PlanVersion v = {.hash = hash, .nkey = key->n, .resume_at = resume_at, .resume_n = resume_n};
+    v.state = state_for(p, p->s.n);
+    v.key = dyn_arena_alloc(&p->arena, key->n + 1);
+    v.block = plan_new_block(p, plan_frame(p)->at);
+    if (v.state == NULL || v.key == NULL || key->failed || p->stop != DYN_R_OK) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return NULL;
+    }
+    memcpy(v.key, key->at, key->n);
+    copy_state(v.state, &p->s);
+    for (uint32_t i = 0; i < p->s.n; i++) {
+        uint32_t part = 0;
+        v.state->values[i] = placed(p, &p->s.values[i], i, &part);
+    }
+    enter_loop(&v.state->frames[v.state->nframes - 1], v.block);
+    if (dyn_vec_push(&p->versions, v) < 0) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return NULL;
+    }
+    if (p->s.nframes == 1 && p->s.frames[0].at == p->header) {
+        add_entry(p, &v);
+    }
+    return &p->versions.at[p->versions.n - 1];
+}
+
+/* The version for the state as it is; NULL: there are too many for this place, or planning has stopped. */
+static PlanVersion *find_version(Plan *p, uint32_t resume_at, uint32_t resume_n) {
+    DynStr key = {0};
+    key_state(p, &key, resume_at, resume_n);
+    uint64_t hash = dyn_hash64(dyn_str_at(&key), key.n, 0);
+    uint32_t here = 0;
+    PlanVersion *found = NULL;
+    for (uint32_t i = 0; i < p->versions.n && found == NULL; i++) {
+        PlanVersion *v = &p->versions.at[i];
+        const PlanFrame *f = &v->state->frames[v->state->nframes - 1];
+        here += v->state->nframes == p->s.nframes && f->at == plan_frame(p)->at && f->c == plan_frame(p)->c;
+        if (v->hash == hash && v->nkey == key.n && memcmp(v->key, key.at, key.n) == 0) {
+            found = v;
+        }
+    }
+    if (found == NULL && here < PLAN_VERSIONS) {
+        found = new_version(p, &key, hash, resume_at, resume_n);
+    }
+    dyn_str_free(&key);
+    return found;
+}
+
+/* ---- ways between blocks */
+
+typedef struct Moves {
+    uint32_t to[PLAN_VALUES * 4], from[PLAN_VALUES * 4];
+    uint32_t n;
+} Moves;
+
+static void add_moves(Plan *p, Moves *m, PlanValue *from, const PlanValue *to) {
+    if (from->known && from->v.nregs == 0) {
+        plan_reg(p, from);
+    }
+    for (uint32_t i = 0; i < from->v.nregs; i++) {
+        if (from->v.regs[i] == to->v.regs[i]) {
+            continue;
+        }
+        if (m->n == DYN_COUNTOF(m->to)) {
+            plan_stop(p, DYN_R_GRAPH_SIZE);
+            return;
+        }
+        m->to[m->n] = to->v.regs[i];
+        m->from[m->n++] = from->v.regs[i];
+    }
+    for (uint32_t i = 0; dyn_region_has_items(from->v.kind) && i < from->v.n; i++) {
+        PlanValue item = from->items[i];
+        add_moves(p, m, &item, &to->items[i]);
+    }
+}
+
+static void move(Plan *p, uint32_t to, uint32_t from) {
+    static const struct {
+        char type;
+        DynRegionOp op;
+    } ops[] = {{'I', DYN_RO_IMOV}, {'D', DYN_RO_DMOV}, {'S', DYN_RO_SMOV}, {'P', DYN_RO_PMOV}};
+    for (size_t k = 0; k < DYN_COUNTOF(ops); k++) {
+        if (ops[k].type == p->r->regs.at[from]) {
+            DynRegionInstr in = {.op = (uint8_t)ops[k].op, .dst = to, .arg = {from, DYN_NONE, DYN_NONE}, .exit = DYN_NONE};
+            if (dyn_vec_push(&p->r->blocks.at[p->block].v, in) < 0) {
+                plan_stop(p, DYN_R_NO_MEMORY);
+            }
+        }
+    }
+}
+
+/* All at once: what is still to be read and would be overwritten is kept elsewhere first. */
+static void write_moves(Plan *p, Moves *m) {
+    for (uint32_t i = 0; i < m->n; i++) {
+        for (uint32_t k = i + 1; k < m->n; k++) {
+            if (m->from[k] == m->to[i]) {
+                uint32_t kept = dyn_region_reg(p->r, p->r->regs.at[m->from[k]]), old = m->from[k];
+                if (kept == DYN_NONE) {
+                    plan_stop(p, DYN_R_NO_MEMORY);
+                    return;
+                }
+                move(p, kept, old);
+                for (uint32_t l = k; l < m->n; l++) {
+                    m->from[l] = m->from[l] == old ? kept : m->from[l];
+                }
+            }
+        }
+        move(p, m->to[i], m->from[i]);
+    }
+}
+
+/* Within an inlined call: how much of the frame itself is as it was at p->resume; DYN_NONE: not all that is needed. */
+static uint32_t carried(const Plan *p) {
+    if (p->s.nframes == 1 || p->resume_at == DYN_NONE || p->resume.n > p->s.frames[1].base) {
+        return DYN_NONE;
+    }
+    for (uint32_t i = 0; i < p->resume.n; i++) {
+        const PlanValue *a = &p->s.values[i], *b = &p->resume.values[i];
+        bool same = a->v.kind == b->v.kind && a->v.nregs == b->v.nregs && a->known == b->known && a->items == b->items &&
+                    memcmp(a->v.regs, b->v.regs, sizeof(uint32_t) * a->v.nregs) == 0;
+        if (!same || a->number.i != b->number.i) {
+            return DYN_NONE;
+        }
+    }
+    return p->resume.n;
+}
+
+/* Too many versions: the loop is left there. */
+static uint32_t leave_block(Plan *p, uint32_t at) {
+    uint32_t before = p->block, block = plan_new_block(p, at);
+    p->block = block;
+    uint32_t exit = p->s.nframes == 1 ? plan_exit_at(p, &p->s, at, DYN_R_GRAPH_SIZE) : plan_exit(p, DYN_R_GRAPH_SIZE);
+    plan_end(p, DYN_RO_LEAVE, DYN_NONE, DYN_NONE, DYN_NONE, exit);
+    p->block = before;
+    return block;
+}
+
+/* ---- what isn't read any more */
+
+static uint32_t nothing(Plan *p, char type) {
+    DynRegionOp op = type == 'P' ? DYN_RO_PNULL : type == 'D' ? DYN_RO_DCONST : DYN_RO_ICONST;
+    uint32_t reg = plan_emit(p, type == 'S' ? DYN_RO_DCONST : op, DYN_NONE, DYN_NONE, DYN_NONE);
+    return type == 'S' ? plan_emit(p, DYN_RO_D2S, reg, DYN_NONE, DYN_NONE) : reg;
+}
+
+/* What stands for all numbers in registers of a type, where it is told apart by another register. */
+static DynRegionKind common_kind(char type) { return type == 'D' ? DYN_RK_FLOAT : type == 'I' ? DYN_RK_INT : DYN_RK_NP; }
+
+/* A slot whose value isn't read, at a head for which there is a hint: that value, or what was there at the entry. */
+static void apply_hint(Plan *p, const PlanHint *hint, PlanValue *v) {
+    const DynRegionValue *to = &hint->value;
+    bool same = v->v.kind == to->kind && v->v.dtype == to->dtype && v->v.n == to->n && v->v.nregs + 1 == to->nregs;
+    bool number = plan_is_number(v) && to->nregs == 2 && to->kind == common_kind(p->r->regs.at[v->v.regs[0]]);
+    if (v->v.flags & DYN_RF_MAYBE) {
+        return;
+    }
+    if (number || (same && (v->v.flags | DYN_RF_MAYBE | DYN_RF_DROPPABLE) == to->flags)) {
+        v->v.regs[v->v.nregs++] = plan_iconst(p, dyn_region_what(&v->v));
+        v->v.kind = to->kind;
+        v->v.dtype = to->dtype;
+        v->known = false;
+    } else if (v->v.kind == DYN_RK_ENTRY && v->v.ref == hint->slot && v->v.flags & DYN_RF_DROPPABLE) {
+        v->v = *to;
+        for (uint32_t i = 0; i < to->nregs; i++) {
+            v->v.regs[i] = nothing(p, hint->types[i]);
+        }
+    } else {
+        return;
+    }
+    v->v.flags = to->flags;
+    v->v.ref = hint->slot;
+}
+
+static bool begins_empty(const Plan *p, uint32_t at, uint32_t slot) {
+    for (uint32_t i = 0; i < p->versions.n; i++) {
+        const PlanState *s = p->versions.at[i].state;
+        const DynRegionValue *v = &s->values[slot].v;
+        if (s->nframes == 1 && s->frames[0].at == at && v->kind == DYN_RK_ENTRY && v->ref == slot &&
+            v->flags & DYN_RF_DROPPABLE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_hint(Plan *p, uint32_t at, uint32_t slot, PlanValue *v) {
+    PlanHint hint = {.at = at, .slot = slot};
+    bool simple =
+        v->v.kind != DYN_RK_ENTRY && !dyn_region_has_items(v->v.kind) && v->v.kind != DYN_RK_CONST && v->v.kind != DYN_RK_NULL;
+    if (!simple || v->v.nregs + 1 >= DYN_REGION_REGS || v->v.ref != DYN_NONE || !begins_empty(p, at, slot)) {
+        return;
+    }
+    plan_reg(p, v);
+    hint.value = v->v;
+    for (uint32_t i = 0; i < v->v.nregs; i++) {
+        hint.types[i] = p->r->regs.at[v->v.regs[i]];
+    }
+    if (plan_is_number(v) && hint.types[0] != 'S') {
+        hint.value.kind = (uint8_t)common_kind(hint.types[0]);
+        hint.value.dtype = 0;
+    }
+    hint.types[hint.value.nregs++] = 'I';
+    hint.value.flags |= DYN_RF_MAYBE | DYN_RF_DROPPABLE;
+    if (dyn_vec_push(&p->hints, hint) < 0) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+    }
+    p->more_hints = true;
+}
+
+static void forget_unread(Plan *p) {
+    const PlanFrame *f = plan_frame(p);
+    for (uint32_t s = 0; s < f->loops->nslots; s++) {
+        PlanValue *v = &p->s.values[f->base + s];
+        if (plan_is_live(f->loops, f->at, s)) {
+            continue;
+        }
+        if (p->s.nframes > 1) { /* nobody sees the variables of an inlined call */
+            *v = plan_value(DYN_RK_NULL, DYN_NONE);
+            continue;
+        }
+        const PlanHint *hint = NULL;
+        for (uint32_t i = 0; i < p->hints.n && hint == NULL; i++) {
+            hint = p->hints.at[i].at == f->at && p->hints.at[i].slot == s ? &p->hints.at[i] : NULL;
+        }
+        if (hint != NULL) {
+            plan_reg(p, v);
+            apply_hint(p, hint, v);
+        } else if (is_head(f->loops, f->at) && !(v->v.flags & DYN_RF_MAYBE)) {
+            add_hint(p, f->at, s, v);
+        }
+    }
+}
+
+uint32_t plan_edge(Plan *p, uint32_t at) {
+    plan_frame(p)->at = at;
+    if (p->stop != DYN_R_OK) {
+        return 0;
+    }
+    if (p->s.nframes == 1 && !p->in_loop[at]) {
+        uint32_t before = p->block, block = plan_new_block(p, at);
+        p->block = block;
+        plan_end(p, DYN_RO_LEAVE, DYN_NONE, DYN_NONE, DYN_NONE, plan_exit_at(p, &p->s, at, DYN_R_OK));
+        p->block = before;
+        return block;
+    }
+    if (p->s.nframes == 1 && at == p->header) {
+        p->closed = true;
+    }
+    uint32_t n = carried(p);
+    leave_loops(plan_frame(p));
+    forget_unread(p);
+    PlanVersion *v = find_version(p, n == DYN_NONE ? DYN_NONE : p->resume_at, n == DYN_NONE ? 0 : n);
+    if (v == NULL) {
+        return p->stop == DYN_R_OK ? leave_block(p, at) : 0;
+    }
+    Moves m = {.n = 0};
+    PlanState *to = v->state;
+    uint32_t block = v->block;
+    for (uint32_t i = 0; i < p->s.n; i++) {
+        add_moves(p, &m, &p->s.values[i], &to->values[i]);
+    }
+    write_moves(p, &m);
+    return block;
+}
+
+Went plan_go(Plan *p, uint32_t at) {
+    plan_settle_doubts(p);
+    uint32_t to = plan_edge(p, at);
+    plan_end(p, DYN_RO_JMP, DYN_NONE, to, DYN_NONE, DYN_NONE);
+    return WENT_AWAY;
+}
+
+bool plan_two_ways(Plan *p, uint32_t reg, PlanWays *ways) {
+    plan_settle_doubts(p);
+    uint32_t yes = plan_new_block(p, plan_frame(p)->at);
+    ways->other = plan_new_block(p, plan_frame(p)->at);
+    ways->state = state_for(p, p->s.n);
+    if (ways->state == NULL) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return false;
+    }
+    copy_state(ways->state, &p->s);
+    plan_end(p, DYN_RO_BR, reg, yes, ways->other, DYN_NONE);
+    p->block = yes;
+    return p->stop == DYN_R_OK;
+}
+
+void plan_other_way(Plan *p, PlanWays *ways) {
+    copy_state(&p->s, ways->state);
+    p->block = ways->other;
+}
+
+/* ---- blocks */
+
+static void note_first(Plan *p) {
+    if (p->first.reason == DYN_R_OK) {
+        p->first.reason = p->why;
+        p->first.at = p->c->v.at[p->s.frames[0].at].start;
+        snprintf(p->first.detail, sizeof(p->first.detail), "%s: %s", dyn_opcodes[plan_instr(p)->op].name, p->what);
+    }
+}
+
+void plan_leave(Plan *p) {
+    p->ndoubts = 0; /* CPython computes it all again */
+    note_first(p);
+    plan_end(p, DYN_RO_LEAVE, DYN_NONE, DYN_NONE, DYN_NONE, plan_exit(p, p->why));
+}
+
+static void write_block(Plan *p, const PlanVersion *version) {
+    uint32_t resume_n = version->resume_n;
+    p->ndoubts = 0;
+    p->resume_due = false;
+    copy_state(&p->s, version->state);
+    p->block = version->block;
+    if (p->s.nframes == 1) {
+        resume_here(p, p->s.frames[0].at);
+    } else {
+        copy_state(&p->resume, &p->s);
+        p->resume.nframes = 1;
+        p->resume.n = resume_n;
+        p->resume_at = version->resume_at;
+        p->resume_exit = DYN_NONE;
+    }
+    for (bool first = true; p->stop == DYN_R_OK && !p->again; first = false) {
+        PlanFrame *f = plan_frame(p);
+        const DynInstr *in = &f->c->v.at[f->at];
+        if (!first && (in->flags & DYN_IF_TARGET)) {
+            plan_go(p, f->at);
+            return;
+        }
+        if (p->resume_due && p->s.nframes == 1 && (in->flags & DYN_IF_FIRST)) {
+            resume_here(p, f->at);
+        }
+        uint32_t frames = p->s.nframes, at = f->at;
+        Went went = plan_step(p, in);
+        if (went == WENT_NOWHERE) {
+            plan_leave(p);
+        }
+        if (went != WENT_ON) {
+            return;
+        }
+        if (p->s.nframes == frames) {
+            plan_frame(p)->at = at + 1;
+            if (p->s.nframes == 1 && !p->in_loop[at + 1]) {
+                plan_go(p, at + 1);
+                return;
+            }
+        }
+    }
+}
+
+/* ---- a plan */
+
+static void free_plan(Plan *p) {
+    for (uint32_t i = 0; i < p->codes.n; i++) {
+        dyn_decode_free(p->codes.at[i]);
+    }
+    dyn_vec_free(&p->codes);
+    dyn_vec_free(&p->loops);
+    dyn_vec_free(&p->versions);
+    dyn_vec_free(&p->places);
+    dyn_arena_free(&p->arena);
+}
+
+static void begin(Plan *p, PyObject *const *slots, uint32_t nstack, PyObject *globals, PyObject *builtins) {
+    DynRegion *r = p->r;
+    const PlanLoops *loops = plan_loops_of(p, p->c, p->in_loop);
+    if (loops == NULL) {
+        return;
+    }
+    p->s.nframes = 1;
+    p->s.frames[0] = (PlanFrame){.c = p->c, .globals = globals, .builtins = builtins, .base = 0, .at = p->header, .loops = loops};
+    r->code = Py_NewRef(p->c->code);
+    r->header = p->c->v.at[p->header].start;
+    r->nslots = (uint32_t)dyn_code_nlocalsplus(p->c->code);
+    r->nstack = nstack;
+    for (uint32_t i = 0; i < r->nslots + nstack && p->stop == DYN_R_OK; i++) {
+        bool stack = i >= r->nslots;
+        bool cell = !stack && dyn_code_local_kind(p->c->code, (int)i) != 0x20;
+        plan_push(p, plan_of_object(p, slots[i], i, stack || (plan_is_live(loops, p->header, i) && !cell), stack));
+    }
+    plan_new_block(p, p->header); /* of no version: it only begins to count */
+    if (p->stop == DYN_R_OK) {
+        forget_unread(p);
+        find_version(p, DYN_NONE, 0);
+    }
+    plan_end(p, DYN_RO_JMP, DYN_NONE, 1, DYN_NONE, DYN_NONE);
+}
+
+/* What every entry needs that isn't in its slots, now that all of it is known. */
+static void complete_entries(Plan *p) {
+    for (uint32_t i = 0; i < p->r->entries.n; i++) {
+        for (uint32_t k = 0; k < p->extras.n; k++) {
+            if (dyn_vec_push(&p->r->entries.at[i].values, p->extras.at[k]) < 0) {
+                plan_stop(p, DYN_R_NO_MEMORY);
+            }
+        }
+    }
+    p->r->nextra = p->extras.n;
+}
+
+static DynRegion *refuse(Plan *p, DynRegionRefusal *why) {
+    *why = p->first;
+    if (p->stop != DYN_R_OK) {
+        why->reason = p->stop;
+    }
+    if (why->reason == DYN_R_OK) {
+        why->reason = DYN_R_UNSUPPORTED_VALUE;
+        snprintf(why->detail, sizeof(why->detail), "the loop is left on each trip");
+    }
+    if (why->detail[0] == 0) {
+        snprintf(why->detail, sizeof(why->detail), "%s", dyn_reason_message(why->reason));
+        why->at = p->c->v.at[p->header].start;
+    }
+    dyn_region_free(p->r);
+    p->r = NULL;
+    return NULL;
+}
+
+static DynRegion *plan_once(Plan *p, PyObject *const *slots, uint32_t nstack, PyObject *globals, PyObject *builtins,
+                            DynRegionRefusal *why) {
+    p->r = dyn_region_new();
+    if (p->r == NULL) {
+        p->stop = DYN_R_NO_MEMORY;
+        return NULL;
+    }
+    begin(p, slots, nstack, globals, builtins);
+    while (p->next < p->versions.n && p->stop == DYN_R_OK && !p->again) {
+        const PlanVersion version = p->versions.at[p->next++];
+        write_block(p, &version);
+    }
+    complete_entries(p);
+    if (p->again || p->stop != DYN_R_OK || !p->closed) {
+        return refuse(p, why);
+    }
+#ifdef DYN_DEBUG
+    DynStr error = {0};
+    if (dyn_region_verify(p->r, &error) < 0) {
+        DynStr text = {0};
+        dyn_region_text(p->r, &text);
+        fprintf(stderr, "%s\n%s\n", dyn_str_at(&text), dyn_str_at(&error));
+        abort();
+    }
+    dyn_str_free(&error);
+#endif
+    return p->r;
+}
+
+enum { ATTEMPTS = 6 };
+
+/* Each attempt forgets all but the functions that turned out not to be inlined. */
+static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyObject *globals, PyObject *builtins,
+                          DynRegionRefusal *why) {
+    DynRegion *r = NULL;
+    for (int i = 0; i < ATTEMPTS; i++) {
+        Plan *fresh = PyMem_RawCalloc(1, sizeof(Plan));
+        if (fresh == NULL) {
+            return NULL;
+        }
+        fresh->c = p->c;
+        fresh->slots = slots;
+        fresh->header = p->header;
+        fresh->in_loop = p->in_loop;
+        fresh->opaque = p->opaque;
+        fresh->hints = p->hints;
+        dyn_arena_init(&fresh->arena);
+        *why = (DynRegionRefusal){.reason = DYN_R_NO_MEMORY};
+        r = plan_once(fresh, slots, nstack, globals, builtins, why);
+        bool again = fresh->stop == DYN_R_OK && (fresh->again || (fresh->more_hints && r != NULL && i + 1 < ATTEMPTS));
+        p->opaque = fresh->opaque;
+        p->hints = fresh->hints;
+        dyn_vec_free(&fresh->extras);
+        free_plan(fresh);
+        PyMem_RawFree(fresh);
+        if (!again) {
+            break;
+        }
+        dyn_region_free(r);
+        r = NULL;
+    }
+    dyn_vec_free(&p->hints);
+    dyn_vec_free(&p->opaque);
+    return r;
+}
+
+DynRegion *dyn_region_plan(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, PyObject *globals,
+                           PyObject *builtins, DynRegionRefusal *why) {
+    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(c->code), at = header < c->nunits ? c->at_unit[header] : DYN_NONE;
+    Plan *p = PyMem_RawCalloc(1, sizeof(Plan) + c->v.n + 1);
+    *why = (DynRegionRefusal){.reason = DYN_R_NO_MEMORY, .at = header};
+    if (p == NULL) {
+        return NULL;
+    }
+    p->c = c;
+    p->header = at;
+    p->in_loop = (uint8_t *)(p + 1);
+    DynRegion *r = NULL;
+    if (at == DYN_NONE || c->generator || !plan_loop(c, at, p->in_loop)) {
+        *why = (DynRegionRefusal){.reason = c->generator ? DYN_R_GENERATOR : DYN_R_UNSUPPORTED_OPCODE, .at = header};
+        snprintf(why->detail, sizeof(why->detail), "no loop begins there");
+    } else if (nslots + nstack + 8 > PLAN_VALUES || dyn_iterator_slots() != 1) {
+        why->reason = DYN_R_GRAPH_SIZE;
+    } else {
+        r = attempt(p, slots, nstack, globals, builtins, why);
+    }
+    PyMem_RawFree(p);
+    return r;
+}

@@ -1,0 +1,215 @@
+/* plan.h: what the files of this folder share: the planner, which follows canonical bytecode with types in place of objects and
+ * writes region IR down. plan.c drives it; flow.c knows a function's loops; values.c makes values and instructions; the others
+ * have the instructions of bytecode by family. Nobody else includes it. With the GIL; Python code never runs here. */
+#ifndef DYN_PLAN_H
+#define DYN_PLAN_H
+#include "ir/region_ir.h"
+#include "tracer/region/region.h"
+
+#define PLAN_VALUES 192u   /* The most values of all frames together. */
+#define PLAN_FRAMES 6u     /* The deepest inlined call. */
+#define PLAN_VERSIONS 16u  /* The most combinations of types that one place is compiled for. */
+#define PLAN_BLOCKS 3000u  /* The most blocks of a region. */
+#define PLAN_INSTRS 40000u /* The most instructions. */
+#define PLAN_ITEMS 8u      /* The most items of a tuple that is no object. */
+
+/* A value on the way: what it is and in which registers. */
+typedef struct PlanValue {
+    DynRegionValue v;
+    bool known;                    /* BOOL, INT and FLOAT: `number` is it, and there may be no register yet. */
+    DynScalar number;              /* The number that is known. */
+    const struct PlanValue *items; /* TUPLE: v.n of them, in the arena. */
+} PlanValue;
+
+#define PLAN_LOOPS 12u /* The loops of a function that are told apart, and how deep in them a place is. */
+
+/* A function's loops and what is alive where: found once for each code. */
+typedef struct PlanLoops {
+    const DynCode *c;
+    uint32_t n, nslots;
+    uint32_t heads[PLAN_LOOPS];
+    uint8_t *in[PLAN_LOOPS]; /* For each instruction: it is part of the loop. */
+    uint8_t *live;           /* For each instruction and slot: what it holds may be read. NULL: it isn't known. */
+} PlanLoops;
+
+/* A slot that is empty, or something else, when its loop is reached first, and holds a value that isn't read when it is reached
+ * again: both are told apart by a register, not by versions. */
+typedef struct PlanHint {
+    uint32_t at, slot;
+    DynRegionValue value;
+    char types[DYN_REGION_REGS + 1];
+} PlanHint;
+
+/* A frame of the function, or of one that is inlined. */
+typedef struct PlanFrame {
+    const DynCode *c;
+    PyObject *globals, *builtins; /* Borrowed of the function, which the region holds. */
+    PyObject *closure;            /* Of an inlined function: its cells, or NULL. */
+    uint32_t base;                /* Where its slots begin among the values; its stack lies behind them. */
+    uint32_t at;                  /* The canonical instruction that it is at: of a caller, its call. */
+    const PlanLoops *loops;       /* Of c. */
+    /* The loops that it is in, from the outermost, and the block of each one's head that led here: trips of other types have
+     * blocks of their own up to the next head, so that every loop is entered at its head alone. */
+    uint32_t depth, heads[PLAN_LOOPS], blocks[PLAN_LOOPS];
+} PlanFrame;
+
+typedef struct PlanState {
+    uint32_t nframes;
+    uint32_t n; /* How many values there are. */
+    PlanFrame frames[PLAN_FRAMES];
+    PlanValue values[PLAN_VALUES];
+} PlanState;
+
+/* A place in bytecode with types: one block. */
+typedef struct PlanVersion {
+    PlanState *state; /* Its values lie in the registers that belong to their places. */
+    uint32_t block;
+    uint64_t hash;
+    char *key;
+    uint32_t nkey;
+    uint32_t resume_at, resume_n; /* Within an inlined call: where CPython would go on. DYN_NONE: nowhere. */
+} PlanVersion;
+
+/* A result of NumPy's arithmetic and its operands. What isn't finite stays so in sums, products and dividends, so of a chain of
+ * them only the last is looked at, and all of them where it isn't finite. */
+typedef struct PlanDoubt {
+    DynRegionOp op; /* DWARN or SWARN */
+    uint32_t result, a, b;
+    bool passed_on; /* A later one isn't finite where this isn't. */
+} PlanDoubt;
+#define PLAN_DOUBTS 32u
+
+typedef struct Plan {
+    DynRegion *r;
+    DynArena arena;
+    const DynCode *c;
+    PyObject *const *slots;     /* Of the frame, borrowed. */
+    uint32_t header;            /* Canonical instruction. */
+    uint8_t *in_loop;           /* For each canonical instruction: it is part of the loop. */
+    DYN_VEC(PlanLoops *) loops; /* In the arena. */
+    DYN_VEC(PlanHint) hints;
+    bool more_hints; /* Some were found: planning it all anew makes less of it. */
+    DYN_VEC(PlanVersion) versions;
+    uint32_t next;                  /* The first version whose block isn't written. */
+    DYN_VEC(uint32_t) places;       /* Registers of places: see values.c. */
+    DYN_VEC(DynCode *) codes;       /* Of inlined functions. */
+    DYN_VEC(PyCodeObject *) opaque; /* Functions that can't be inlined. */
+    DYN_VEC(DynRegionValue) extras; /* Of objects that don't come in slots: their registers are assigned at entries alone. */
+    PlanState s;                    /* The state at the instruction that is being followed. */
+    uint32_t block;                 /* Where its instructions go. */
+    PlanState resume;               /* The state of the frame itself at the last place from which nothing has had an effect. */
+    uint32_t resume_at;             /* That place; DYN_NONE: within an inlined call something had one. */
+    uint32_t resume_exit;           /* The exit there, when there is one. */
+    bool resume_due; /* The next instruction that CPython can go on at is that place: an effect came in the middle of one. */
+    PlanDoubt doubts[PLAN_DOUBTS]; /* Results since p->resume that NumPy may have to report on, and that weren't looked at. */
+    uint32_t ndoubts;
+    uint32_t ninstrs;
+    bool closed;            /* A way leads back to the header. */
+    bool again;             /* A function was found that can't be inlined: all is planned anew. */
+    DynReason stop;         /* Planning came to nothing. */
+    DynReason why;          /* The instruction that is being followed isn't in the language: why. */
+    const char *what;       /* In words. */
+    DynRegionRefusal first; /* The first instruction that wasn't. */
+} Plan;
+
+/* What following an instruction came to. */
+typedef enum Went {
+    WENT_ON,     /* The next one follows. */
+    WENT_AWAY,   /* The block has ended. */
+    WENT_NOWHERE /* It isn't in the language: CPython has to execute it. p->why says why. */
+} Went;
+
+/* ---- flow.c */
+DYN_HIDDEN bool plan_loop(const DynCode *c, uint32_t header, uint8_t *in_loop); /* false: no natural loop begins there */
+/* in_loop NULL: all of the function. NULL: memory is out, and planning stopped. */
+DYN_HIDDEN const PlanLoops *plan_loops_of(Plan *p, const DynCode *c, const uint8_t *in_loop);
+static inline bool plan_is_live(const PlanLoops *l, uint32_t at, uint32_t slot) {
+    return l->live == NULL || l->live[(size_t)at * l->nslots + slot] != 0;
+}
+
+/* ---- plan.c */
+DYN_HIDDEN Went plan_unknown(Plan *p, DynReason why, const char *what);
+/* A way to `at` in the innermost frame with the state as it is: moves into p->block, and the block to jump to. */
+DYN_HIDDEN uint32_t plan_edge(Plan *p, uint32_t at);
+DYN_HIDDEN Went plan_go(Plan *p, uint32_t at); /* Ends the block by a jump there. */
+DYN_HIDDEN void plan_leave(Plan *p);           /* Ends the block: CPython has to execute the instruction, as p->why says. */
+/* Two ways by a register, written one after the other: begin, write the first, plan_other_way, write the second. */
+typedef struct PlanWays {
+    PlanState *state;
+    uint32_t other;
+} PlanWays;
+DYN_HIDDEN uint32_t plan_new_block(Plan *p, uint32_t at);
+DYN_HIDDEN bool plan_two_ways(Plan *p, uint32_t reg, PlanWays *ways);
+DYN_HIDDEN void plan_other_way(Plan *p, PlanWays *ways);
+/* An effect: what was before can't be done again. The frame can be left at `at` from here on. */
+DYN_HIDDEN void plan_effect(Plan *p, uint32_t at);
+DYN_HIDDEN void plan_list(Plan *p, DynRegionValues *to, const PlanValue *v); /* as an exit lists it */
+DYN_HIDDEN uint32_t plan_exit(Plan *p, DynReason why);                       /* at p->resume */
+DYN_HIDDEN uint32_t plan_exit_at(Plan *p, const PlanState *s, uint32_t at,
+                                 DynReason why); /* of the frame itself, exactly there */
+static inline PlanFrame *plan_frame(Plan *p) { return &p->s.frames[p->s.nframes - 1]; }
+static inline const DynInstr *plan_instr(Plan *p) { return &plan_frame(p)->c->v.at[plan_frame(p)->at]; }
+
+/* ---- step.c: follows one instruction of the innermost frame. */
+DYN_HIDDEN Went plan_step(Plan *p, const DynInstr *in);
+DYN_HIDDEN void plan_poll(Plan *p); /* leaves where the eval breaker wants something; at the jump that is being followed */
+
+/* ---- values.c */
+DYN_HIDDEN void plan_stop(Plan *p, DynReason why);
+DYN_HIDDEN PlanValue *plan_top(Plan *p, uint32_t below); /* of the stack: 0 is the top */
+DYN_HIDDEN PlanValue plan_pop(Plan *p);
+DYN_HIDDEN void plan_push(Plan *p, PlanValue v);
+DYN_HIDDEN PlanValue plan_value(DynRegionKind kind, uint32_t reg); /* reg DYN_NONE: none */
+DYN_HIDDEN PlanValue plan_np(DynDtype dt, uint32_t reg);
+DYN_HIDDEN PlanValue plan_int(int64_t number); /* known */
+DYN_HIDDEN PlanValue plan_float(double number);
+DYN_HIDDEN PlanValue plan_bool(bool number);
+DYN_HIDDEN PlanValue plan_const(Plan *p, PyObject *o);         /* a number is known, anything else CONST */
+DYN_HIDDEN PyObject *plan_object(Plan *p, const PlanValue *v); /* Of a CONST, borrowed; else NULL. */
+DYN_HIDDEN uint32_t plan_emit(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, uint32_t c); /* the register of its result */
+DYN_HIDDEN uint32_t plan_emit_or(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, uint32_t c, DynReason why);
+DYN_HIDDEN void plan_end(Plan *p, DynRegionOp op, uint32_t a, uint32_t to, uint32_t other, uint32_t exit);
+DYN_HIDDEN uint32_t plan_iconst(Plan *p, int64_t number);
+DYN_HIDDEN uint32_t plan_dconst(Plan *p, double number);
+DYN_HIDDEN uint32_t plan_reg(Plan *p, PlanValue *v); /* of a number: its register, made where it is only known */
+DYN_HIDDEN uint32_t plan_place(Plan *p, uint32_t place, uint32_t part, char type); /* the register that belongs there */
+DYN_HIDDEN uint32_t plan_part_count(const PlanValue *v);
+/* What an object is, with new registers for what it holds; `live`: it may be looked at. */
+DYN_HIDDEN PlanValue plan_of_object(Plan *p, PyObject *o, uint32_t slot, bool live, bool stack);
+DYN_HIDDEN char plan_np_type(DynDtype dt); /* of a register; 0: its scalars aren't in the language */
+static inline bool plan_is_python_number(const PlanValue *v) {
+    return v->v.kind == DYN_RK_BOOL || v->v.kind == DYN_RK_INT || v->v.kind == DYN_RK_FLOAT;
+}
+static inline bool plan_is_number(const PlanValue *v) { return plan_is_python_number(v) || v->v.kind == DYN_RK_NP; }
+static inline bool plan_iterates(const PlanValue *v) {
+    return v->v.kind == DYN_RK_ITER || v->v.kind == DYN_RK_SEQ || v->v.kind == DYN_RK_ENUM || v->v.kind == DYN_RK_ZIP;
+}
+static inline bool plan_is_array(const PlanValue *v) { return v->v.kind == DYN_RK_ARRAY || v->v.kind == DYN_RK_VIEW; }
+
+/* ---- numbers.c */
+DYN_HIDDEN bool plan_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out); /* false: plan_unknown was told why */
+DYN_HIDDEN bool plan_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+DYN_HIDDEN bool plan_unary(Plan *p, int op, PlanValue a, PlanValue *out); /* op: a DynOpcode */
+/* The truth of a value: *known 0 or 1, or -1 and a register. */
+DYN_HIDDEN bool plan_truth(Plan *p, PlanValue *v, int *known, uint32_t *reg);
+DYN_HIDDEN bool plan_double(Plan *p, PlanValue v, uint32_t *reg); /* as float() makes it of a number */
+
+/* Looks at all results that are in doubt: before anything has an effect, or another block begins. */
+DYN_HIDDEN void plan_settle_doubts(Plan *p);
+
+/* ---- items.c */
+DYN_HIDDEN bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out);
+DYN_HIDDEN bool plan_store_item(Plan *p, PlanValue a, PlanValue index, PlanValue v);
+DYN_HIDDEN bool plan_row(Plan *p, const PlanValue *a, uint32_t index, PlanValue *out); /* a[index], where that can't be wrong */
+DYN_HIDDEN bool plan_iter(Plan *p, PlanValue v, PlanValue *out);
+DYN_HIDDEN Went plan_next(Plan *p, const DynInstr *in);
+
+/* ---- names.c, calls.c */
+DYN_HIDDEN Went plan_global(Plan *p, const DynInstr *in);
+DYN_HIDDEN const PlanValue *plan_ufunc(Plan *p, PyObject *o); /* with registers for its loop, good until it is called again */
+DYN_HIDDEN Went plan_deref(Plan *p, const DynInstr *in);
+DYN_HIDDEN bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out);
+DYN_HIDDEN Went plan_call(Plan *p, const DynInstr *in);
+DYN_HIDDEN Went plan_return(Plan *p, PlanValue v);
+DYN_HIDDEN int plan_calls_init(void);
+#endif

@@ -1,0 +1,276 @@
+/* step.c: the instructions of bytecode that move values, jump and build tuples; the rest is handed on to the file of its family.
+ * Called by plan.c for one instruction after the other. */
+#include "tracer/region/plan.h"
+
+static PyObject *const_of(Plan *p, uint32_t index) { return PyTuple_GET_ITEM(plan_frame(p)->c->code->co_consts, index); }
+static PyObject *name_of(Plan *p, uint32_t index) { return PyTuple_GET_ITEM(plan_frame(p)->c->code->co_names, index); }
+
+static Went load_fast(Plan *p, const DynInstr *in) {
+    PlanValue *slot = &p->s.values[plan_frame(p)->base + in->arg];
+    if (slot->v.kind == DYN_RK_NULL || slot->v.flags & DYN_RF_MAYBE) {
+        return plan_unknown(p, DYN_R_EXCEPTION, "the variable has no value");
+    }
+    plan_push(p, *slot);
+    return WENT_ON;
+}
+
+/* What the slot held is dropped. Where that could run code, or is an object that nobody has looked at, CPython does it. */
+static Went store_fast(Plan *p, const DynInstr *in, PlanValue v) {
+    PlanValue *slot = &p->s.values[plan_frame(p)->base + in->arg];
+    bool kept_alive = slot->v.kind == DYN_RK_CONST;
+    if (slot->v.kind == DYN_RK_ENTRY && !(slot->v.flags & DYN_RF_DROPPABLE)) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped whose end may be seen");
+    }
+    if (kept_alive && slot->v.ref != DYN_NONE && v.v.kind != DYN_RK_CONST && PyFunction_Check(plan_object(p, slot))) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a function is dropped");
+    }
+    *slot = v;
+    if (p->s.nframes == 1) {
+        plan_effect(p, plan_frame(p)->at + 1);
+    }
+    return WENT_ON;
+}
+
+static Went store(Plan *p, const DynInstr *in) {
+    PlanValue v = plan_pop(p);
+    Went went = store_fast(p, in, v);
+    if (went == WENT_NOWHERE) {
+        plan_push(p, v);
+    }
+    return went;
+}
+
+static Went delete_fast(Plan *p, const DynInstr *in) {
+    if (p->s.values[plan_frame(p)->base + in->arg].v.kind == DYN_RK_NULL) {
+        return plan_unknown(p, DYN_R_EXCEPTION, "the variable has no value");
+    }
+    return store_fast(p, in, plan_value(DYN_RK_NULL, DYN_NONE));
+}
+
+static Went build_tuple(Plan *p, uint32_t n) {
+    PlanValue v = plan_value(DYN_RK_TUPLE, DYN_NONE);
+    PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, n + 1);
+    if (n > PLAN_ITEMS) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a long tuple");
+    }
+    if (items == NULL) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return WENT_AWAY;
+    }
+    for (uint32_t i = n; i-- > 0;) {
+        items[i] = plan_pop(p);
+        plan_reg(p, &items[i]);
+    }
+    v.v.n = (uint8_t)n;
+    v.items = items;
+    plan_push(p, v);
+    return WENT_ON;
+}
+
+static Went unpack(Plan *p, uint32_t n) {
+    PlanValue v = *plan_top(p, 0);
+    PyObject *o = plan_object(p, &v);
+    if (o != NULL && PyTuple_CheckExact(o) && PyTuple_GET_SIZE(o) == (Py_ssize_t)n) {
+        plan_pop(p);
+        for (uint32_t i = n; i-- > 0;) {
+            plan_push(p, plan_const(p, PyTuple_GET_ITEM(o, i)));
+        }
+        return WENT_ON;
+    }
+    if (v.v.kind != DYN_RK_TUPLE || v.v.n != n) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "it isn't a tuple that was made here");
+    }
+    plan_pop(p);
+    for (uint32_t i = n; i-- > 0;) {
+        plan_push(p, v.items[i]);
+    }
+    return WENT_ON;
+}
+
+static Went is_op(Plan *p, const DynInstr *in) {
+    PlanValue b = *plan_top(p, 0), a = *plan_top(p, 1);
+    PyObject *x = plan_object(p, &a), *y = plan_object(p, &b);
+    bool same;
+    if (x != NULL && y != NULL) {
+        same = x == y;
+    } else if ((x == Py_None && b.v.kind != DYN_RK_ENTRY) || (y == Py_None && a.v.kind != DYN_RK_ENTRY)) {
+        same = false;
+    } else {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "the identity of a value that is no object here");
+    }
+    p->s.n -= 2;
+    plan_push(p, plan_bool(same != (in->arg != 0)));
+    return WENT_ON;
+}
+
+/* ---- jumps */
+
+static Went conditional(Plan *p, const DynInstr *in) {
+    uint32_t next = plan_frame(p)->at + 1, reg = DYN_NONE;
+    bool keeps = in->op == DYN_I_JUMP_IF_TRUE_OR_POP || in->op == DYN_I_JUMP_IF_FALSE_OR_POP;
+    bool on_true = in->op == DYN_I_POP_JUMP_IF_TRUE || in->op == DYN_I_JUMP_IF_TRUE_OR_POP;
+    bool none = in->op == DYN_I_POP_JUMP_IF_NONE || in->op == DYN_I_POP_JUMP_IF_NOT_NONE;
+    int known = -1;
+    if (in->flags & DYN_IF_BACKWARD) {
+        plan_poll(p);
+    }
+    PlanValue v = *plan_top(p, 0);
+    if (none) {
+        if (v.v.kind == DYN_RK_ENTRY) {
+            return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object that isn't known");
+        }
+        known = plan_object(p, &v) == Py_None;
+        on_true = in->op == DYN_I_POP_JUMP_IF_NONE;
+    } else if (!plan_truth(p, &v, &known, &reg)) {
+        return WENT_NOWHERE;
+    }
+    if (known >= 0) {
+        bool jumps = (known != 0) == on_true;
+        p->s.n -= keeps && jumps ? 0 : 1;
+        return plan_go(p, jumps ? in->target : next);
+    }
+    PlanWays ways;
+    if (!plan_two_ways(p, reg, &ways)) {
+        return WENT_AWAY;
+    }
+    p->s.n -= keeps && on_true ? 0 : 1;
+    plan_go(p, on_true ? in->target : next);
+    plan_other_way(p, &ways);
+    p->s.n -= keeps && !on_true ? 0 : 1;
+    plan_go(p, on_true ? next : in->target);
+    return WENT_AWAY;
+}
+
+/* The eval breaker is looked at where CPython would: CPython then executes the jump itself, and serves it there. */
+void plan_poll(Plan *p) {
+    if (p->s.nframes == 1) {
+        plan_effect(p, plan_frame(p)->at);
+    }
+    plan_emit_or(p, DYN_RO_POLL, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_OK);
+}
+
+static Went jump(Plan *p, const DynInstr *in) {
+    if (in->flags & DYN_IF_BACKWARD) {
+        plan_poll(p);
+    }
+    return plan_go(p, in->target);
+}
+
+/* ---- operators */
+
+static Went result(Plan *p, bool done, uint32_t operands, PlanValue out) {
+    if (!done) {
+        return WENT_NOWHERE;
+    }
+    p->s.n -= operands;
+    plan_push(p, out);
+    return WENT_ON;
+}
+
+static Went operation(Plan *p, const DynInstr *in) {
+    PlanValue out, top = *plan_top(p, 0);
+    switch (in->op) {
+    case DYN_I_BINARY_OP: return result(p, plan_binary(p, in->sub, *plan_top(p, 1), top, &out), 2, out);
+    case DYN_I_COMPARE_OP:
+        if (!plan_compare(p, in->sub, *plan_top(p, 1), top, &out)) {
+            return WENT_NOWHERE;
+        }
+        if (in->arg != 0 && out.v.kind == DYN_RK_NP) {
+            out = plan_value(DYN_RK_BOOL, out.v.regs[0]);
+        }
+        return result(p, true, 2, out);
+    case DYN_I_BINARY_SUBSCR: return result(p, plan_item(p, *plan_top(p, 1), top, &out), 2, out);
+    case DYN_I_GET_ITER: return result(p, plan_iter(p, top, &out), 1, out);
+    case DYN_I_TO_BOOL: {
+        int known;
+        uint32_t reg;
+        if (!plan_truth(p, &top, &known, &reg)) {
+            return WENT_NOWHERE;
+        }
+        return result(p, true, 1, known >= 0 ? plan_bool(known) : plan_value(DYN_RK_BOOL, reg));
+    }
+    default: return result(p, plan_unary(p, in->op, top, &out), 1, out);
+    }
+}
+
+static Went store_subscr(Plan *p) {
+    PlanValue index = *plan_top(p, 0), a = *plan_top(p, 1), v = *plan_top(p, 2);
+    if (!plan_store_item(p, a, index, v)) {
+        return WENT_NOWHERE;
+    }
+    p->s.n -= 3;
+    plan_effect(p, plan_frame(p)->at + 1);
+    return WENT_ON;
+}
+
+static Went load_attr(Plan *p, const DynInstr *in) {
+    PlanValue out;
+    return result(p, plan_attribute(p, *plan_top(p, 0), name_of(p, in->arg), &out), 1, out);
+}
+
+/* The attribute with a NULL, as CPython has where it is no method: other methods aren't in the language. */
+static Went load_method(Plan *p, const DynInstr *in) {
+    PlanValue out, none = plan_value(DYN_RK_NULL, DYN_NONE);
+    if (!plan_attribute(p, *plan_top(p, 0), name_of(p, in->arg), &out)) {
+        return WENT_NOWHERE;
+    }
+    p->s.n--;
+    plan_push(p, dyn_call_null_first() ? none : out);
+    plan_push(p, dyn_call_null_first() ? out : none);
+    return WENT_ON;
+}
+
+static Went swap(Plan *p, uint32_t n) {
+    PlanValue top = *plan_top(p, 0);
+    *plan_top(p, 0) = *plan_top(p, n - 1);
+    *plan_top(p, n - 1) = top;
+    return WENT_ON;
+}
+
+static Went push_const(Plan *p, PyObject *o) {
+    plan_push(p, plan_const(p, o));
+    return WENT_ON;
+}
+
+Went plan_step(Plan *p, const DynInstr *in) {
+    switch ((DynOpcode)in->op) {
+    case DYN_I_NOP: return WENT_ON;
+    case DYN_I_LOAD_FAST: return load_fast(p, in);
+    case DYN_I_STORE_FAST: return store(p, in);
+    case DYN_I_DELETE_FAST: return delete_fast(p, in);
+    case DYN_I_LOAD_CONST: return push_const(p, const_of(p, in->arg));
+    case DYN_I_LOAD_SMALL_INT: plan_push(p, plan_int(in->arg)); return WENT_ON;
+    case DYN_I_COPY_FREE_VARS: return p->s.nframes > 1 ? WENT_ON : plan_unknown(p, DYN_R_UNSUPPORTED_OPCODE, "in a loop");
+    case DYN_I_LOAD_DEREF: return plan_deref(p, in);
+    case DYN_I_LOAD_GLOBAL: return plan_global(p, in);
+    case DYN_I_LOAD_ATTR: return load_attr(p, in);
+    case DYN_I_LOAD_METHOD: return load_method(p, in);
+    case DYN_I_POP_TOP: p->s.n--; return WENT_ON;
+    case DYN_I_COPY: plan_push(p, *plan_top(p, in->arg - 1)); return WENT_ON;
+    case DYN_I_SWAP: return swap(p, in->arg);
+    case DYN_I_PUSH_NULL: plan_push(p, plan_value(DYN_RK_NULL, DYN_NONE)); return WENT_ON;
+    case DYN_I_BUILD_TUPLE: return build_tuple(p, in->arg);
+    case DYN_I_UNPACK_SEQUENCE: return unpack(p, in->arg);
+    case DYN_I_IS_OP: return is_op(p, in);
+    case DYN_I_STORE_SUBSCR: return store_subscr(p);
+    case DYN_I_FOR_ITER: return plan_next(p, in);
+    case DYN_I_JUMP: return jump(p, in);
+    case DYN_I_CALL: return plan_call(p, in);
+    case DYN_I_RETURN_VALUE: return plan_return(p, *plan_top(p, 0));
+    case DYN_I_RETURN_CONST: return plan_return(p, plan_const(p, const_of(p, in->arg)));
+    case DYN_I_BINARY_OP:
+    case DYN_I_COMPARE_OP:
+    case DYN_I_BINARY_SUBSCR:
+    case DYN_I_GET_ITER:
+    case DYN_I_TO_BOOL:
+    case DYN_I_UNARY_NEGATIVE:
+    case DYN_I_UNARY_POSITIVE:
+    case DYN_I_UNARY_INVERT:
+    case DYN_I_UNARY_NOT: return operation(p, in);
+    default: break;
+    }
+    if (dyn_is_branch(in)) {
+        return conditional(p, in);
+    }
+    return plan_unknown(p, DYN_R_UNSUPPORTED_OPCODE, "an instruction that loops in native code don't have");
+}

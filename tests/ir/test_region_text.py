@@ -1,0 +1,112 @@
+"""Region IR as text: it is read as it is printed, what breaks its rules is refused, and passes are text in, text out."""
+
+import re
+
+import pytest
+
+from dynoc import _dynoc
+
+# A sum over a[0:n]: counter r4, r5 trips left, bound in front of the loop or not at all.
+SUM = """\
+region header=16 slots=2 stack=1 extra=0
+regs PPIIIIIIIIDDI
+entry b1: array.f64.1.c(r0 r1 r2 r3) float(r10) | iter.1:2(r4 r5 r6)
+b0 @0:
+  jmp b1
+b1 @5:
+  br r5 b2 b3
+b2 @6:
+  r7 = int 1
+  r8 = int -1
+  r9 = idx r4 r2 else x1
+  r12 = int 8
+  r9 = imulw r9 r12
+  r11 = ld.f64 r1 r9
+  r10 = dadd r10 r11
+  r4 = iaddw r4 r7
+  r5 = iaddw r5 r8
+  poll else x1
+  r4 = imov r4
+  jmp b1
+b3 @9:
+  leave x0
+exit x0 at 30 stack=0 more=1 OK: array.f64.1.c(r0 r1 r2 r3) float(r10) | iter.1:2(r4 r5 r6)
+exit x1 at 16 stack=1 more=0 EXCEPTION: array.f64.1.c(r0 r1 r2 r3) float(r10) | iter.1:2(r4 r5 r6)
+"""
+VALUES = """\
+region header=2 slots=4 stack=0 extra=0
+regs IDSIIII
+entry b1: int(r0) float(r1) np.f32(r2) entry.d:3
+b0 @0:
+  jmp b1
+b1 @0:
+  r3 = int -9223372036854775808
+  r1 = float 0x1.8p+1
+  r4 = int 1
+  r5 = imov r4
+  r6 = imov r4
+  ifits r0 -8 else x0
+  leave x0
+exit x0 at 4 stack=2 more=0 FLAGS: null const:7 np.f32(r2) int.dm:3(r3 r4) | tuple.2 bool(r4) entry.d:3 range.1(r3 r4 r5 r6)
+"""
+
+
+@pytest.mark.parametrize("text", [SUM, VALUES])
+def test_text_is_read_as_it_is_printed(text):
+    assert _dynoc._region_text(_dynoc._region_parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    "old, new, error",
+    [
+        ("dadd r10 r11", "dadd r10 r9", "an operand of another type, r 9"),
+        ("r11 = ld", "r12 = ld", "a result of another type, r 12"),
+        ("  jmp b1\nb3", "  jmp b7\nb3", "no block 7"),
+        ("  jmp b1\nb3", "b3", "a block that doesn't end with its jump 2"),
+        ("  br r5 b2 b3", "  leave x0\n  br r5 b2 b3", "a block that doesn't end with its jump 1"),
+        ("idx r4 r2 else x1", "idx r4 r2 else x5", "no exit 5"),
+        ("float(r10) | iter.1:2(r4 r5 r6)\nb0", "entry:1 | iter.1:2(r4 r5 r6)\nb0", "isn't assigned, r 10"),
+        ("more=1 OK: array.f64.1.c(r0 r1 r2 r3)", "more=1 OK: array.f64.1.c(r0 r1 r2)", "another number of registers than 4"),
+        ("stack=1 more=0 EXCEPTION", "stack=2 more=0 EXCEPTION", "another number of values, x 1"),
+        ("float(r10) | iter.1:2(r4 r5 r6)\nb0", "float(r10)\nb0", "an entry with another number of values than 3"),
+        ("float(r10) |", "float(r11) |", "isn't assigned, r 10"),
+        ("dadd", "dad", "line 15: no instruction at 'dad r10 r11"),
+        ("regs P", "regs X", "line 2: no type of a register"),
+        ("array.f64.1.c(r0 r1 r2 r3) float(r10) | iter.1:2(r4 r5 r6)\nb0", "arry\nb0", "line 3: no value at 'arry"),
+    ],
+)
+def test_what_breaks_the_rules_is_refused(old, new, error):
+    assert old in SUM
+    with pytest.raises(ValueError, match=re.escape(error)):
+        _dynoc._region_parse(SUM.replace(old, new, 1))
+
+
+def optimised(text):
+    region = _dynoc._region_parse(text)
+    _dynoc._region_optimise(region)
+    return _dynoc._region_text(region)
+
+
+def test_indices_of_a_loop_that_counts_are_checked_in_front_of_it():
+    blocks = dict(re.findall(r"^(b\d+) @\d+:\n((?:  .*\n)+)", optimised(SUM), flags=re.MULTILINE))
+    assert blocks["b1"] == "  br r5 b2 b3\n" and "idx r4 r2 else x1" in blocks["b2"]  # the loop as it was
+    assert blocks["b4"] == "  br r5 b5 b3\n"
+    assert "  r9 = imov r4\n" in blocks["b5"] and "idx" not in blocks["b5"] and "jmp b4" in blocks["b5"]
+    assert "poll else x1" in blocks["b5"]
+    assert blocks["b6"].endswith(" b4 b1\n") and "ile" in blocks["b6"] and "ilt" in blocks["b6"]
+    assert "jmp b6" in blocks["b0"]
+    assert "entry b6:" in optimised(SUM)
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("  r7 = int 1\n", "  r7 = int 2\n"),  # it doesn't count by one
+        ("idx r4 r2", "idx r12 r2"),  # an index that is something else
+        ("  r4 = imov r4\n", "  r2 = imov r4\n"),  # another length on each trip
+        ("br r5 b2 b3", "br r6 b2 b3"),  # not ended by what counts down
+    ],
+)
+def test_other_loops_stay_as_they_are(old, new):
+    text = SUM.replace("  r7 = int 1\n", "  r7 = int 1\n  r12 = int 8\n").replace(old, new, 1)
+    assert optimised(text) == text

@@ -1,0 +1,157 @@
+"""Helpers for tests of native loops: the loop of a function is run by CPython alone, and as a region that CPython goes on behind.
+
+A case is a function whose loop comes first, so that its arguments are its slots at the header, and the iterator that lies on
+the stack there. What is compared is what the function returns or raises, what it warns, and the arrays that it was given:
+values, types and bits.
+"""
+
+import copy
+import struct
+import warnings
+
+import numpy as np
+
+from dynoc import _dynoc
+
+NATIVE, INTERPRETED = False, True
+ITERATORS = type(iter(range(0))), type(iter(np.zeros(0))), enumerate, zip
+COPIED = np.ndarray, *ITERATORS
+
+
+def slots_of(function, args):
+    code = function.__code__
+    names = [*code.co_varnames, *(name for name in code.co_cellvars if name not in code.co_varnames), *code.co_freevars]
+    given = dict(zip(code.co_varnames, args))
+    return [given.get(name, ...) for name in names]
+
+
+def fresh(values):
+    """Copies of arrays and iterators; what is the same object stays one."""
+    memo = {}
+    copies = [copy.deepcopy(value, memo) if isinstance(value, COPIED) else value for value in values]
+    for value, made in zip(values, copies):
+        if isinstance(value, np.ndarray):
+            made.flags.writeable = value.flags.writeable
+    return copies
+
+
+def seen(value):
+    """Type and bits of a value."""
+    if isinstance(value, np.ndarray):
+        return "array", value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, np.generic):
+        return type(value), value.tobytes()
+    if isinstance(value, float):
+        return float, struct.pack("d", value)
+    if isinstance(value, complex):
+        return complex, seen(value.real), seen(value.imag)
+    if isinstance(value, (tuple, list)):
+        return type(value), tuple(seen(item) for item in value)
+    if isinstance(value, ITERATORS):
+        return type(value), seen(list(copy.deepcopy(value)))
+    return type(value), value
+
+
+def outcome(run, arrays):
+    """What a call gives, raises and warns, and what is in the arrays then."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            result = seen(run())
+        except Exception as error:
+            result = type(error), str(error)
+    said = sorted((w.category.__name__, str(w.message)) for w in caught)
+    return result, said, [seen(array) for array in arrays]
+
+
+class Case:
+    """A function, its arguments, and the iterators on the stack at the header of its loop.
+
+    Parameters
+    ----------
+    function : function
+    args : tuple
+    stack : list
+        The iterators; of a while loop none.
+    loop : int
+        Which of the function's headers.
+    """
+
+    def __init__(self, function, args, stack=(), loop=0):
+        self.function, self.args, self.stack = function, args, list(stack)
+        self.header = _dynoc._region_headers(function)[loop]
+        self.region = None
+
+    def begin(self):
+        values = fresh([*slots_of(self.function, self.args), *self.stack])
+        n = len(values) - len(self.stack)
+        return values[:n], values[n:]
+
+    def go_on(self, slots, at, stack):
+        return _dynoc._region_go_on(self.function, self.args, slots, at, stack)
+
+    def eager(self):
+        slots, stack = self.begin()
+        arrays = [value for value in slots if isinstance(value, np.ndarray)]
+        return outcome(lambda: self.go_on(slots, self.header, stack), [*arrays, *stack])
+
+    def plan(self):
+        slots, stack = self.begin()
+        region = _dynoc._region_plan(self.function, self.header, slots, stack)
+        assert not isinstance(region, tuple), region
+        self.region = region
+        return region
+
+    def refusal(self):
+        """(reason, code unit, what) of a loop that has no region."""
+        slots, stack = self.begin()
+        why = _dynoc._region_plan(self.function, self.header, slots, stack)
+        assert isinstance(why, tuple), _dynoc._region_text(why)
+        return why
+
+    def run(self, interpreted, force=-1, after=0):
+        """The outcome, and the exit that was taken."""
+        slots, stack = self.begin()
+        arrays = [value for value in slots if isinstance(value, np.ndarray)]
+        left = []
+
+        def run():
+            end = _dynoc._region_run(self.region, slots, stack, interpreted, force, after)
+            assert end is not None, "not entered"
+            left.append(end[3:])
+            return self.go_on(end[0], end[1], end[2])
+
+        return outcome(run, [*arrays, *stack]), left[0]
+
+
+def check(function, args, stack=(), loop=0, forced=True, native=True, leaves=None):
+    """Compare a case's ways of running, and every exit of it that can be forced.
+
+    Parameters
+    ----------
+    leaves : str, optional
+        The reason for which the region has to be left.
+
+    Returns
+    -------
+    str
+        The region as text.
+    """
+    case = Case(function, args, stack, loop)
+    expected = case.eager()
+    region = case.plan()
+    text = _dynoc._region_text(region)
+    assert _dynoc._region_text(_dynoc._region_parse(text)) == text
+    result, (_, why) = case.run(INTERPRETED)
+    assert result == expected, text
+    assert leaves is None or why == leaves, (why, text)
+    if native:
+        assert _dynoc._region_build(region, forced) == 1
+        assert case.run(NATIVE) == (result, case.run(INTERPRETED)[1]), text
+    for force in range(len(_dynoc._region_exits(region)) if forced else 0):
+        for after in (0, 1, 3):
+            result, left = case.run(INTERPRETED, force, after)
+            assert result == expected, (force, after, text)
+            if native:
+                assert case.run(NATIVE, force, after) == (expected, left), (force, after, text)
+    return text

@@ -1,0 +1,312 @@
+"""Loops that run natively, from the program's side: results and exceptions, how they become native, what is told of them."""
+
+import gc
+import logging
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pytest
+from loop_programs import PROGRAMS, collatz, nested, total
+from test_loops_null import outcome, twin
+
+import dynoc
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p[0].__name__)
+def test_programs(program):
+    function, arguments = program
+    wanted = [outcome(function, args) for args in arguments()]
+    fast = dynoc.optimize(twin(function), wait=True)
+    for _ in range(3):
+        assert [outcome(fast, args) for args in arguments()] == wanted
+
+
+def elements(a, b, n):
+    s = 0
+    for i in range(n):
+        for j in range(a.shape[1]):
+            a[i, j] = a[i, j] * 2 + b[j]
+            s = s + a[i, -1 - j]
+    return s, type(s), i
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i4", "?"])
+@pytest.mark.parametrize("n", [0, 1, 3, 4])
+def test_elements(dtype, n):
+    """At n = 0 the last line raises; at 4 the index is out of range, deep in the nest, behind what was written already."""
+    results = []
+    for function in (elements, dynoc.optimize(twin(elements), wait=True)):
+        for _ in range(2):
+            a = np.arange(6).reshape(3, 2).astype(dtype)
+            b = np.array([1, 3])
+            try:
+                result = function(a, b, n)
+            except Exception as e:
+                result = type(e), str(e)
+            results.append((repr(result), a.tolist(), a.dtype))
+    assert results[0] == results[1] == results[2] == results[3]
+
+
+def test_is_native_and_told():
+    fast = dynoc.optimize(twin(nested), wait=True)
+    assert fast(4, 5) == nested(4, 5)
+    assert fast.loops[0].startswith("native: ")
+    assert "for i in range(n):" in fast.loops[0]
+    assert "int64_t" in fast.source() or "long" in fast.source()
+    report = dynoc.explain(twin(nested))(4, 5)
+    assert report.loops[0].startswith("native: ")
+    assert "loop, native: " in str(report)
+
+
+def test_refusal_is_told(caplog):
+    def reads(lines):
+        out = []
+        for line in lines:
+            out.append(line.strip().split(","))
+        return out
+
+    before = dynoc.counters["loops"]["refused"]
+    dynoc.set_logs(loops=True)
+    try:
+        with caplog.at_level(logging.DEBUG, "dynoc.loops"):
+            logging.getLogger("dynoc.loops").addHandler(caplog.handler)
+            fast = dynoc.optimize(reads, wait=True)
+            assert fast(["a,b", " c"]) == [["a", "b"], ["c"]]
+    finally:
+        dynoc.set_logs(loops=False)
+        logging.getLogger("dynoc.loops").removeHandler(caplog.handler)
+    assert dynoc.counters["loops"]["refused"] > before
+    assert "a loop stays in CPython: " in caplog.text and "^" in caplog.text
+    assert fast.refusals
+
+
+def long_loop(n):
+    s = 0
+    for i in range(n):
+        s = (s * 3 + i) % 1000003
+    return s
+
+
+def test_becomes_native_in_its_middle():
+    """The first call: the loop begins in CPython, and the compiler is through before it ends."""
+    function = twin(long_loop)
+    fast = dynoc.optimize(function)
+    n = 20_000
+    while True:
+        n *= 8
+        fast = dynoc.optimize(twin(long_loop))
+        result = fast(n)
+        if fast.loops[0].startswith("native"):
+            break
+        assert n < 10**9
+    assert result == long_loop(n)
+
+
+def test_signal_in_a_native_loop(no_collections):
+    """The handler's exception comes out of the loop. (A `try` in the function catches it where CPython's table says so.)"""
+
+    def forever(n):
+        i = 0
+        while n > 0:
+            i = (i + 1) % 1000
+        return i
+
+    fast = dynoc.optimize(forever, wait=True)
+    assert fast(0) == 0
+    for _ in range(2):
+        old = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        try:
+            with pytest.raises(KeyboardInterrupt) as caught:
+                fast(1)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, old)
+        frame = caught.traceback[-1]
+        assert (frame.name, frame.frame.f_locals["n"]) == ("forever", 1)
+    assert fast.loops[0].startswith("native")
+
+
+def test_threads_run_beside_a_native_loop():
+    fast = dynoc.optimize(twin(long_loop), wait=True)
+    fast(10)
+    ticks = []
+    done = threading.Event()
+
+    def tick():
+        while not done.is_set():
+            ticks.append(1)
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    wanted = fast(100)
+    began = time.monotonic()
+    while time.monotonic() - began < 0.3:
+        fast(2_000_000)
+    done.set()
+    thread.join()
+    assert wanted == long_loop(100)
+    assert len(ticks) > 5
+
+
+def test_array_that_is_replaced_and_resized():
+    def changes(a, b, n):
+        s = 0.0
+        for i in range(n):
+            if i == 3:
+                a = b
+            s += a[i % len(a)]
+        return s
+
+    fast = dynoc.optimize(twin(changes), wait=True)
+    a, b = np.arange(4.0), np.arange(10.0).astype("f4")
+    for _ in range(3):
+        assert repr(fast(a, b, 9)) == repr(changes(a, b, 9))
+
+
+def test_other_types_at_later_calls():
+    fast = dynoc.optimize(twin(total_of), wait=True)
+    lists = [1, 2, 3], [1.5, 2], [True, 4.0], [10**30, 1], [], ["a"]
+    for values in (*lists, np.arange(5.0), np.arange(5), (1, 2), np.ones((2, 2))):
+        for _ in range(2):
+            assert same_outcome(fast, total_of, values)
+
+
+def total_of(values):
+    s = 0
+    for i in range(len(values)):
+        s += values[i]
+    return s
+
+
+def same_outcome(fast, plain, *args):
+    results = []
+    for function in (plain, fast):
+        try:
+            value = function(*args)
+            results.append((type(value), repr(value)))
+        except Exception as e:
+            results.append((type(e), str(e)))
+    return results[0] == results[1]
+
+
+def test_memory_is_flat():
+    fast = dynoc.optimize(twin(elements), wait=True)
+    a, b = np.ones((3, 2)), np.array([1, 3])
+    fast(a, b, 2)
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for _ in range(20_000):
+        a[:] = 1.0
+        fast(a, b, 2)
+    gc.collect()
+    assert sys.getallocatedblocks() - before < 50
+
+
+def test_trace_function_set_between_calls():
+    fast = dynoc.optimize(twin(collatz), wait=True)
+    assert fast(27) == collatz(27)
+    told = []
+
+    def trace(frame, event, arg):
+        if frame.f_code.co_name == "collatz":
+            told.append((event, frame.f_lineno))
+        return trace
+
+    seen = []
+    for function in (collatz, fast):
+        told.clear()
+        sys.settrace(trace)
+        try:
+            function(6)
+        finally:
+            sys.settrace(None)
+        seen.append(list(told))
+    assert seen[0] == seen[1]
+    assert fast(27) == collatz(27)
+
+
+def test_array_work_before_a_short_loop_stays_a_graph():
+    def mixed(x):
+        y = np.sin(x) * 2 + np.cos(x) * x - x / 3
+        s = 0
+        for i in range(2):
+            s += i
+        return y + s
+
+    fast = dynoc.optimize(mixed, wait=True)
+    x = np.arange(5.0)
+    fast(x)
+    np.testing.assert_allclose(fast(x), mixed(x))
+    assert fast.entries
+
+
+def test_dropped_function_is_collected():
+    import weakref
+
+    scope = {"np": np}
+    exec("def f(n):\n    s = 0\n    for i in range(n):\n        s += i * K\n    return s\nK = 3", scope)
+    fast = dynoc.optimize(scope["f"], wait=True)
+    assert fast(5) == 30
+    assert fast.loops
+    seen = weakref.ref(scope["f"])
+    scope["fast"] = fast
+    del fast, scope
+    gc.collect()
+    gc.collect()
+    assert seen() is None
+
+
+def run(code, *arguments, **environment):
+    import os
+
+    result = subprocess.run(
+        [sys.executable, *arguments, "-c", textwrap.dedent(code)] if "-m" not in arguments else [sys.executable, *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_under_enable(wait, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent("""
+        import numpy as np
+        import dynoc
+
+        def work(a):
+            s = 0.0
+            for i in range(len(a)):
+                s += a[i] * i
+            return s
+
+        a = np.arange(2000.0)
+        wanted = sum(x * i for i, x in enumerate(a))
+        for _ in range(300):
+            assert work(a) == wanted
+            if dynoc.counters["loops"]["native"]:
+                break
+            dynoc.wait()
+        assert work(a) == wanted
+        print(dynoc.counters["loops"]["native"])
+        """)
+    )
+    out = run("", "-m", "dynoc", str(program), DYNOC_WAIT="1" if wait else "0")
+    assert int(out) >= 1
+
+
+def test_total_of_large_ints():
+    fast = dynoc.optimize(twin(total), wait=True)
+    for n in (10, 3_000_000):
+        assert fast(n) == (n - 1) * n * (2 * n - 1) // 6
