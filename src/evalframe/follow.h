@@ -33,8 +33,8 @@ DYN_HIDDEN void dyn_follow_free(DynFollow *f);
 /* The nodes of a graph that have been made are `values`; these are needed too: they are made as a part of their own, which
  * autograd follows. 0, or -1 with an exception. */
 DYN_HIDDEN int dyn_follow_complete(const DynGraph *g, DynRun *run, const bool *need);
-DYN_HIDDEN bool dyn_follow_is_ready(const DynFollow *f); /* is there code for its parts, or will there be none? */
-DYN_HIDDEN DynTier dyn_follow_tier(const DynFollow *f);   /* the lowest of its parts */
+DYN_HIDDEN bool dyn_follow_is_ready(const DynFollow *f);            /* is there code for its parts, or will there be none? */
+DYN_HIDDEN DynTier dyn_follow_tier(const DynFollow *f);             /* the lowest of its parts */
 DYN_HIDDEN void dyn_follow_source(const DynFollow *f, DynStr *out); /* the generated C of its parts */
 DYN_HIDDEN size_t dyn_follow_bytes(const DynFollow *f);
 

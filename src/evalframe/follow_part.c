@@ -529,9 +529,7 @@ int dyn_follow_part_compile(DynPart *p) {
     return done;
 }
 
-const DynArtifact *dyn_follow_part_artifact(const DynPart *p) {
-    return p->prepared ? p->saving.artifact : p->plain.artifact;
-}
+const DynArtifact *dyn_follow_part_artifact(const DynPart *p) { return p->prepared ? p->saving.artifact : p->plain.artifact; }
 
 size_t dyn_follow_part_bytes(const DynPart *p) {
     const Unit *units[2] = {&p->plain, &p->saving};
