@@ -52,9 +52,12 @@ DYN_HIDDEN size_t dyn_follow_part_bytes(const DynPart *p);
 /* Runs it: a new tuple of its outputs, or NULL with an exception. sym: values of the symbols that g's table had. */
 DYN_HIDDEN PyObject *dyn_follow_part_call(DynPart *p, const DynScalar *sym, PyObject *const *inputs);
 DYN_HIDDEN int dyn_follow_part_compile(DynPart *p); /* asks for its code; -1: the parts can't be compiled, with no exception */
-DYN_HIDDEN bool dyn_follow_may_run(void);           /* autograd is in no mode that looks at how it gets to a gradient */
 DYN_HIDDEN int dyn_follow_init(PyObject *module);
 
 /* ---- hit_follow.c */
+/* Is autograd in no mode that looks at how it gets to a gradient? */
+DYN_HIDDEN bool dyn_follow_may_run(void);
+/* `apply` of the autograd function: borrowed, NULL with an exception. */
+DYN_HIDDEN PyObject *dyn_follow_apply(void);
 DYN_HIDDEN DynRunStatus dyn_hit_followed(const DynEntry *e, DynRun *run);
 #endif

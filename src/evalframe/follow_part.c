@@ -39,8 +39,6 @@ struct DynPart {
     DynList saves;      /* nodes of the graph that backward reads: inputs, outputs and others */
 };
 static PyTypeObject Part_Type;
-static PyObject *apply; /* of the autograd function; NULL: not looked up yet */
-static PyObject *anomaly, *hooks;
 
 /* ---- what parts share */
 
@@ -760,34 +758,6 @@ static PyTypeObject Part_Type = {
 
 /* ---- calls */
 
-static int find_face(void) {
-    if (apply == NULL) {
-        PyObject *face = PyImport_ImportModule("dynoc._autograd");
-        PyObject *all = face == NULL ? NULL : PyObject_CallMethod(face, "bind", NULL);
-        if (all != NULL && PyArg_ParseTuple(all, "OOO", &apply, &anomaly, &hooks)) {
-            Py_INCREF(apply);
-            Py_INCREF(anomaly);
-            Py_INCREF(hooks);
-        }
-        Py_XDECREF(all);
-        Py_XDECREF(face);
-    }
-    return apply == NULL ? -1 : 0;
-}
-
-bool dyn_follow_may_run(void) {
-    if (find_face() < 0) {
-        PyErr_Clear();
-        return false;
-    }
-    PyObject *detects = PyObject_CallNoArgs(anomaly), *saves = PyObject_CallFunctionObjArgs(hooks, Py_False, NULL);
-    bool may = detects == Py_False && saves == Py_None;
-    PyErr_Clear();
-    Py_XDECREF(detects);
-    Py_XDECREF(saves);
-    return may;
-}
-
 PyObject *dyn_follow_part_call(DynPart *p, const DynScalar *sym, PyObject *const *inputs) {
     uint32_t n = p->graph.inputs.n;
     if (!dyn_follow_part_follows(p)) {
@@ -797,10 +767,10 @@ PyObject *dyn_follow_part_call(DynPart *p, const DynScalar *sym, PyObject *const
         return made;
     }
     PyObject *numbers = PyBytes_FromStringAndSize((const char *)sym, (Py_ssize_t)(sizeof(*sym) * p->share->known));
-    PyObject **args = PyMem_Malloc(sizeof(*args) * (n + 2)), *made = NULL;
+    PyObject **args = PyMem_Malloc(sizeof(*args) * (n + 2)), *made = NULL, *apply = dyn_follow_apply();
     if (args == NULL) {
         PyErr_NoMemory();
-    } else if (numbers != NULL && find_face() == 0) {
+    } else if (numbers != NULL && apply != NULL) {
         args[0] = (PyObject *)p;
         args[1] = numbers;
         memcpy(args + 2, inputs, sizeof(*args) * n);

@@ -6,6 +6,41 @@
 #include "base/torch.h"
 #include "evalframe/follow.h"
 
+/* ---- the Python face */
+
+static PyObject *apply; /* of the autograd function; NULL: not looked up yet */
+static PyObject *anomaly, *hooks;
+
+static int find_face(void) {
+    if (apply == NULL) {
+        PyObject *face = PyImport_ImportModule("dynoc._autograd");
+        PyObject *all = face == NULL ? NULL : PyObject_CallMethod(face, "bind", NULL);
+        if (all != NULL && PyArg_ParseTuple(all, "OOO", &apply, &anomaly, &hooks)) {
+            Py_INCREF(apply);
+            Py_INCREF(anomaly);
+            Py_INCREF(hooks);
+        }
+        Py_XDECREF(all);
+        Py_XDECREF(face);
+    }
+    return apply == NULL ? -1 : 0;
+}
+
+bool dyn_follow_may_run(void) {
+    if (find_face() < 0) {
+        PyErr_Clear();
+        return false;
+    }
+    PyObject *detects = PyObject_CallNoArgs(anomaly), *saves = PyObject_CallFunctionObjArgs(hooks, Py_False, NULL);
+    bool may = detects == Py_False && saves == Py_None;
+    PyErr_Clear();
+    Py_XDECREF(detects);
+    Py_XDECREF(saves);
+    return may;
+}
+
+PyObject *dyn_follow_apply(void) { return find_face() < 0 ? NULL : apply; }
+
 static PyObject *number(const DynRun *run, uint32_t sym) { return PyLong_FromLongLong(run->sym[sym].i); }
 
 static PyObject *numbers(const DynRun *run, const uint32_t *syms, int n) {
