@@ -78,7 +78,7 @@ struct DynLoops {
     bool recording;                   /* a recording asks: what is to be said waits */
     DynLoopNews news[DYN_MOST_NEWS];  /* what waits to be said */
     uint32_t nnews;
-    DynLoops *previous, *following;   /* all of them, for the poll */
+    DynLoops *previous, *following; /* all of them, for the poll */
 };
 
 /* ---- loops.c */
