@@ -142,6 +142,13 @@ static int follow(Job *j) {
     j->entry->follow = dyn_follow_new(&j->capture->graph, j->root->options, &j->why, &j->error);
     if (j->entry->follow != NULL) {
         dyn_count("graphs", "compiled");
+        j->entry->follow->judged = dyn_profit_is_measured(j->root);
+        if (j->entry->follow->judged && !dyn_estimate_followed(&j->capture->graph, j->entry->follow, NULL)) {
+            dyn_cache_tell(j->root, DYN_R_NO_PROFIT, NULL);
+            if (j->cache == j->root && j->capture->end == DYN_END_RETURN) { /* there is nothing else in the function */
+                dyn_profit_decline(j->root);
+            }
+        }
     } else if (j->why == DYN_R_REQUIRES_GRAD) { /* nothing went wrong: it can't be followed */
         j->entry->plain = j->why;
         dyn_count_reason("graphs_failed", j->why);

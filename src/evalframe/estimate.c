@@ -1,8 +1,9 @@
 /* estimate.c: does a captured segment look as if serving it could pay? From what it consists of, before it is built.
  *
  * Called for what enable() found (hook.c): a segment that is not worth an entry is not given one. The figures are nanoseconds on
- * one machine, rounded (docs/lab/small-calls.md); what is wrong in them is found out by profit.c, which measures. */
-#include "evalframe/door.h"
+ * one machine, rounded (docs/lab/small-calls.md); what is wrong in them is found out by profit.c, which measures. And called for
+ * each hit of a graph whose values require gradients (hit.c): profit.c doesn't see what backward takes. */
+#include "evalframe/follow.h"
 
 /* What CPython and NumPy take for it. */
 #define INSTRUCTION_NS 20.0 /* of bytecode */
@@ -20,6 +21,11 @@
 #define LEAVE_NS 1500.0
 #define KERNELS_NS 400.0 /* an artifact with kernels is run */
 #define EXTERN_NS 300.0  /* a call is made from the graph in place of from bytecode */
+/* With gradients, forward and back (docs/lab/training.md). */
+#define GRAD_NS 8000.0       /* an operator of PyTorch's, … */
+#define GRAD_ELEMENT_NS 2.0  /* … and for each element */
+#define UNFOLLOWED_NS 3000.0 /* one that autograd doesn't follow */
+#define PART_NS 30000.0      /* a part: a node of autograd's that is written in Python */
 
 static double elements_of(const DynGraph *g, const DynNode *n) {
     double elements = 1;
@@ -72,4 +78,30 @@ double dyn_estimate_gain(const DynCapture *c, uint32_t ninstrs) {
         cost += LEAVE_NS;
     }
     return gain - cost;
+}
+
+/* Elements of a node, or of what it reduces, in this call; sizes that the call tells are what they were when it was recorded. */
+static double elements_now(const DynGraph *g, const DynNode *n, const DynScalar *sym) {
+    bool reduces = dyn_ops[n->op].kind == DYN_K_REDUCE && n->nargs > 0 && n->args[0].kind == DYN_ARG_NODE;
+    const DynNode *over = reduces ? dyn_graph_node(g, n->args[0].id) : n;
+    double elements = 1;
+    for (int i = 0; i < over->ndim; i++) {
+        const DynSym *s = dyn_sym_at(g->syms, over->shape[i]);
+        elements *= (double)(s->after == 0 && sym != NULL ? sym[over->shape[i]].i : s->hint.i);
+    }
+    return elements;
+}
+
+bool dyn_estimate_followed(const DynGraph *g, const DynFollow *f, const DynScalar *sym) {
+    double gain = 0;
+    for (uint32_t i = 0; i < f->steps.n; i++) {
+        gain -= f->steps.at[i].kind == DYN_FOLLOW_PART && dyn_follow_part_follows(f->steps.at[i].part) ? PART_NS : 0;
+    }
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const DynNode *n = &g->nodes.at[i];
+        bool computed = n->op != DYN_OP_INPUT && n->op != DYN_OP_RESULT && !dyn_node_calls(n) && !(n->flags & DYN_NODE_VIEW);
+        double once = n->flags & DYN_NODE_GRAD ? GRAD_NS : UNFOLLOWED_NS;
+        gain += computed ? once + GRAD_ELEMENT_NS * elements_now(g, n, sym) : 0;
+    }
+    return gain >= 0;
 }

@@ -22,6 +22,7 @@ struct DynFollow {
     DYN_VEC(DynFollowStep)
     steps;
     uint32_t *last; /* of each node: 1 + the last step that takes it; UINT32_MAX: Python gets it, or a frame may */
+    bool judged;    /* calls that don't look as if they paid are CPython's */
     DynArena arena;
 };
 
@@ -37,6 +38,9 @@ DYN_HIDDEN bool dyn_follow_is_ready(const DynFollow *f);            /* is there 
 DYN_HIDDEN DynTier dyn_follow_tier(const DynFollow *f);             /* the lowest of its parts */
 DYN_HIDDEN void dyn_follow_source(const DynFollow *f, DynStr *out); /* the generated C of its parts */
 DYN_HIDDEN size_t dyn_follow_bytes(const DynFollow *f);
+
+/* estimate.c: does a call look as if its parts paid? sym: NULL: with the sizes that it was recorded with. */
+DYN_HIDDEN bool dyn_estimate_followed(const DynGraph *g, const DynFollow *f, const DynScalar *sym);
 
 /* ---- follow_part.c */
 /* What parts of one graph share. */

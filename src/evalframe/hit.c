@@ -188,9 +188,14 @@ static bool is_ready(DynEntry *e) {
     return false;
 }
 
-/* Is there code for the parts of a graph that autograd follows, and is autograd in no mode that CPython has to see to? */
-static bool may_follow(const DynEntry *e) {
+/* Is there code for the parts of a graph that autograd follows, do they look as if they paid, and is autograd in no mode that
+ * CPython has to see to? */
+static bool may_follow(const DynEntry *e, const DynScalar *sym) {
     if (!dyn_follow_is_ready(e->follow)) {
+        return false;
+    }
+    if (e->follow->judged && !dyn_estimate_followed(&e->capture->graph, e->follow, sym)) {
+        dyn_count_reason("graph_breaks", DYN_R_NO_PROFIT);
         return false;
     }
     bool may = dyn_follow_may_run();
@@ -251,7 +256,7 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
         }
         return;
     }
-    if (DYN_UNLIKELY(e->follow != NULL) && !may_follow(e)) {
+    if (DYN_UNLIKELY(e->follow != NULL) && !may_follow(e, env->sym)) {
         return;
     }
     if (scratch_init(&s, g) < 0) {

@@ -521,3 +521,21 @@ def test_handed_on_graphs_are_eagers():
     for _ in range(2):
         assert torch.allclose(torch.autograd.grad(fast(x).sum(), x)[0], torch.autograd.grad(mixed(x).sum(), x)[0])
     assert not graphs and fast.refusals[0].startswith("REQUIRES_GRAD: ")
+
+
+def test_parts_that_would_not_pay_are_left_to_eager():
+    """A node of autograd's costs more than an operator of few numbers saves. wait=True takes all."""
+
+    def squares(x):
+        return torch.sin(x) * 2.0
+
+    few, many = r(10), r(200_000)
+    fast = dynoc.optimize(squares, options={"retire": True})
+    for x in (few, few):
+        assert torch.allclose(fast(x), squares(x))
+    assert fast.refusals[0].startswith("NO_PROFIT: ")
+    fast = dynoc.optimize(squares, options={"retire": True})
+    for x in (many, many):
+        assert torch.allclose(torch.autograd.grad(fast(x).sum(), x)[0], torch.autograd.grad(squares(x).sum(), x)[0])
+    assert fast.refusals == []
+    assert captured(squares, few)(few).grad_fn.name() == "CapturedBackward"
