@@ -87,7 +87,8 @@ int dyn_code_nfree(PyCodeObject *c) {
 
 PyObject *dyn_code_local_name(PyCodeObject *c, int slot) { return PyTuple_GET_ITEM(c->co_localsplusnames, slot); }
 
-uint8_t dyn_code_local_kind(PyCodeObject *c, int slot) { return (uint8_t)PyBytes_AS_STRING(c->co_localspluskinds)[slot]; }
+/* From 3.14 on, arguments have further bits. */
+uint8_t dyn_code_local_kind(PyCodeObject *c, int slot) { return (uint8_t)PyBytes_AS_STRING(c->co_localspluskinds)[slot] & 0xf0; }
 
 PyObject *dyn_cpy_code_bytes(PyCodeObject *c) { return PyCode_GetCode(c); }
 

@@ -6,7 +6,7 @@ import pytest
 from compare import dynoc
 from process import output_of, run_script
 
-CATEGORIES = "guards recompiles graph_breaks graph bytecode output_code fusion schedule cache perf".split()
+CATEGORIES = "guards recompiles graph_breaks graph bytecode output_code fusion schedule cache perf loops".split()
 RECORD = """
 import numpy as np
 import dynoc

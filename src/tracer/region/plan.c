@@ -468,7 +468,34 @@ static void forget_unread(Plan *p) {
     }
 }
 
+/* Notes that a way leads from instruction `from` to `at`: to the head of a loop, maybe from within. */
+static void note_way(Plan *p, const DynCode *c, uint32_t from, uint32_t at) {
+    for (uint32_t i = 0; i < p->loops.n; i++) {
+        PlanLoops *l = p->loops.at[i];
+        for (uint32_t k = 0; l->c == c && k < l->n; k++) {
+            if (l->heads[k] == at) {
+                l->reached[k] = true;
+                l->closed[k] = l->closed[k] || (from > at && l->in[k][from]);
+            }
+        }
+    }
+}
+
+/* Is there a loop that is left on each trip? With it inside, a region is left as often. */
+static bool has_open_loop(const Plan *p) {
+    for (uint32_t i = 0; i < p->loops.n; i++) {
+        const PlanLoops *l = p->loops.at[i];
+        for (uint32_t k = 0; k < l->n; k++) {
+            if (l->reached[k] && !l->closed[k]) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 uint32_t plan_edge(Plan *p, uint32_t at) {
+    note_way(p, plan_frame(p)->c, plan_frame(p)->at, at);
     plan_frame(p)->at = at;
     if (p->stop != DYN_R_OK) {
         return 0;
@@ -667,7 +694,7 @@ static DynRegion *plan_once(Plan *p, PyObject *const *slots, uint32_t nstack, Py
         write_block(p, &version);
     }
     complete_entries(p);
-    if (p->again || p->stop != DYN_R_OK || !p->closed) {
+    if (p->again || p->stop != DYN_R_OK || !p->closed || has_open_loop(p)) {
         return refuse(p, why);
     }
 #ifdef DYN_DEBUG

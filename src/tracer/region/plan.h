@@ -30,6 +30,7 @@ typedef struct PlanLoops {
     uint32_t heads[PLAN_LOOPS];
     uint8_t *in[PLAN_LOOPS]; /* For each instruction: it is part of the loop. */
     uint8_t *live;           /* For each instruction and slot: what it holds may be read. NULL: it isn't known. */
+    bool reached[PLAN_LOOPS], closed[PLAN_LOOPS]; /* Of each loop: a way leads to its head; one leads back to it. */
 } PlanLoops;
 
 /* A slot that is empty, or something else, when its loop is reached first, and holds a value that isn't read when it is reached

@@ -1,4 +1,4 @@
-"""Random programs with loops (loop_programs.py), in CPython and as native loops: values, types, exceptions, warnings and arrays.
+"""Random programs with loops (loop_grammar.py), in CPython and as native loops: values, types, exceptions, warnings and arrays.
 
 A hundred programs; DYNOC_SOAK=50000 runs as many.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import loop_programs
+import loop_grammar
 
 import dynoc
 
@@ -20,13 +20,13 @@ COUNT = SOAK if SOAK > 1 else 5000 if SOAK else 100
 
 def differences(seed):
     """Where the program's calls differ from CPython's: a text, or None."""
-    text = loop_programs.program(seed)
-    fast = dynoc.optimize(loop_programs.make(text), wait=True)
-    plain = loop_programs.make(text)
+    text = loop_grammar.program(seed)
+    fast = dynoc.optimize(loop_grammar.make(text), wait=True)
+    plain = loop_grammar.make(text)
     for call in range(3):
         args = seed + 1000003 * (call // 2)
-        wanted = loop_programs.outcome(plain, loop_programs.arguments(args))
-        got = loop_programs.outcome(fast, loop_programs.arguments(args))
+        wanted = loop_grammar.outcome(plain, loop_grammar.arguments(args))
+        got = loop_grammar.outcome(fast, loop_grammar.arguments(args))
         if got != wanted:
             return f"seed {seed}, call {call}:\n{text}\nwanted {wanted}\ngot    {got}"
     return None
