@@ -18,11 +18,15 @@
 static DynCache *all_caches;
 static uint32_t entries_made;
 
-/* ---- what wasn't captured, as text */
+/* ---- what wasn't captured
+ *
+ * The text is written when it is asked for: to find a source line runs Python code, in which a signal's handler might raise. */
 
-static bool is_told(const DynCache *root, const char *text) {
+static bool is_told(const DynCache *root, const DynTold *new) {
     for (uint32_t i = 0; i < root->told.n; i++) {
-        if (strcmp(root->told.at[i], text) == 0) {
+        const DynTold *t = &root->told.at[i];
+        bool same = t->why == new->why && t->place.code == new->place.code;
+        if (same && t->place.line == new->place.line && t->place.col == new->place.col) {
             return true;
         }
     }
@@ -30,38 +34,45 @@ static bool is_told(const DynCache *root, const char *text) {
 }
 
 void dyn_cache_tell(DynCache *root, DynReason why, const DynPlace *place) {
-    DynStr s = {0};
     bool says_nothing = why == DYN_R_NO_ARRAYS && root->told.n > 0; /* the rest of a function whose work wasn't captured */
-    if (says_nothing || root->told.n >= MAX_TOLD) {
+    DynTold told = {.why = why};
+    if (place != NULL && place->code != NULL) {
+        told.place = *place;
+    }
+    if (says_nothing || root->told.n >= MAX_TOLD || is_told(root, &told)) {
         return;
     }
-    dyn_report_reason(&s, why, NULL, place);
-    size_t size = s.failed ? 0 : (size_t)s.n + 1;
-    char *text = s.failed || is_told(root, dyn_str_at(&s)) ? NULL : PyMem_RawMalloc(size);
-    if (text != NULL) {
-        memcpy(text, dyn_str_at(&s), size);
+    told.code = told.place.code == NULL ? NULL : PyWeakref_NewRef(told.place.code, NULL);
+    bool short_of_memory = told.place.code != NULL && told.code == NULL;
+    PyErr_Clear();
+    if (short_of_memory || dyn_vec_push(&root->told, told) < 0) { /* it isn't told, then */
+        Py_XDECREF(told.code);
     }
-    if (text != NULL && dyn_vec_push(&root->told, text) < 0) { /* it isn't told, then: memory is short */
-        PyMem_RawFree(text);
-    }
-    dyn_str_free(&s);
 }
 
 PyObject *dyn_cache_refusals(const DynCache *root) {
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list != NULL && i < root->told.n; i++) {
-        PyObject *text = PyUnicode_FromString(root->told.at[i]);
+        const DynTold t = root->told.at[i];
+        DynStr s = {0};
+        PyObject *code = t.code == NULL ? NULL : Py_NewRef(PyWeakref_GetObject(t.code)); /* None: it is dead */
+        bool placed = code != NULL && code != Py_None;
+        dyn_report_reason(&s, t.why, NULL, placed ? &t.place : NULL);
+        PyObject *text = s.failed ? PyErr_NoMemory() : PyUnicode_FromString(dyn_str_at(&s));
         if (text == NULL || PyList_Append(list, text) < 0) {
             Py_CLEAR(list);
         }
         Py_XDECREF(text);
+        Py_XDECREF(code);
+        dyn_str_free(&s);
     }
     return list;
 }
 
 static void forget_told(DynCache *c) {
     while (c->told.n > 0) {
-        PyMem_RawFree(c->told.at[--c->told.n]);
+        DynTold t = c->told.at[--c->told.n];
+        Py_XDECREF(t.code);
     }
     dyn_vec_free(&c->told);
 }

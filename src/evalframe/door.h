@@ -51,6 +51,13 @@ DYN_HIDDEN void dyn_bind_free(DynBound *b);
 DYN_HIDDEN PyObject *dyn_bind_call(const DynSignature *s, PyCodeObject *code, PyObject *callable, PyObject *const *slots,
                                    bool others);
 
+/* A refusal that is kept to be told. */
+typedef struct DynTold {
+    DynReason why;
+    DynPlace place; /* its code is borrowed, and may have died; NULL: it is of no place */
+    PyObject *code; /* a weak reference to that */
+} DynTold;
+
 /* ---- cache.c */
 typedef struct DynCache DynCache;
 typedef struct DynLoops DynLoops;   /* loops.c */
@@ -85,7 +92,7 @@ struct DynCache {
     uint32_t refusals;       /* recordings of which nothing was kept */
     uint32_t without_arrays; /* … because there was no array work */
     uint32_t exceptions;     /* … because the call raised */
-    DYN_VEC(char *)
+    DYN_VEC(DynTold)
     told;           /* of a root that somebody asked for: what those refusals were, each once */
     DynReason dead; /* not OK: why nothing will be recorded any more */
     bool recording; /* a thread is at it */

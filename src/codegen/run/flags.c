@@ -35,13 +35,22 @@ static void operator_name(const DynNode *n, char *name, size_t size) {
     snprintf(name, size, "%s%s", op->flags & DYN_OPF_SCALAR ? "scalar " : "", function);
 }
 
+/* A copy into elements of the same type converts nothing: flags that are up come from another operator, which doesn't tell them
+ * (the C library's vector functions leave some behind that NumPy's don't). */
+static bool only_moves(const DynGraph *g, const DynNode *n) {
+    bool moves = dyn_ops[n->op].kind == DYN_K_COPY || (dyn_ops[n->op].kind == DYN_K_STORE && n->op != DYN_OP_SCATTER);
+    int value = dyn_node_stores(n);
+    bool known = moves && value < n->nargs && n->args[value].kind == DYN_ARG_NODE;
+    return known && dyn_graph_node(g, n->args[value].id)->dtype == n->dtype;
+}
+
 int dyn_flags_warn(const DynGraph *g, int flags) {
     for (size_t f = 0; f < DYN_COUNTOF(flag_table); f++) {
         for (uint32_t i = 0; (flags & flag_table[f].bit) && i < g->nodes.n; i++) {
             const DynNode *n = dyn_graph_node(g, i);
             const DynComplexOp *z = dyn_dtypes[n->compute].kind == 'c' ? &dyn_complex_ops[n->op] : NULL;
             const char *can = z && z->fpe ? z->fpe : dyn_ops[n->op].fpe;
-            bool replaces = n->op == DYN_OP_SCATTER && n->aux[0] < 0;
+            bool replaces = (n->op == DYN_OP_SCATTER && n->aux[0] < 0) || only_moves(g, n);
             if (strchr(can, flag_table[f].letter) && *can && !replaces) {
                 char name[64];
                 operator_name(n, name, sizeof(name));
