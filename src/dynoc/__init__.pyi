@@ -26,6 +26,7 @@ class InternalError(Error): ...
 
 class Config:
     wait: bool
+    loops: bool
     cache_dir: str
     cache_limit: int
     threads: int
