@@ -55,7 +55,7 @@ PyObject *dyn_cache_refusals(const DynCache *root) {
     for (uint32_t i = 0; list != NULL && i < root->told.n; i++) {
         const DynTold t = root->told.at[i];
         DynStr s = {0};
-        PyObject *code = t.code == NULL ? NULL : Py_NewRef(PyWeakref_GetObject(t.code)); /* None: it is dead */
+        PyObject *code = t.code == NULL ? NULL : PyObject_CallNoArgs(t.code); /* None: it is dead */
         bool placed = code != NULL && code != Py_None;
         dyn_report_reason(&s, t.why, NULL, placed ? &t.place : NULL);
         PyObject *text = s.failed ? PyErr_NoMemory() : PyUnicode_FromString(dyn_str_at(&s));
