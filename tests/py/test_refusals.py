@@ -167,7 +167,8 @@ def test_gradients_of_what_is_changed_in_place():
     w = torch.randn(8, requires_grad=True)
     fast = dynoc.optimize(shifted, wait=True)
     for _ in range(5):
-        assert torch.allclose(torch.autograd.grad(fast(w), w)[0], torch.autograd.grad(shifted(w), w)[0])
+        mine, eager = (torch.autograd.grad(f(w), w)[0] for f in (fast, shifted))
+        assert torch.allclose(mine, eager, rtol=1e-4, atol=1e-6)
     assert dynoc.counters["graph_breaks"]["REQUIRES_GRAD"] == 1 and [e.hits for e in fast.entries] == [4, 4]
 
 
