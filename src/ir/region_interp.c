@@ -1,12 +1,8 @@
 /* region_interp.c: the table of region_ops.def, and the interpreter of region IR, instruction by instruction: what native code is
  * compared with. Called by codegen/region (run.c) where a test asks for it. Owns nothing. */
 #include "ir/region_ir.h"
+#include "ir/region_math.h"
 
-#undef I /* <complex.h> has one */
-typedef int64_t I;
-typedef double D;
-typedef float S;
-typedef char *P;
 typedef short M_I16 __attribute__((may_alias));
 typedef unsigned short M_U16 __attribute__((may_alias));
 typedef int M_I32 __attribute__((may_alias));
@@ -14,16 +10,6 @@ typedef unsigned int M_U32 __attribute__((may_alias));
 typedef int64_t M_I64 __attribute__((may_alias));
 typedef float M_F32 __attribute__((may_alias));
 typedef double M_F64 __attribute__((may_alias));
-
-#define LIBM(name, arity) LIBM_##arity(name)
-#define LIBM_1(name) extern D rg_##name(D) __asm__(#name) __attribute__((const, nothrow));
-#define LIBM_2(name) extern D rg_##name(D, D) __asm__(#name) __attribute__((const, nothrow));
-#define MATH(name, type, args, ...) static inline type name args __VA_ARGS__
-#include "ir/region_math.def"
-#undef LIBM
-#undef LIBM_1
-#undef LIBM_2
-#undef MATH
 
 #define LIBM(name, arity) LIBM_##arity(name)
 #define LIBM_1(name) "D rg_" #name "(D) __asm__(\"" #name "\") __attribute__((const, nothrow));\n"

@@ -1,10 +1,11 @@
-/* sym_eval.c: the arithmetic of Python's int, float and bool, as far as int64 and double hold it. The only place that knows it:
- * constant folding (sym.c), guard evaluation (evalframe) and the reference interpreter call dyn_sym_eval. Owns a reference to
- * math.hypot.
+/* sym_eval.c: the arithmetic of Python's int, float and bool on symbols, as far as int64 and double hold it; what native loops
+ * compute too is region_math.def's. Constant folding (sym.c), guard evaluation (evalframe) and the reference interpreter call
+ * dyn_sym_eval. Owns a reference to math.hypot.
  *
  * What Python would raise, and what an int64 can't hold, is a failure: at call time a guard miss, never a wrong value. The float
  * functions follow the special cases of CPython's Objects/floatobject.c and Modules/mathmodule.c and call the same libm. */
 #include "ir/sym.h"
+#include "ir/region_math.h"
 #include <errno.h>
 #include <math.h>
 
@@ -38,90 +39,9 @@ static int float_to_int(double v, DynScalar *out) {
     return set_int(out, (int64_t)v);
 }
 
-static int float_floordiv(double v, double w, DynScalar *out) {
-    if (w == 0.0) {
-        return -1;
-    }
-    double mod = fmod(v, w), div = (v - mod) / w;
-    if (mod != 0.0 && (w < 0) != (mod < 0)) {
-        div -= 1.0;
-    }
-    if (div == 0.0) {
-        return set_float(out, copysign(0.0, v / w));
-    }
-    double floored = floor(div);
-    return set_float(out, div - floored > 0.5 ? floored + 1.0 : floored);
-}
-
-static int float_mod(double v, double w, DynScalar *out) {
-    if (w == 0.0) {
-        return -1;
-    }
-    double mod = fmod(v, w);
-    if (mod == 0.0) {
-        mod = copysign(0.0, w);
-    } else if ((w < 0) != (mod < 0)) {
-        mod += w;
-    }
-    return set_float(out, mod);
-}
-
-static bool is_odd(double v) { return fmod(fabs(v), 2.0) == 1.0; }
-
-/* v ** w where one of them is infinite, or v is zero, by the rules that float_pow and math.pow share. */
-static double pow_special(double v, double w) {
-    if (isinf(w)) {
-        double size = fabs(v);
-        if (size == 1.0) {
-            return 1.0;
-        }
-        return (w > 0.0) == (size > 1.0) ? fabs(w) : 0.0;
-    }
-    bool odd = is_odd(w);
-    if (isinf(v)) {
-        if (w > 0.0) {
-            return odd ? v : fabs(v);
-        }
-        return odd ? copysign(0.0, v) : 0.0;
-    }
-    return odd ? v : 0.0;
-}
-
-static int float_pow(double v, double w, DynScalar *out) {
-    if (w == 0.0) {
-        return set_float(out, 1.0);
-    }
-    if (isnan(v)) {
-        return set_float(out, v);
-    }
-    if (isnan(w)) {
-        return set_float(out, v == 1.0 ? 1.0 : w);
-    }
-    if (v == 0.0 && w < 0.0 && !isinf(w)) {
-        return -1;
-    }
-    if (isinf(w) || isinf(v) || v == 0.0) {
-        return set_float(out, pow_special(v, w));
-    }
-    bool negate = false;
-    if (v < 0.0) {
-        if (w != floor(w)) {
-            return -1; /* complex */
-        }
-        v = -v;
-        negate = is_odd(w);
-    }
-    if (v == 1.0) {
-        return set_float(out, negate ? -1.0 : 1.0);
-    }
-    errno = 0;
-    double r = pow(v, w);
-    bool underflow = errno == ERANGE && r == 0.0;
-    if (isinf(r) || (errno != 0 && !underflow)) {
-        return -1;
-    }
-    return set_float(out, negate ? -r : r);
-}
+static int float_floordiv(double v, double w, DynScalar *out) { return w == 0.0 ? -1 : set_float(out, rg_ffloordiv(v, w)); }
+static int float_mod(double v, double w, DynScalar *out) { return w == 0.0 ? -1 : set_float(out, rg_fmodulo(v, w)); }
+static int float_pow(double v, double w, DynScalar *out) { return rg_pow_fails(v, w, &out->f) ? -1 : 0; }
 
 /* ---- math: fail where the module raises. */
 
@@ -160,7 +80,7 @@ static int math_pow(double x, double y, DynScalar *out) {
         return set_float(out, 1.0);
     }
     if (isinf(x) || isinf(y)) {
-        return set_float(out, pow_special(x, y));
+        return set_float(out, rg_pow_special(x, y));
     }
     double r = pow(x, y);
     return isfinite(r) ? set_float(out, r) : -1;
@@ -211,84 +131,18 @@ static double half_even(double x) {
 /* ---- ints */
 
 static int int_floordiv(int64_t a, int64_t b, DynScalar *out) {
-    if (b == 0 || (a == INT64_MIN && b == -1)) {
-        return -1;
-    }
-    int64_t q = a / b;
-    return set_int(out, a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q);
+    return b == 0 || (a == INT64_MIN && b == -1) ? -1 : set_int(out, rg_floordiv(a, b));
 }
 
-static int int_mod(int64_t a, int64_t b, DynScalar *out) {
-    if (b == 0) {
-        return -1;
-    }
-    if (b == -1) {
-        return set_int(out, 0); /* INT64_MIN % -1 traps */
-    }
-    int64_t r = a % b;
-    return set_int(out, r != 0 && (r < 0) != (b < 0) ? r + b : r);
-}
-
-static int bit_length(uint64_t v) { return v == 0 ? 0 : 64 - __builtin_clzll(v); }
-
-static bool is_exact_float(int64_t v) { return v >= -(INT64_C(1) << 53) && v <= INT64_C(1) << 53; }
-
-static uint64_t magnitude(int64_t v) { return v < 0 ? 0 - (uint64_t)v : (uint64_t)v; }
-
-/* Correctly rounded, as Python's: a quotient of at least 56 bits with a sticky last bit is rounded once, by the conversion. */
-static int int_truediv(int64_t a, int64_t b, DynScalar *out) {
-    if (b == 0) {
-        return -1;
-    }
-    if (a == 0 || (is_exact_float(a) && is_exact_float(b))) {
-        return set_float(out, (double)a / (double)b);
-    }
-    uint64_t ua = magnitude(a), ub = magnitude(b);
-    int shift = 56 - bit_length(ua) + bit_length(ub);
-    if (shift < 0) {
-        shift = 0;
-    }
-    __extension__ typedef unsigned __int128 wide;
-    wide n = (wide)ua << shift;
-    uint64_t q = (uint64_t)(n / ub);
-    if (n % ub != 0) {
-        q |= 1;
-    }
-    double r = ldexp((double)q, -shift);
-    return set_float(out, (a < 0) != (b < 0) ? -r : r);
-}
+static int int_mod(int64_t a, int64_t b, DynScalar *out) { return b == 0 ? -1 : set_int(out, rg_mod(a, b)); }
+static int int_truediv(int64_t a, int64_t b, DynScalar *out) { return b == 0 ? -1 : set_float(out, rg_truediv(a, b)); }
+static int int_lshift(int64_t a, int64_t n, DynScalar *out) { return rg_shl_fails(a, n, &out->i) ? -1 : 0; }
 
 static int int_pow(int64_t base, int64_t exponent, DynScalar *out) {
     if (exponent < 0) {
         return float_pow((double)base, (double)exponent, out);
     }
-    int64_t r = 1;
-    for (;;) {
-        if ((exponent & 1) != 0 && __builtin_mul_overflow(r, base, &r)) {
-            return -1;
-        }
-        exponent >>= 1;
-        if (exponent == 0) {
-            return set_int(out, r);
-        }
-        if (__builtin_mul_overflow(base, base, &base)) {
-            return -1;
-        }
-    }
-}
-
-static int int_lshift(int64_t a, int64_t n, DynScalar *out) {
-    if (n < 0) {
-        return -1;
-    }
-    if (a == 0) {
-        return set_int(out, 0);
-    }
-    if (n > 62) {
-        return a == -1 && n == 63 ? set_int(out, INT64_MIN) : -1;
-    }
-    int64_t r = (int64_t)((uint64_t)a << n);
-    return r >> n == a ? set_int(out, r) : -1;
+    return rg_ipow_fails(base, exponent, &out->i) ? -1 : 0;
 }
 
 static int int_binary(DynSymOp op, int64_t a, int64_t b, DynScalar *out) {

@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import math
 import signal
 import subprocess
 import sys
@@ -312,3 +313,17 @@ def test_total_of_large_ints():
     fast = dynoc.optimize(twin(total), wait=True)
     for n in (10, 3_000_000):
         assert fast(n) == (n - 1) * n * (2 * n - 1) // 6
+
+
+def test_a_quotient_of_zero_has_pythons_sign():
+    """Ints that floats don't hold are divided another way than small ones."""
+
+    def signs(b, n):
+        s = 0.0
+        for i in range(n):
+            s += math.copysign(1.0, (i - i) / b)
+        return s
+
+    fast = dynoc.optimize(signs, wait=True)
+    for b in (-(2**53) - 1, 2**53 + 1, -(2**63), -3):
+        assert fast(b, 5) == fast(b, 5) == signs(b, 5)
