@@ -277,6 +277,19 @@ PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLay
     return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, ordered ? (npy_intp *)strides : NULL, NULL, 0, NULL);
 }
 
+PyObject *dyn_array_over(PyObject *owner, const DynArrayView *v, bool writeable) {
+    PyObject *a =
+        PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(dyn_dtypes[v->dtype].npy), v->ndim, (npy_intp *)v->dims,
+                             (npy_intp *)v->strides, v->data, writeable ? NPY_ARRAY_WRITEABLE : 0, NULL);
+    if (a != NULL && PyArray_SetBaseObject((PyArrayObject *)a, Py_NewRef(owner)) < 0) {
+        Py_CLEAR(a);
+    }
+    if (a != NULL) {
+        PyArray_UpdateFlags((PyArrayObject *)a, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
+    }
+    return a;
+}
+
 PyObject *dyn_array_turned(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout) {
     int64_t lain[DYN_MAX_NDIM];
     npy_intp back[DYN_MAX_NDIM];

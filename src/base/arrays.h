@@ -95,6 +95,8 @@ static inline bool dyn_array_write_warns(PyArrayObject *a) { return (PyArray_FLA
 DYN_HIDDEN PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
 /* The same as NumPy makes it of what an index names behind whole axes: a view of one in C order. */
 DYN_HIDDEN PyObject *dyn_array_turned(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
+/* An array of the elements that v says, in memory that `owner` keeps alive. */
+DYN_HIDDEN PyObject *dyn_array_over(PyObject *owner, const DynArrayView *v, bool writeable);
 /* How a symbol reads a NumPy scalar: as the number of a type (a DynDtype), or a part of a complex number, Python's or NumPy's. */
 #define DYN_READ_REAL DYN_DTYPE_COUNT
 #define DYN_READ_IMAG (DYN_DTYPE_COUNT + 1)

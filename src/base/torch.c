@@ -512,15 +512,7 @@ PyObject *dyn_torch_to_numpy(PyObject *tensor) {
         PyErr_SetString(PyExc_SystemError, "dynoc: a tensor of another kind than was recorded");
         return NULL;
     }
-    PyObject *a = PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(dyn_dtypes[v.dtype].npy), v.ndim, (npy_intp *)v.dims,
-                                       (npy_intp *)v.strides, v.data, NPY_ARRAY_WRITEABLE, NULL);
-    if (a != NULL && PyArray_SetBaseObject((PyArrayObject *)a, Py_NewRef(tensor)) < 0) {
-        Py_CLEAR(a);
-    }
-    if (a != NULL) {
-        PyArray_UpdateFlags((PyArrayObject *)a, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
-    }
-    return a;
+    return dyn_array_over(tensor, &v, true);
 }
 
 PyObject *dyn_torch_from_numpy(PyObject *array, DynDtype dt) {

@@ -219,34 +219,18 @@ static PyObject *object_of(DynCall *c, uint32_t node) {
         return NULL;
     }
     const DynGeom *g = &c->geoms[node];
+    DynArrayView v = {.data = g->data, .ndim = n->ndim, .dtype = n->dtype};
+    memcpy(v.dims, g->dims, sizeof(*v.dims) * n->ndim);
+    memcpy(v.strides, g->strides, sizeof(*v.strides) * n->ndim);
     if (n->flags & DYN_NODE_TENSOR) {
-        DynArrayView v = {.data = g->data, .ndim = n->ndim, .dtype = n->dtype};
-        memcpy(v.dims, g->dims, sizeof(*v.dims) * n->ndim);
-        memcpy(v.strides, g->strides, sizeof(*v.strides) * n->ndim);
         return c->objects[node] = dyn_torch_window(of, &v, dyn_graph_detaches(c->p->graph, n));
     }
-    PyArrayObject *base = (PyArrayObject *)of;
-    npy_intp dims[DYN_MAX_NDIM], strides[DYN_MAX_NDIM];
-    for (int i = 0; i < n->ndim; i++) {
-        dims[i] = g->dims[i];
-        strides[i] = g->strides[i];
-    }
     bool readonly = n->flags & DYN_NODE_READONLY || (n->op == DYN_OP_BROADCAST && !(n->flags & DYN_NODE_WRITE_WARNS));
-    bool writeable = PyArray_ISWRITEABLE(base) && !readonly;
-    PyObject *view = PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(dyn_dtypes[n->dtype].npy), n->ndim, dims, strides,
-                                          g->data, NPY_ARRAY_ALIGNED | (writeable ? NPY_ARRAY_WRITEABLE : 0), NULL);
-    if (!view) {
-        return NULL;
-    }
-    Py_INCREF(base);
-    if (PyArray_SetBaseObject((PyArrayObject *)view, (PyObject *)base) < 0) {
-        Py_DECREF(view);
-        return NULL;
-    }
-    if (n->flags & DYN_NODE_WRITE_WARNS && writeable) {
+    bool writeable = PyArray_ISWRITEABLE((PyArrayObject *)of) && !readonly;
+    PyObject *view = dyn_array_over(of, &v, writeable);
+    if (view != NULL && n->flags & DYN_NODE_WRITE_WARNS && writeable) {
         PyArray_ENABLEFLAGS((PyArrayObject *)view, DYN_ARRAY_WARN_ON_WRITE);
     }
-    PyArray_UpdateFlags((PyArrayObject *)view, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
     return c->objects[node] = view;
 }
 

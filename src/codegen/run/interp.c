@@ -298,25 +298,18 @@ static PyObject *slice_index(Interp *x, const DynNode *n) {
 
 /* An AFFINE view by its strides, which are sums of the base's. */
 static PyObject *affine_view(Interp *x, const DynNode *n, PyArrayObject *base) {
-    npy_intp dims[DYN_MAX_NDIM], strides[DYN_MAX_NDIM] = {0};
-    char *data = PyArray_BYTES(base);
-    bool none = false;
+    DynArrayView v = {.data = PyArray_BYTES(base), .ndim = n->ndim, .dtype = n->dtype};
     for (int i = 0; i < n->ndim; i++) {
-        dims[i] = x->run->sym[n->shape[i]].i;
-        none |= dims[i] == 0;
+        v.dims[i] = x->run->sym[n->shape[i]].i;
     }
+    bool none = dyn_view_empty(&v);
     for (int k = 0; k < PyArray_NDIM(base); k++) {
-        data += none ? 0 : x->run->sym[n->args[1 + k].id].i * PyArray_STRIDE(base, k);
+        v.data += none ? 0 : x->run->sym[n->args[1 + k].id].i * PyArray_STRIDE(base, k);
         for (int i = 0; i < n->ndim; i++) {
-            strides[i] += n->aux[k * n->ndim + i] * PyArray_STRIDE(base, k);
+            v.strides[i] += n->aux[k * n->ndim + i] * PyArray_STRIDE(base, k);
         }
     }
-    PyObject *r = PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)descr_of(n->dtype), n->ndim, dims, strides, data,
-                                       PyArray_FLAGS(base) & NPY_ARRAY_WRITEABLE, NULL);
-    if (r && PyArray_SetBaseObject((PyArrayObject *)r, Py_NewRef(base)) < 0) {
-        Py_CLEAR(r);
-    }
-    return r;
+    return dyn_array_over((PyObject *)base, &v, PyArray_ISWRITEABLE(base));
 }
 
 static PyObject *run_view(Interp *x, const DynNode *n) {
