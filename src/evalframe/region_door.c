@@ -96,25 +96,18 @@ static PyObject *plan(PyObject *module, PyObject *args) {
     return result;
 }
 
-static PyObject *text(PyObject *module, PyObject *capsule) {
+static PyObject *printed(PyObject *capsule, void (*print)(const DynRegion *r, DynStr *out)) {
     DynRegion *r = region_of(capsule);
     DynStr s = {0};
     if (r == NULL) {
         return NULL;
     }
-    dyn_region_text(r, &s);
+    print(r, &s);
     return text_of(&s);
 }
 
-static PyObject *source(PyObject *module, PyObject *capsule) {
-    DynRegion *r = region_of(capsule);
-    DynStr s = {0};
-    if (r == NULL) {
-        return NULL;
-    }
-    dyn_region_source(r, &s);
-    return text_of(&s);
-}
+static PyObject *text(PyObject *module, PyObject *capsule) { return printed(capsule, dyn_region_text); }
+static PyObject *source(PyObject *module, PyObject *capsule) { return printed(capsule, dyn_region_source); }
 
 /* _region_parse(text): a region; ValueError says what is wrong, with the text or the region. */
 static PyObject *parse(PyObject *module, PyObject *from) {

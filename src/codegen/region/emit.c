@@ -92,7 +92,7 @@ static void emit_registers(const DynRegion *r, DynStr *out) {
     dyn_str_putc(out, '\n');
 }
 
-void dyn_region_emit(const DynRegion *r, DynStr *out) {
+void dyn_region_source(const DynRegion *r, DynStr *out) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < r->blocks.n; i++) {
         n += r->blocks.at[i].v.n;

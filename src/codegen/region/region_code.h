@@ -23,5 +23,4 @@ struct DynRegionCode {
     DynRegionFunction function; /* NULL: not loaded (yet). */
 };
 DYN_HIDDEN void dyn_region_hoist(DynRegion *r); /* hoist.c: where memory is out, checks stay where they are */
-DYN_HIDDEN void dyn_region_emit(const DynRegion *r, DynStr *out);
 #endif

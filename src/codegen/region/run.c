@@ -27,7 +27,7 @@ int dyn_region_build(DynRegion *r, bool wait) {
     if (r->native == NULL) {
         DynStr source = {0};
         dyn_region_optimise(r);
-        dyn_region_emit(r, &source);
+        dyn_region_source(r, &source);
         r->native = source.failed ? NULL : PyMem_RawCalloc(1, sizeof(*r->native));
         if (r->native != NULL) {
             r->native->text = dyn_build_text(dyn_str_at(&source), wait);
@@ -70,10 +70,6 @@ DynReason dyn_region_failure(DynRegion *r, const char **detail) {
     }
     return r->native == NULL ? DYN_R_OK : dyn_build_text_failure(r->native->text, detail);
 }
-
-void dyn_region_source(const DynRegion *r, DynStr *out) { dyn_region_emit(r, out); }
-void dyn_region_print(const DynRegion *r, DynStr *out) { dyn_region_text(r, out); }
-uint32_t dyn_region_header(const DynRegion *r) { return r->header; }
 
 bool dyn_region_exit(const DynRegion *r, uint32_t i, uint32_t *at, uint32_t *nstack) {
     uint32_t distinct = 0;
@@ -376,22 +372,12 @@ static PyObject *make_scalar(DynDtype dt, DynScalar value) {
 
 static PyObject *make_view(const DynRegionValue *v, const DynScalar *values) {
     PyArrayObject *owner = (PyArrayObject *)(intptr_t)values[v->regs[0]].i;
-    npy_intp dims[DYN_REGION_RANK], strides[DYN_REGION_RANK];
+    DynArrayView view = {.data = (char *)(intptr_t)values[v->regs[1]].i, .ndim = v->n, .dtype = v->dtype};
     for (uint32_t k = 0; k < v->n; k++) {
-        dims[k] = values[v->regs[2 + k]].i;
-        strides[k] = values[v->regs[2 + v->n + k]].i;
+        view.dims[k] = values[v->regs[2 + k]].i;
+        view.strides[k] = values[v->regs[2 + v->n + k]].i;
     }
-    PyArray_Descr *descr = PyArray_DescrFromType(dyn_dtypes[v->dtype].npy);
-    int flags = PyArray_FLAGS(owner) & NPY_ARRAY_WRITEABLE;
-    PyObject *o =
-        PyArray_NewFromDescr(&PyArray_Type, descr, v->n, dims, strides, (void *)(intptr_t)values[v->regs[1]].i, flags, NULL);
-    if (o != NULL && PyArray_SetBaseObject((PyArrayObject *)o, Py_NewRef((PyObject *)owner)) < 0) {
-        Py_CLEAR(o);
-    }
-    if (o != NULL) {
-        PyArray_UpdateFlags((PyArrayObject *)o, NPY_ARRAY_UPDATE_ALL);
-    }
-    return o;
+    return dyn_array_over((PyObject *)owner, &view, PyArray_ISWRITEABLE(owner));
 }
 
 static PyObject *make_range(const DynRegionValue *v, const DynScalar *values) {

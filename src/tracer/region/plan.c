@@ -507,9 +507,6 @@ uint32_t plan_edge(Plan *p, uint32_t at) {
         p->block = before;
         return block;
     }
-    if (p->s.nframes == 1 && at == p->header) {
-        p->closed = true;
-    }
     uint32_t n = carried(p);
     leave_loops(plan_frame(p));
     forget_unread(p);
@@ -643,6 +640,7 @@ static void begin(Plan *p, PyObject *const *slots, uint32_t nstack, PyObject *gl
         bool cell = !stack && dyn_code_local_kind(p->c->code, (int)i) != 0x20;
         plan_push(p, plan_of_object(p, slots[i], i, stack || (plan_is_live(loops, p->header, i) && !cell), stack));
     }
+    note_way(p, p->c, p->header, p->header);
     plan_new_block(p, p->header); /* of no version: it only begins to count */
     if (p->stop == DYN_R_OK) {
         forget_unread(p);
@@ -694,7 +692,7 @@ static DynRegion *plan_once(Plan *p, PyObject *const *slots, uint32_t nstack, Py
         write_block(p, &version);
     }
     complete_entries(p);
-    if (p->again || p->stop != DYN_R_OK || !p->closed || has_open_loop(p)) {
+    if (p->again || p->stop != DYN_R_OK || has_open_loop(p)) {
         return refuse(p, why);
     }
 #ifdef DYN_DEBUG

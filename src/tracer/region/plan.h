@@ -105,7 +105,6 @@ typedef struct Plan {
     PlanDoubt doubts[PLAN_DOUBTS]; /* Results since p->resume that NumPy may have to report on, and that weren't looked at. */
     uint32_t ndoubts;
     uint32_t ninstrs;
-    bool closed;            /* A way leads back to the header. */
     bool again;             /* A function was found that can't be inlined: all is planned anew. */
     DynReason stop;         /* Planning came to nothing. */
     DynReason why;          /* The instruction that is being followed isn't in the language: why. */
