@@ -27,22 +27,21 @@
 #define UNFOLLOWED_NS 3000.0 /* one that autograd doesn't follow */
 #define PART_NS 30000.0      /* a part: a node of autograd's that is written in Python */
 
-static double elements_of(const DynGraph *g, const DynNode *n) {
+/* Elements that the operator goes over, in the call that symbols have these values in; sizes that only a call tells, and all of
+ * them where sym is NULL, are what they were when it was recorded. */
+static double work_of(const DynGraph *g, const DynNode *n, const DynScalar *sym) {
+    bool reduces = dyn_ops[n->op].kind == DYN_K_REDUCE && n->nargs > 0 && n->args[0].kind == DYN_ARG_NODE;
+    const DynNode *over = reduces ? dyn_graph_node(g, n->args[0].id) : n;
     double elements = 1;
-    for (int i = 0; i < n->ndim; i++) {
-        elements *= (double)dyn_sym_at(g->syms, n->shape[i])->hint.i;
+    for (int i = 0; i < over->ndim; i++) {
+        const DynSym *s = dyn_sym_at(g->syms, over->shape[i]);
+        elements *= (double)(s->after == 0 && sym != NULL ? sym[over->shape[i]].i : s->hint.i);
     }
     return elements;
 }
 
-/* Elements that the operator goes over. */
-static double work_of(const DynGraph *g, const DynNode *n) {
-    bool reduces = dyn_ops[n->op].kind == DYN_K_REDUCE && n->nargs > 0 && n->args[0].kind == DYN_ARG_NODE;
-    return elements_of(g, reduces ? dyn_graph_node(g, n->args[0].id) : n);
-}
-
 static double node_gain(const DynGraph *g, const DynNode *n) {
-    double more = ELEMENT_NS * work_of(g, n);
+    double more = ELEMENT_NS * work_of(g, n, NULL);
     switch (dyn_ops[n->op].kind) {
     case DYN_K_INPUT:
     case DYN_K_RESULT: return 0;
@@ -80,18 +79,6 @@ double dyn_estimate_gain(const DynCapture *c, uint32_t ninstrs) {
     return gain - cost;
 }
 
-/* Elements of a node, or of what it reduces, in this call; sizes that the call tells are what they were when it was recorded. */
-static double elements_now(const DynGraph *g, const DynNode *n, const DynScalar *sym) {
-    bool reduces = dyn_ops[n->op].kind == DYN_K_REDUCE && n->nargs > 0 && n->args[0].kind == DYN_ARG_NODE;
-    const DynNode *over = reduces ? dyn_graph_node(g, n->args[0].id) : n;
-    double elements = 1;
-    for (int i = 0; i < over->ndim; i++) {
-        const DynSym *s = dyn_sym_at(g->syms, over->shape[i]);
-        elements *= (double)(s->after == 0 && sym != NULL ? sym[over->shape[i]].i : s->hint.i);
-    }
-    return elements;
-}
-
 bool dyn_estimate_followed(const DynGraph *g, const DynFollow *f, const DynScalar *sym) {
     double gain = 0;
     for (uint32_t i = 0; i < f->steps.n; i++) {
@@ -101,7 +88,7 @@ bool dyn_estimate_followed(const DynGraph *g, const DynFollow *f, const DynScala
         const DynNode *n = &g->nodes.at[i];
         bool computed = n->op != DYN_OP_INPUT && n->op != DYN_OP_RESULT && !dyn_node_calls(n) && !(n->flags & DYN_NODE_VIEW);
         double once = n->flags & DYN_NODE_GRAD ? GRAD_NS : UNFOLLOWED_NS;
-        gain += computed ? once + GRAD_ELEMENT_NS * elements_now(g, n, sym) : 0;
+        gain += computed ? once + GRAD_ELEMENT_NS * work_of(g, n, sym) : 0;
     }
     return gain >= 0;
 }

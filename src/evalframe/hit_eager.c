@@ -7,8 +7,7 @@
 #include "evalframe/door.h"
 #include "codegen/run/flags.h"
 
-/* An extern call didn't end well: can whoever goes on in front of it make it again, or raise its exception? */
-static DynRunStatus leave(const DynGraph *g, DynRun *run, PyObject **values, DynExternStatus status, uint32_t at) {
+DynRunStatus dyn_hit_leave(const DynGraph *g, DynRun *run, PyObject **values, DynExternStatus status, uint32_t at) {
     const DynNode *n = dyn_graph_node(g, at);
     const DynExtern *x = &g->externs.at[n->extern_index];
     if (n->snapshot == DYN_NONE || (status == DYN_EXTERN_OTHER && x->once)) {
@@ -32,7 +31,7 @@ static DynRunStatus run_nodes(const DynGraph *g, DynRun *run, bool writes, PyObj
         if (writes && dyn_node_calls(dyn_graph_node(g, i))) {
             DynExternStatus status = dyn_interp_extern(g, run, values, i);
             if (status != DYN_EXTERN_OK) {
-                return leave(g, run, values, status, i);
+                return dyn_hit_leave(g, run, values, status, i);
             }
         } else if (values[i] == NULL && (values[i] = dyn_interp_node(g, run, values, i)) == NULL) {
             return DYN_RUN_ERROR;

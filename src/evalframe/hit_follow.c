@@ -180,26 +180,6 @@ static DynExternStatus run_call(const DynGraph *g, DynRun *run, PyObject **value
     return status;
 }
 
-/* The graph is left in front of a call: whoever goes on there makes it, or raises its exception. */
-static DynRunStatus leave(const DynGraph *g, DynRun *run, PyObject **values, DynExternStatus status, uint32_t at) {
-    const DynNode *n = dyn_graph_node(g, at);
-    const DynExtern *x = &g->externs.at[n->extern_index];
-    if (n->snapshot == DYN_NONE || (status == DYN_EXTERN_OTHER && x->once)) {
-        return DYN_RUN_ERROR;
-    }
-    run->snapshot = n->snapshot;
-    if (status == DYN_EXTERN_ERROR) {
-        run->error = dyn_extern_raised(x);
-    }
-    PyErr_Clear();
-    run->values = values;
-    if (run->complete(run->owner, run) == 0) {
-        return DYN_RUN_LEFT;
-    }
-    Py_CLEAR(run->error);
-    return DYN_RUN_ERROR;
-}
-
 /* What no step behind this one takes goes. */
 static void drop_taken(const DynGraph *g, const DynFollow *f, PyObject **values, uint32_t step) {
     const DynFollowStep *s = &f->steps.at[step];
@@ -227,7 +207,7 @@ static DynRunStatus run_steps(const DynEntry *e, DynRun *run, PyObject **values)
             bool once = g->externs.at[dyn_graph_node(g, s->node)->extern_index].once;
             if (status != DYN_EXTERN_OK) {
                 bool again = !acted && !once;
-                return again ? (PyErr_Clear(), DYN_RUN_AGAIN) : leave(g, run, values, status, s->node);
+                return again ? (PyErr_Clear(), DYN_RUN_AGAIN) : dyn_hit_leave(g, run, values, status, s->node);
             }
             acted = acted || once;
         } else if ((s->kind == DYN_FOLLOW_VIEW ? run_view(g, run, values, s->node) : run_part(s, run, values)) < 0) {
