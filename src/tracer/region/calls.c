@@ -19,9 +19,6 @@ static bool all_numbers(Plan *p, const PlanValue *args, uint32_t n, uint32_t wan
     return n == wanted || no(p, "another number of arguments");
 }
 
-static bool is_float(const PlanValue *v) {
-    return v->v.kind == DYN_RK_FLOAT || (v->v.kind == DYN_RK_NP && dyn_dtype_is_inexact((DynDtype)v->v.dtype));
-}
 static bool is_np_bool(const PlanValue *v) { return v->v.kind == DYN_RK_NP && v->v.dtype == DYN_BOOL; }
 
 /* ---- builtins */
@@ -121,7 +118,7 @@ static bool call_abs(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     if (is_np_bool(&args[0])) {
         return no(p, "abs of np.bool_");
     }
-    if (!is_float(&args[0])) {
+    if (!plan_is_float(&args[0])) {
         if (args[0].v.kind == DYN_RK_NP && args[0].v.dtype != DYN_I64) {
             return no(p, "abs of a small integer");
         }
@@ -151,7 +148,7 @@ static bool call_int(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     if (!all_numbers(p, args, n, 1)) {
         return false;
     }
-    if (is_float(&args[0])) {
+    if (plan_is_float(&args[0])) {
         plan_double(p, args[0], &reg);
         if (arg != DYN_RO_COUNT) {
             reg = plan_emit(p, (DynRegionOp)arg, reg, DYN_NONE, DYN_NONE);
@@ -162,7 +159,7 @@ static bool call_int(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     } else {
         reg = plan_reg(p, &args[0]);
     }
-    *out = args[0].known && !is_float(&args[0]) ? plan_int(args[0].number.i) : plan_value(DYN_RK_INT, reg);
+    *out = args[0].known && !plan_is_float(&args[0]) ? plan_int(args[0].number.i) : plan_value(DYN_RK_INT, reg);
     return true;
 }
 
@@ -191,8 +188,7 @@ static bool call_math(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *
     for (uint32_t i = 0; i < n; i++) {
         plan_double(p, args[i], &regs[i]);
     }
-    uint32_t reg = op->fails ? plan_emit_or(p, (DynRegionOp)arg, regs[0], regs[1], DYN_NONE, DYN_R_EXCEPTION)
-                             : plan_emit(p, (DynRegionOp)arg, regs[0], regs[1], DYN_NONE);
+    uint32_t reg = plan_emit_op(p, (DynRegionOp)arg, regs[0], regs[1], DYN_R_EXCEPTION);
     *out = plan_value(op->result == 'I' ? DYN_RK_BOOL : DYN_RK_FLOAT, reg);
     return true;
 }
@@ -206,14 +202,12 @@ static bool call_ufunc(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
     if (args[0].v.kind == DYN_RK_NP ? args[0].v.dtype != DYN_F64 && args[0].v.dtype != DYN_I64 : args[0].v.kind == DYN_RK_BOOL) {
         return no(p, "a ufunc of this NumPy scalar");
     }
-    if (arg != DYN_RO_SQRT && !is_float(&args[0])) {
+    if (arg != DYN_RO_SQRT && !plan_is_float(&args[0])) {
         return no(p, "a ufunc of an int");
     }
     plan_double(p, args[0], &reg);
-    const DynRegionOpInfo *op = &dyn_region_ops[arg];
-    reg = op->fails ? plan_emit_or(p, (DynRegionOp)arg, reg, DYN_NONE, DYN_NONE, DYN_R_FLAGS)
-                    : plan_emit(p, (DynRegionOp)arg, reg, DYN_NONE, DYN_NONE);
-    *out = plan_np(op->result == 'I' ? DYN_BOOL : DYN_F64, reg);
+    reg = plan_emit_op(p, (DynRegionOp)arg, reg, DYN_NONE, DYN_R_FLAGS);
+    *out = plan_np(dyn_region_ops[arg].result == 'I' ? DYN_BOOL : DYN_F64, reg);
     return true;
 }
 
@@ -224,16 +218,16 @@ static bool call_any_ufunc(Plan *p, PyObject *o, PlanValue *args, uint32_t n, Pl
     if (!dyn_region_ufunc(o, 1, &loop, &data) || n != 1 || !plan_is_number(&args[0])) {
         return no(p, "a ufunc that isn't known, or of other operands");
     }
-    if (!is_float(&args[0]) || (args[0].v.kind == DYN_RK_NP && args[0].v.dtype != DYN_F64)) {
+    if (!plan_is_float(&args[0]) || (args[0].v.kind == DYN_RK_NP && args[0].v.dtype != DYN_F64)) {
         return no(p, "a ufunc of a number that is no double");
     }
-    const PlanValue *f = plan_ufunc(p, o);
-    if (f == NULL) {
+    PlanValue f;
+    if (!plan_ufunc(p, o, &f)) {
         return no(p, "too many ufuncs");
     }
     plan_double(p, args[0], &reg);
     p->r->warns = true;
-    *out = plan_np(DYN_F64, plan_emit_or(p, DYN_RO_UFUNC1, f->v.regs[0], f->v.regs[1], reg, DYN_R_FLAGS));
+    *out = plan_np(DYN_F64, plan_emit_or(p, DYN_RO_UFUNC1, f.v.regs[0], f.v.regs[1], reg, DYN_R_FLAGS));
     return true;
 }
 
@@ -294,8 +288,11 @@ static PyObject *objects[DYN_COUNTOF(rows)]; /* Strong; NULL where the module ha
 static PyObject *min_object, *max_object;
 static bool filled;
 
-int plan_calls_init(void) {
-    for (size_t i = 0; i < DYN_COUNTOF(rows) && !filled; i++) {
+static void fill_table(void) {
+    if (filled) {
+        return;
+    }
+    for (size_t i = 0; i < DYN_COUNTOF(rows); i++) {
         PyObject *module = PyImport_ImportModule(rows[i].module);
         objects[i] = module == NULL ? NULL : PyObject_GetAttrString(module, rows[i].name);
         if (objects[i] == NULL) {
@@ -303,13 +300,10 @@ int plan_calls_init(void) {
         }
         Py_XDECREF(module);
     }
-    if (!filled) {
-        PyObject *builtins = PyEval_GetBuiltins();
-        min_object = Py_XNewRef(PyDict_GetItemString(builtins, "min"));
-        max_object = Py_XNewRef(PyDict_GetItemString(builtins, "max"));
-    }
+    PyObject *builtins = PyEval_GetBuiltins();
+    min_object = Py_XNewRef(PyDict_GetItemString(builtins, "min"));
+    max_object = Py_XNewRef(PyDict_GetItemString(builtins, "max"));
     filled = true;
-    return 0;
 }
 
 /* ---- min and max of numbers: the result is one of them, with its type, so the ways part. */
@@ -398,31 +392,14 @@ static bool can_inline(Plan *p, PyFunctionObject *f, uint32_t n) {
     return true;
 }
 
-static bool add_function_fact(Plan *p, PyFunctionObject *f) {
-    DynRegionFact fact = {
-        .dict = (PyObject *)f, .name = f->func_code, .value = f->func_defaults, .extra = DYN_NONE, .function = true};
-    for (uint32_t i = 0; i < p->r->facts.n; i++) {
-        if (p->r->facts.at[i].function && p->r->facts.at[i].dict == fact.dict) {
-            return true;
-        }
-    }
-    if (dyn_vec_push(&p->r->facts, fact) < 0) {
-        plan_stop(p, DYN_R_NO_MEMORY);
-        return false;
-    }
-    Py_INCREF(fact.dict);
-    Py_INCREF(fact.name);
-    Py_XINCREF(fact.value);
-    return true;
-}
-
 static Went call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, uint32_t n, uint32_t slots) {
     PyCodeObject *code = (PyCodeObject *)f->func_code;
     if (!can_inline(p, f, n)) {
         return WENT_NOWHERE;
     }
     const DynCode *c = decoded(p, code);
-    if (c == NULL || !add_function_fact(p, f)) {
+    DynRegionFact fact = {.dict = (PyObject *)f, .name = f->func_code, .value = f->func_defaults, .function = true};
+    if (c == NULL || plan_fact(p, fact) == NULL) {
         return WENT_AWAY;
     }
     PlanValue passed[16];
@@ -461,7 +438,7 @@ Went plan_return(Plan *p, PlanValue v) {
 Went plan_call(Plan *p, const DynInstr *in) {
     uint32_t n = in->arg, slots = n + 2;
     PlanValue args[16];
-    plan_calls_init();
+    fill_table();
     if (in->target != DYN_NONE || n > DYN_COUNTOF(args)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "keyword arguments");
     }

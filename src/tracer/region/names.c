@@ -7,23 +7,29 @@ static bool no(Plan *p, const char *what) {
     return false;
 }
 
-/* The fact about an item of a dict: an earlier one, or new. */
-static DynRegionFact *fact_of(Plan *p, PyObject *dict, PyObject *name, PyObject *value) {
+DynRegionFact *plan_fact(Plan *p, DynRegionFact f) {
     for (uint32_t i = 0; i < p->r->facts.n; i++) {
-        DynRegionFact *f = &p->r->facts.at[i];
-        if (f->dict == dict && f->name == name && !f->function && !f->cell) {
-            return f;
+        DynRegionFact *old = &p->r->facts.at[i];
+        bool of_kind = old->function == f.function && old->cell == f.cell && old->object == f.object;
+        bool same = old->dict == f.dict && old->name == f.name && old->slot == f.slot;
+        if (of_kind && same && (!f.object || old->value == f.value)) {
+            return old;
         }
     }
-    DynRegionFact f = {.dict = dict, .name = name, .value = value, .extra = DYN_NONE};
+    f.extra = DYN_NONE;
     if (dyn_vec_push(&p->r->facts, f) < 0) {
         plan_stop(p, DYN_R_NO_MEMORY);
         return NULL;
     }
-    Py_INCREF(dict);
-    Py_INCREF(name);
-    Py_XINCREF(value);
+    Py_XINCREF(f.dict);
+    Py_XINCREF(f.name);
+    Py_XINCREF(f.value);
     return &p->r->facts.at[p->r->facts.n - 1];
+}
+
+/* The fact about an item of a dict. */
+static DynRegionFact *fact_of(Plan *p, PyObject *dict, PyObject *name, PyObject *value) {
+    return plan_fact(p, (DynRegionFact){.dict = dict, .name = name, .value = value});
 }
 
 static PyObject *item_of(PyObject *dict, PyObject *name) {
@@ -89,40 +95,19 @@ Went plan_global(Plan *p, const DynInstr *in) {
     return WENT_ON;
 }
 
-const PlanValue *plan_ufunc(Plan *p, PyObject *o) {
-    static PlanValue v;
-    for (uint32_t i = 0; i < p->r->facts.n; i++) {
-        if (p->r->facts.at[i].object && p->r->facts.at[i].value == o) {
-            v = (PlanValue){.v = p->extras.at[p->r->facts.at[i].extra]};
-            return &v;
-        }
+bool plan_ufunc(Plan *p, PyObject *o, PlanValue *out) {
+    DynRegionFact *f = plan_fact(p, (DynRegionFact){.value = o, .object = true});
+    if (f != NULL && f->extra == DYN_NONE) {
+        PlanValue v = plan_value(DYN_RK_UFUNC, dyn_region_reg(p->r, 'P'));
+        v.v.n = 1;
+        v.v.regs[v.v.nregs++] = dyn_region_reg(p->r, 'P');
+        f->extra = add_extra(p, &v);
     }
-    v = plan_value(DYN_RK_UFUNC, dyn_region_reg(p->r, 'P'));
-    v.v.n = 1;
-    v.v.regs[v.v.nregs++] = dyn_region_reg(p->r, 'P');
-    DynRegionFact f = {.value = o, .object = true, .extra = add_extra(p, &v)};
-    if (p->stop != DYN_R_OK || dyn_vec_push(&p->r->facts, f) < 0) {
-        plan_stop(p, DYN_R_NO_MEMORY);
-        return NULL;
+    if (p->stop != DYN_R_OK) {
+        return false;
     }
-    Py_INCREF(o);
-    return &v;
-}
-
-static DynRegionFact *cell_fact(Plan *p, PyObject *cell, uint32_t slot) {
-    for (uint32_t i = 0; i < p->r->facts.n; i++) {
-        DynRegionFact *f = &p->r->facts.at[i];
-        if (f->cell && f->dict == cell && f->slot == slot) {
-            return f;
-        }
-    }
-    DynRegionFact f = {.dict = cell, .cell = true, .slot = slot, .extra = DYN_NONE};
-    if (dyn_vec_push(&p->r->facts, f) < 0) {
-        plan_stop(p, DYN_R_NO_MEMORY);
-        return NULL;
-    }
-    Py_XINCREF(cell);
-    return &p->r->facts.at[p->r->facts.n - 1];
+    *out = (PlanValue){.v = p->extras.at[f->extra]};
+    return true;
 }
 
 /* A variable of an enclosing function, or of this one that inner functions share: nobody else runs meanwhile. */
@@ -139,7 +124,7 @@ Went plan_deref(Plan *p, const DynInstr *in) {
     if (o == NULL) {
         return plan_unknown(p, DYN_R_EXCEPTION, "the variable has no value");
     }
-    DynRegionFact *f = cell_fact(p, cell, cell == NULL ? in->arg : DYN_NONE);
+    DynRegionFact *f = plan_fact(p, (DynRegionFact){.dict = cell, .cell = true, .slot = cell == NULL ? in->arg : DYN_NONE});
     if (f != NULL && f->extra == DYN_NONE) {
         PlanValue v = plan_of_object(p, o, DYN_NONE, true, false);
         f->extra = add_extra(p, &v);

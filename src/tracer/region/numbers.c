@@ -33,7 +33,7 @@ static DynDtype promote(const PlanValue *a, const PlanValue *b) {
     return weak->v.kind == DYN_RK_INT && dt == DYN_BOOL ? DYN_I64 : dt;
 }
 
-static bool is_float(const PlanValue *v) {
+bool plan_is_float(const PlanValue *v) {
     return v->v.kind == DYN_RK_FLOAT || (v->v.kind == DYN_RK_NP && dyn_dtype_is_inexact((DynDtype)v->v.dtype));
 }
 static bool is_single(const PlanValue *v) { return v->v.kind == DYN_RK_NP && v->v.dtype == DYN_F32; }
@@ -43,7 +43,7 @@ bool plan_double(Plan *p, PlanValue v, uint32_t *reg) {
         *reg = plan_dconst(p, (double)v.number.i);
     } else if (is_single(&v)) {
         *reg = plan_emit(p, DYN_RO_S2D, plan_reg(p, &v), DYN_NONE, DYN_NONE);
-    } else if (is_float(&v)) {
+    } else if (plan_is_float(&v)) {
         *reg = plan_reg(p, &v);
     } else {
         *reg = plan_emit(p, DYN_RO_I2D, plan_reg(p, &v), DYN_NONE, DYN_NONE);
@@ -55,7 +55,7 @@ static uint32_t as_single(Plan *p, PlanValue v) {
     if (is_single(&v)) {
         return plan_reg(p, &v);
     }
-    if (is_float(&v)) {
+    if (plan_is_float(&v)) {
         return plan_emit_or(p, DYN_RO_D2S, plan_reg(p, &v), DYN_NONE, DYN_NONE, DYN_R_FLAGS);
     }
     return plan_emit_or(p, DYN_RO_I2SX, plan_reg(p, &v), DYN_NONE, DYN_NONE, DYN_R_FLAGS);
@@ -137,7 +137,7 @@ static bool no(Plan *p, const char *what) {
     return false;
 }
 
-static uint32_t emit_op(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, DynReason why) {
+uint32_t plan_emit_op(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, DynReason why) {
     return dyn_region_ops[op].fails ? plan_emit_or(p, op, a, b, DYN_NONE, why) : plan_emit(p, op, a, b, DYN_NONE);
 }
 
@@ -157,7 +157,7 @@ static bool python_floats(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *
         return true;
     }
     plan_double(p, b, &y);
-    *out = plan_value(DYN_RK_FLOAT, emit_op(p, code, x, y, DYN_R_EXCEPTION));
+    *out = plan_value(DYN_RK_FLOAT, plan_emit_op(p, code, x, y, DYN_R_EXCEPTION));
     return true;
 }
 
@@ -199,7 +199,7 @@ static bool python_ints(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *ou
     if (int_op(op) == NO_OP) {
         return no(p, "an operator that ints don't have");
     }
-    *out = plan_value(both_bool ? DYN_RK_BOOL : DYN_RK_INT, emit_op(p, int_op(op), x, y, DYN_R_EXCEPTION));
+    *out = plan_value(both_bool ? DYN_RK_BOOL : DYN_RK_INT, plan_emit_op(p, int_op(op), x, y, DYN_R_EXCEPTION));
     return true;
 }
 
@@ -257,7 +257,7 @@ static bool doubles(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
         return true;
     }
     plan_double(p, b, &y);
-    r = emit_op(p, code, x, y, DYN_R_FLAGS);
+    r = plan_emit_op(p, code, x, y, DYN_R_FLAGS);
     p->r->warns = true;
     if (op != POW) {
         doubt(p, op, (PlanDoubt){DYN_RO_DWARN, r, x, y, false});
@@ -271,7 +271,7 @@ static bool singles(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     if (code == NO_OP) {
         return no(p, "an operator of np.float32");
     }
-    uint32_t x = as_single(p, a), y = as_single(p, b), r = emit_op(p, code, x, y, DYN_R_FLAGS);
+    uint32_t x = as_single(p, a), y = as_single(p, b), r = plan_emit_op(p, code, x, y, DYN_R_FLAGS);
     doubt(p, op, (PlanDoubt){DYN_RO_SWARN, r, x, y, false});
     p->r->warns = true;
     *out = plan_np(DYN_F32, r);
@@ -283,7 +283,7 @@ static bool integers(Plan *p, int op, DynDtype dt, PlanValue a, PlanValue b, Pla
     if (int_op(op) == NO_OP || (dt == DYN_BOOL && !bitwise)) {
         return no(p, "an operator of these NumPy scalars");
     }
-    uint32_t x = as_integer(p, a, dt), y = as_integer(p, b, dt), r = emit_op(p, int_op(op), x, y, DYN_R_FLAGS);
+    uint32_t x = as_integer(p, a, dt), y = as_integer(p, b, dt), r = plan_emit_op(p, int_op(op), x, y, DYN_R_FLAGS);
     if (!bitwise && op != RSHIFT) {
         fits(p, r, dt);
     }
@@ -312,7 +312,7 @@ bool plan_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     if (a.v.kind == DYN_RK_NP || b.v.kind == DYN_RK_NP) {
         return numpy_scalars(p, op, a, b, out);
     }
-    return is_float(&a) || is_float(&b) ? python_floats(p, op, a, b, out) : python_ints(p, op, a, b, out);
+    return plan_is_float(&a) || plan_is_float(&b) ? python_floats(p, op, a, b, out) : python_ints(p, op, a, b, out);
 }
 
 /* ---- comparisons */
@@ -337,7 +337,7 @@ static uint32_t emit_compare(Plan *p, int op, char type, uint32_t a, uint32_t b)
 static uint32_t exact_double(Plan *p, PlanValue v) {
     uint32_t reg = DYN_NONE;
     bool small = v.known && v.v.kind != DYN_RK_FLOAT && v.number.i >= -(INT64_C(1) << 53) && v.number.i <= INT64_C(1) << 53;
-    if (is_float(&v) || small || (v.v.kind == DYN_RK_NP && v.v.dtype != DYN_I64)) {
+    if (plan_is_float(&v) || small || (v.v.kind == DYN_RK_NP && v.v.dtype != DYN_I64)) {
         plan_double(p, v, &reg);
         return reg;
     }
@@ -351,7 +351,7 @@ bool plan_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     bool numpy = a.v.kind == DYN_RK_NP || b.v.kind == DYN_RK_NP;
     DynDtype dt = numpy ? promote(&a, &b) : DYN_F64;
     uint32_t r;
-    if (!is_float(&a) && !is_float(&b)) {
+    if (!plan_is_float(&a) && !plan_is_float(&b)) {
         uint32_t x = plan_reg(p, &a);
         r = emit_compare(p, op, 'I', x, plan_reg(p, &b));
     } else if (dt == DYN_F32) {
@@ -381,7 +381,7 @@ bool plan_truth(Plan *p, PlanValue *v, int *known, uint32_t *reg) {
     } else if (is_single(v)) {
         *reg =
             plan_emit(p, DYN_RO_DNE, plan_emit(p, DYN_RO_S2D, plan_reg(p, v), DYN_NONE, DYN_NONE), plan_dconst(p, 0.0), DYN_NONE);
-    } else if (is_float(v)) {
+    } else if (plan_is_float(v)) {
         uint32_t x = plan_reg(p, v);
         *reg = plan_emit(p, DYN_RO_DNE, x, plan_dconst(p, 0.0), DYN_NONE);
     } else if (v->v.kind == DYN_RK_BOOL || (v->v.kind == DYN_RK_NP && v->v.dtype == DYN_BOOL)) {
@@ -401,7 +401,7 @@ static bool negative(Plan *p, PlanValue a, PlanValue *out) {
     out->v.nregs = 1;
     if (is_single(&a)) {
         out->v.regs[0] = plan_emit(p, DYN_RO_SNEG, r, DYN_NONE, DYN_NONE);
-    } else if (is_float(&a)) {
+    } else if (plan_is_float(&a)) {
         out->v.regs[0] = plan_emit(p, DYN_RO_DNEG, r, DYN_NONE, DYN_NONE);
     } else {
         out->v.regs[0] = plan_emit_or(p, DYN_RO_INEG, r, DYN_NONE, DYN_NONE, DYN_R_EXCEPTION);

@@ -193,6 +193,9 @@ DYN_HIDDEN bool plan_unary(Plan *p, int op, PlanValue a, PlanValue *out); /* op:
 /* The truth of a value: *known 0 or 1, or -1 and a register. */
 DYN_HIDDEN bool plan_truth(Plan *p, PlanValue *v, int *known, uint32_t *reg);
 DYN_HIDDEN bool plan_double(Plan *p, PlanValue v, uint32_t *reg); /* as float() makes it of a number */
+DYN_HIDDEN bool plan_is_float(const PlanValue *v);                /* Python's, or NumPy's of any size */
+/* An instruction, with an exit where it may fail. */
+DYN_HIDDEN uint32_t plan_emit_op(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, DynReason why);
 
 /* Looks at all results that are in doubt: before anything has an effect, or another block begins. */
 DYN_HIDDEN void plan_settle_doubts(Plan *p);
@@ -206,10 +209,11 @@ DYN_HIDDEN Went plan_next(Plan *p, const DynInstr *in);
 
 /* ---- names.c, calls.c */
 DYN_HIDDEN Went plan_global(Plan *p, const DynInstr *in);
-DYN_HIDDEN const PlanValue *plan_ufunc(Plan *p, PyObject *o); /* with registers for its loop, good until it is called again */
+DYN_HIDDEN bool plan_ufunc(Plan *p, PyObject *o, PlanValue *out); /* with registers for its loop; false: there are too many */
+/* A fact that the region takes for granted, like one that it has, or new (f.extra is set here); NULL: planning has stopped. */
+DYN_HIDDEN DynRegionFact *plan_fact(Plan *p, DynRegionFact f);
 DYN_HIDDEN Went plan_deref(Plan *p, const DynInstr *in);
 DYN_HIDDEN bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out);
 DYN_HIDDEN Went plan_call(Plan *p, const DynInstr *in);
 DYN_HIDDEN Went plan_return(Plan *p, PlanValue v);
-DYN_HIDDEN int plan_calls_init(void);
 #endif
