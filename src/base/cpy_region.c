@@ -37,13 +37,50 @@ void dyn_cpy_range_iterator_set(PyObject *o, const int64_t state[3]) {
 #endif
 }
 
-PyObject *dyn_cpy_range_iterator_new(const int64_t state[3]) {
-    int64_t stop = (int64_t)((uint64_t)state[0] + (uint64_t)state[1] * (uint64_t)state[2]);
-    PyObject *range =
-        PyObject_CallFunction((PyObject *)&PyRange_Type, "LLL", (long long)state[0], (long long)stop, (long long)state[2]);
-    PyObject *it = range == NULL ? NULL : PyObject_GetIter(range);
+void dyn_cpy_range_iterator_fill(PyObject *o, const int64_t state[3]) {
+    RangeIterator *it = (RangeIterator *)o;
+#if DYN_PY < 312
+    it->index = 0;
+#endif
+    it->start = (long)state[0];
+    it->len = (long)state[1];
+    it->step = (long)state[2];
+}
+
+PyObject *dyn_cpy_range_iterator_blank(void) {
+    PyObject *range = dyn_cpy_range_blank(), *it = range == NULL ? NULL : PyObject_GetIter(range);
     Py_XDECREF(range);
     return it;
+}
+
+typedef struct Range {                  /* as Objects/rangeobject.c has it, the same on all versions */
+    PyObject_HEAD PyObject *numbers[4]; /* start, stop, step, length */
+} Range;
+
+PyObject *dyn_cpy_range_blank(void) { return PyObject_CallFunction((PyObject *)&PyRange_Type, "i", 1); }
+
+void dyn_cpy_range_set(PyObject *o, PyObject *const numbers[4]) {
+    for (int k = 0; k < 4; k++) {
+        Py_SETREF(((Range *)o)->numbers[k], numbers[k]);
+    }
+}
+
+void dyn_cpy_int_set(PyObject *o, int64_t number) {
+    PyLongObject *l = (PyLongObject *)o;
+    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    int n = 0;
+    for (; rest != 0; rest >>= PyLong_SHIFT) {
+#if DYN_PY >= 312
+        l->long_value.ob_digit[n++] = (digit)(rest & PyLong_MASK);
+#else
+        l->ob_digit[n++] = (digit)(rest & PyLong_MASK);
+#endif
+    }
+#if DYN_PY >= 312
+    l->long_value.lv_tag = (uintptr_t)n << 3 | (number == 0 ? 1 : number < 0 ? 2 : 0);
+#else
+    Py_SET_SIZE(l, number < 0 ? -n : n);
+#endif
 }
 
 const volatile unsigned char *dyn_cpy_breaker(PyThreadState *ts) {
@@ -82,6 +119,8 @@ PyObject *dyn_cpy_sequence_iterator(PyObject *o, int64_t *index) {
 
 void dyn_cpy_sequence_iterator_set(PyObject *o, int64_t index) { ((SequenceIterator *)o)->index = (Py_ssize_t)index; }
 
+void dyn_cpy_sequence_iterator_over(PyObject *o, PyObject *sequence) { Py_XSETREF(((SequenceIterator *)o)->sequence, sequence); }
+
 PyObject *dyn_cpy_enumerate(PyObject *o, int64_t *index) {
     const EnumerateObject *e = (const EnumerateObject *)o;
     if (!Py_IS_TYPE(o, &PyEnum_Type) || e->long_index != NULL) {
@@ -92,6 +131,8 @@ PyObject *dyn_cpy_enumerate(PyObject *o, int64_t *index) {
 }
 
 void dyn_cpy_enumerate_set(PyObject *o, int64_t index) { ((EnumerateObject *)o)->index = (Py_ssize_t)index; }
+
+void dyn_cpy_enumerate_over(PyObject *o, PyObject *iterator) { Py_SETREF(((EnumerateObject *)o)->iterator, iterator); }
 
 PyObject *dyn_cpy_zip(PyObject *o) {
     bool strict = Py_IS_TYPE(o, &PyZip_Type) && (((const ZipObject *)o)->strict & 0xff) != 0;

@@ -4,17 +4,25 @@
 #include "base/cpy.h"
 
 /* An exact iterator of a range whose numbers are C longs: the next, how many are left, the step.
- * It can be set to any state that it may come to. `new` is NULL with an exception where memory is out. */
+ * `set`: to any state that it may come to; `fill`: a blank one, to any. `blank` is NULL with an exception where memory is out. */
 DYN_HIDDEN bool dyn_cpy_range_iterator(PyObject *o, int64_t state[3]);
 DYN_HIDDEN void dyn_cpy_range_iterator_set(PyObject *o, const int64_t state[3]);
-DYN_HIDDEN PyObject *dyn_cpy_range_iterator_new(const int64_t state[3]);
+DYN_HIDDEN void dyn_cpy_range_iterator_fill(PyObject *o, const int64_t state[3]);
+DYN_HIDDEN PyObject *dyn_cpy_range_iterator_blank(void);
+/* A new range of a new one's own: start, stop, step and length, whose references it takes over. */
+DYN_HIDDEN PyObject *dyn_cpy_range_blank(void);
+DYN_HIDDEN void dyn_cpy_range_set(PyObject *o, PyObject *const numbers[4]);
+/* The number of an int that nobody has seen yet, and that was made for INT64_MIN. */
+DYN_HIDDEN void dyn_cpy_int_set(PyObject *o, int64_t number);
 /* An exact iterator over a sequence by index (that of arrays is one): the sequence, borrowed, or NULL where it is none or has
  * ended. An exact enumerate object whose number is small: its iterator. An exact zip object that isn't strict: its iterators, a
  * tuple. */
 DYN_HIDDEN PyObject *dyn_cpy_sequence_iterator(PyObject *o, int64_t *index);
 DYN_HIDDEN void dyn_cpy_sequence_iterator_set(PyObject *o, int64_t index);
+DYN_HIDDEN void dyn_cpy_sequence_iterator_over(PyObject *o, PyObject *sequence); /* takes the reference over */
 DYN_HIDDEN PyObject *dyn_cpy_enumerate(PyObject *o, int64_t *index);
 DYN_HIDDEN void dyn_cpy_enumerate_set(PyObject *o, int64_t index);
+DYN_HIDDEN void dyn_cpy_enumerate_over(PyObject *o, PyObject *iterator); /* takes the reference over */
 DYN_HIDDEN PyObject *dyn_cpy_zip(PyObject *o);
 /* A byte that isn't 0 while the eval breaker of the thread wants something. */
 DYN_HIDDEN const volatile unsigned char *dyn_cpy_breaker(PyThreadState *ts);

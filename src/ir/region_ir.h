@@ -112,7 +112,9 @@ typedef struct DynRegionFact {
     uint32_t extra; /* The index of the extra object that it gives, or DYN_NONE. */
 } DynRegionFact;
 
-typedef struct DynRegionCode DynRegionCode; /* native code: codegen/region */
+typedef struct DynRegionCode DynRegionCode;     /* native code: codegen/region */
+typedef struct DynRegionSpares DynRegionSpares; /* objects for when memory is out: codegen/region/spare.c */
+extern DYN_HIDDEN long dyn_region_starve;       /* Test: for the way out memory is out after so many objects; -1: it isn't. */
 struct DynRegion {
     PyObject *code;     /* The code object, strong; or NULL in tests. */
     uint32_t header;    /* Code unit. */
@@ -127,6 +129,7 @@ struct DynRegion {
     DYN_VEC(DynRegionFact) facts;
     DYN_VEC(PyObject *) objects; /* Strong. */
     DynRegionCode *native;       /* NULL: not asked for. */
+    DynRegionSpares *spares;     /* NULL: none yet, or a run has them. */
     PyObject **stack;            /* What the last exit handed out: room for the deepest. */
     bool optimised;              /* The passes of codegen/region have been over it. */
     bool forced;                 /* Test: its C can be told to leave at any exit. */

@@ -35,7 +35,10 @@ bool dyn_region_is_droppable(PyObject *o) {
                 return false;
             }
         }
-        return o == NULL;
+        return o == NULL || PyBytes_CheckExact(o);
+    }
+    if (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+        return false; /* a class of someone's own may have a __del__ */
     }
     return PyComplex_CheckExact(o) || PyBytes_CheckExact(o) || Py_IS_TYPE(o, &PyRange_Type) || PyArray_IsScalar(o, Number) ||
            PyArray_IsScalar(o, Bool);

@@ -6,6 +6,7 @@ values, types and bits.
 """
 
 import copy
+import itertools
 import struct
 import warnings
 
@@ -154,4 +155,29 @@ def check(function, args, stack=(), loop=0, forced=True, native=True, leaves=Non
             assert result == expected, (force, after, text)
             if native:
                 assert case.run(NATIVE, force, after) == (expected, left), (force, after, text)
+    if forced:
+        check_without_memory(case, expected)
     return text
+
+
+def without_memory(case, after, *how):
+    """The outcome where memory is out for what an exit makes, after so many objects; and whether it was."""
+    _dynoc._region_starve(after)
+    try:
+        result, _ = case.run(INTERPRETED, *how)
+    finally:
+        left = _dynoc._region_starve(-1)
+    return result, left == 0
+
+
+def check_without_memory(case, expected):
+    """Each object that the last exit makes can't be had in turn, and at every exit none."""
+    for after in itertools.count():
+        result, out = without_memory(case, after)
+        assert result == expected, after
+        if not out:
+            break
+    for force in range(len(_dynoc._region_exits(case.region))):
+        for passed in (0, 2):
+            result, _ = without_memory(case, 0, force, passed)
+            assert result == expected, (force, passed)

@@ -84,7 +84,7 @@ static PlanValue view_of(Plan *p, const PlanValue *a, uint32_t offset, uint32_t 
     PlanValue v = plan_value(DYN_RK_VIEW, DYN_NONE);
     v.v.dtype = a->v.dtype;
     v.v.n = (uint8_t)(a->v.n - dropped);
-    v.v.flags = a->v.flags;
+    v.v.flags = a->v.flags & (uint8_t)~DYN_RF_DROPPABLE;
     v.v.regs[v.v.nregs++] = a->v.regs[0];
     v.v.regs[v.v.nregs++] = plan_emit(p, DYN_RO_PADD, a->v.regs[1], offset, DYN_NONE);
     for (uint32_t k = dropped; k < a->v.n; k++) {

@@ -18,7 +18,8 @@ static Went load_fast(Plan *p, const DynInstr *in) {
 static Went store_fast(Plan *p, const DynInstr *in, PlanValue v) {
     PlanValue *slot = &p->s.values[plan_frame(p)->base + in->arg];
     bool kept_alive = slot->v.kind == DYN_RK_CONST;
-    if (slot->v.kind == DYN_RK_ENTRY && !(slot->v.flags & DYN_RF_DROPPABLE)) {
+    bool may_be_last = slot->v.kind == DYN_RK_ENTRY || slot->v.kind == DYN_RK_ARRAY;
+    if (may_be_last && !(slot->v.flags & DYN_RF_DROPPABLE)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped whose end may be seen");
     }
     if (kept_alive && slot->v.ref != DYN_NONE && v.v.kind != DYN_RK_CONST && PyFunction_Check(plan_object(p, slot))) {

@@ -231,6 +231,7 @@ static bool of_array(Plan *p, PyObject *o, PlanValue *v) {
     bool dense = view.strides[view.ndim - 1] == (int64_t)dyn_dtypes[dt].size;
     bool writeable = view.writeable && !dyn_array_write_warns((PyArrayObject *)o);
     v->v.flags = (uint8_t)((dense ? DYN_RF_CONTIGUOUS : 0) | (writeable ? DYN_RF_WRITEABLE : 0));
+    v->v.flags |= dyn_region_is_droppable(o) ? DYN_RF_DROPPABLE : 0;
     new_reg(p, v, 'P');
     new_reg(p, v, 'P');
     for (int k = 0; k < 2 * view.ndim; k++) {
