@@ -121,6 +121,7 @@ struct DynRegion {
     uint32_t nslots;    /* Locals, cells and free variables. */
     uint32_t nstack;    /* Stack values at the header. */
     uint32_t nextra;    /* Objects that don't come in slots. */
+    bool array_paths;   /* Some instruction that isn't in the language has an array among its operands. */
     bool warns;         /* It does arithmetic that NumPy may report on: how is asked at the entry. */
     DYN_VEC(char) regs; /* The type of each register: I, D, S, P. */
     DYN_VEC(DynRegionBlock) blocks;
