@@ -83,6 +83,14 @@ void dyn_cpy_int_set(PyObject *o, int64_t number) {
 #endif
 }
 
+bool dyn_cpy_int_has_digits(PyObject *o) {
+#if DYN_PY >= 312
+    return ((PyLongObject *)o)->long_value.lv_tag >> 3 != 0;
+#else
+    return Py_SIZE(o) != 0;
+#endif
+}
+
 const volatile unsigned char *dyn_cpy_breaker(PyThreadState *ts) {
     /* Events are the low byte, on processors that have that first. */
 #if DYN_PY >= 313
@@ -120,6 +128,23 @@ PyObject *dyn_cpy_sequence_iterator(PyObject *o, int64_t *index) {
 void dyn_cpy_sequence_iterator_set(PyObject *o, int64_t index) { ((SequenceIterator *)o)->index = (Py_ssize_t)index; }
 
 void dyn_cpy_sequence_iterator_over(PyObject *o, PyObject *sequence) { Py_XSETREF(((SequenceIterator *)o)->sequence, sequence); }
+
+/* Of lists and tuples they lie as those of other sequences do (Objects/listobject.c, tupleobject.c). */
+PyObject *dyn_cpy_list_iterator(PyObject *o, bool tuple, int64_t *index) {
+    if (!Py_IS_TYPE(o, tuple ? &PyTupleIter_Type : &PyListIter_Type)) {
+        return NULL;
+    }
+    *index = ((const SequenceIterator *)o)->index;
+    return ((const SequenceIterator *)o)->sequence;
+}
+
+void dyn_cpy_list_iterator_set(PyObject *o, int64_t index) { ((SequenceIterator *)o)->index = (Py_ssize_t)index; }
+
+PyObject *dyn_cpy_list_iterator_over(PyObject *o, PyObject *list) {
+    PyObject *old = ((SequenceIterator *)o)->sequence;
+    ((SequenceIterator *)o)->sequence = list;
+    return old;
+}
 
 PyObject *dyn_cpy_enumerate(PyObject *o, int64_t *index) {
     const EnumerateObject *e = (const EnumerateObject *)o;

@@ -12,8 +12,20 @@ DYN_HIDDEN PyObject *dyn_cpy_range_iterator_blank(void);
 /* A new range of a new one's own: start, stop, step and length, whose references it takes over. */
 DYN_HIDDEN PyObject *dyn_cpy_range_blank(void);
 DYN_HIDDEN void dyn_cpy_range_set(PyObject *o, PyObject *const numbers[4]);
+/* How an int says how many digits it has: by a tag, or by its size. */
+#if PY_VERSION_HEX >= 0x030C0000
+#define DYN_CPY_INT_IS_TAGGED 1
+#else
+#define DYN_CPY_INT_IS_TAGGED 0
+#endif
 /* The number of an int that nobody has seen yet, and that was made for INT64_MIN. */
 DYN_HIDDEN void dyn_cpy_int_set(PyObject *o, int64_t number);
+DYN_HIDDEN bool dyn_cpy_int_has_digits(PyObject *o); /* it has a place for one digit of 30 bits at least */
+/* An exact iterator over a list (tuple: over a tuple): what it goes over, borrowed, or NULL. `over` takes the reference over;
+ * NULL: it has ended, and what it went over is returned. */
+DYN_HIDDEN PyObject *dyn_cpy_list_iterator(PyObject *o, bool tuple, int64_t *index);
+DYN_HIDDEN void dyn_cpy_list_iterator_set(PyObject *o, int64_t index);
+DYN_HIDDEN PyObject *dyn_cpy_list_iterator_over(PyObject *o, PyObject *list);
 /* An exact iterator over a sequence by index (that of arrays is one): the sequence, borrowed, or NULL where it is none or has
  * ended. An exact enumerate object whose number is small: its iterator. An exact zip object that isn't strict: its iterators, a
  * tuple. */

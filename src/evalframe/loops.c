@@ -8,16 +8,16 @@
 #include "evalframe/hook.h"
 #include "ir/place.h"
 
-static const DynLoopEngine native = {dyn_region_headers,  dyn_region_plan, dyn_region_build, dyn_region_state,
-                                     dyn_region_failure,  dyn_region_run,  dyn_region_exit,  dyn_region_source,
-                                     dyn_region_traverse, dyn_region_has_array_paths, dyn_region_free};
+static const DynLoopEngine native = {
+    dyn_region_headers, dyn_region_plan,   dyn_region_build,    dyn_region_state,           dyn_region_failure, dyn_region_run,
+    dyn_region_exit,    dyn_region_source, dyn_region_traverse, dyn_region_has_array_paths, dyn_region_free};
 const DynLoopEngine *dyn_loop_engine = &native;
 static DynLoops *all_loops;
 
 /* What is taken for true of loops that weren't measured. */
 #define USUAL_TRIPS 100
 #define INNER_TRIPS 8
-#define FEW_TRIPS 256          /* so many are recorded, where there are array operations in them */
+#define FEW_TRIPS 256      /* so many are recorded, where there are array operations in them */
 #define INSTRUCTION_NS 25. /* of CPython's, in a loop */
 #define OPERATION_NS 2000. /* that a graph saves for an array operation */
 

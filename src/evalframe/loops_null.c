@@ -349,5 +349,5 @@ static int null_traverse(const DynRegion *region, visitproc visit, void *arg) {
     return 0;
 }
 
-const DynLoopEngine dyn_loop_null = {dyn_loop_headers, null_plan, null_build,  null_state,    null_failure,
-                                     null_run,         null_exit, null_source, null_traverse, null_has_array_paths, null_free};
+const DynLoopEngine dyn_loop_null = {dyn_loop_headers, null_plan,   null_build,    null_state,           null_failure, null_run,
+                                     null_exit,        null_source, null_traverse, null_has_array_paths, null_free};

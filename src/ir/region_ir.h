@@ -61,17 +61,31 @@ typedef enum DynRegionKind {
     DYN_RK_ZIP,   /* A zip object of the `n` iterators that follow. ref as of ITER. */
     DYN_RK_UFUNC, /* At entries: a ufunc with `n` operands that has a loop for doubles. regs: that loop, what it is called with.
                    */
+    DYN_RK_LIST,  /* A list, or (DYN_RF_TUPLE) a tuple that is an object. regs: the object. ref: its shape, below. n: which of
+                   * the region's lists it is or came out of, for the planner. dtype: how deep in that. */
+    DYN_RK_LISTITER, /* An iterator of the LIST that follows. regs: the next place. ref as of ITER. */
     DYN_RK_COUNT
 } DynRegionKind;
+/* The shape of a list: what its items are, a byte of DYN_RL_*, and shifted by 8 what the items of those are that are lists. What
+ * is said of the first item is looked at on entry, and each item when it is read. */
+#define DYN_RL_BOOL 1u
+#define DYN_RL_INT 2u
+#define DYN_RL_FLOAT 4u
+#define DYN_RL_LIST 8u
+#define DYN_RL_TUPLE 16u
+#define DYN_RL_OTHER 32u
+#define DYN_RL_DEPTH 3                                                          /* the deepest list in lists */
+DYN_HIDDEN uint32_t dyn_region_shape(PyObject *list, uint32_t most, int depth); /* of the first `most` items, spread out */
 /* It is made of the values that stand behind it. */
 static inline bool dyn_region_has_items(uint8_t kind) {
-    return kind == DYN_RK_TUPLE || kind == DYN_RK_ENUM || kind == DYN_RK_ZIP;
+    return kind == DYN_RK_TUPLE || kind == DYN_RK_ENUM || kind == DYN_RK_ZIP || kind == DYN_RK_LISTITER;
 }
 extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
 #define DYN_RF_CONTIGUOUS 1u /* The last axis of an array has the stride of its elements. */
 #define DYN_RF_WRITEABLE 2u
 #define DYN_RF_DROPPABLE 4u /* ENTRY: dropping the object runs no code. */
 #define DYN_RF_MAYBE 8u     /* The last register says what it is: 0, what slot `ref` held at the entry; or dyn_region_what. */
+#define DYN_RF_TUPLE 16u    /* LIST: it is a tuple. */
 #define DYN_REGION_REGS 11
 #define DYN_REGION_RANK 4
 #define DYN_REGION_EXTRAS 16 /* The most objects that come in beside the slots. */
@@ -152,6 +166,9 @@ DYN_HIDDEN int dyn_region_verify(const DynRegion *r, DynStr *error);
 DYN_HIDDEN uint32_t dyn_region_interpret(DynRegion *r, uint32_t block, DynScalar *values, const volatile unsigned char *breaker);
 DYN_HIDDEN bool dyn_region_is_droppable(
     PyObject *o); /* Dropping it runs no code: numbers and what has no contents; NULL is too. */
+DYN_HIDDEN const void *const *dyn_region_world(void); /* region_world.def as a table */
+/* An iterator of a list that others see: of one in a zip object it isn't said whether it has ended. */
+DYN_HIDDEN bool dyn_region_is_shared_iterator(PyObject *o);
 /* The loop of a ufunc for n doubles that gives a double. */
 DYN_HIDDEN bool dyn_region_ufunc(PyObject *o, int n, void **loop, void **data);
 DYN_HIDDEN extern const char *const dyn_region_math; /* region_math.def as text, with the types that it uses */

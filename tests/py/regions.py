@@ -15,8 +15,9 @@ import numpy as np
 from dynoc import _dynoc
 
 NATIVE, INTERPRETED = False, True
-ITERATORS = type(iter(range(0))), type(iter(np.zeros(0))), enumerate, zip
-COPIED = np.ndarray, *ITERATORS
+ITERATORS = type(iter(range(0))), type(iter(np.zeros(0))), type(iter([])), type(iter(())), enumerate, zip
+COPIED = np.ndarray, list, *ITERATORS
+CHANGED = np.ndarray, list
 
 
 def slots_of(function, args):
@@ -26,10 +27,24 @@ def slots_of(function, args):
     return [given.get(name, ...) for name in names]
 
 
+def own(items):
+    """Every other number of a list of lists becomes one that nobody else has."""
+    for i, item in enumerate(items):
+        if isinstance(item, list):
+            own(item)
+        elif type(item) is float and i % 2 == 0:
+            items[i] = struct.unpack("d", struct.pack("d", item))[0]
+        elif type(item) is int and i % 2 == 0:
+            items[i] = int(str(item))
+
+
 def fresh(values):
-    """Copies of arrays and iterators; what is the same object stays one."""
+    """Copies of arrays, lists and iterators; what is the same object stays one."""
     memo = {}
     copies = [copy.deepcopy(value, memo) if isinstance(value, COPIED) else value for value in values]
+    for made in copies:
+        if isinstance(made, list):
+            own(made)
     for value, made in zip(values, copies):
         if isinstance(value, np.ndarray):
             made.flags.writeable = value.flags.writeable
@@ -93,7 +108,7 @@ class Case:
 
     def eager(self):
         slots, stack = self.begin()
-        arrays = [value for value in slots if isinstance(value, np.ndarray)]
+        arrays = [value for value in slots if isinstance(value, CHANGED)]
         return outcome(lambda: self.go_on(slots, self.header, stack), [*arrays, *stack])
 
     def plan(self):
@@ -113,7 +128,7 @@ class Case:
     def run(self, interpreted, force=-1, after=0):
         """The outcome, and the exit that was taken."""
         slots, stack = self.begin()
-        arrays = [value for value in slots if isinstance(value, np.ndarray)]
+        arrays = [value for value in slots if isinstance(value, CHANGED)]
         left = []
 
         def run():

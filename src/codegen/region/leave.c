@@ -99,6 +99,11 @@ static PyObject *make_iterator(DynRegionRun *run, const DynRegionValues *list, u
         dyn_cpy_enumerate_set(o, values[list->at[(*at)++].regs[0]].i);
         dyn_cpy_enumerate_over(o, make_value(run, list, at));
         return o;
+    case DYN_RK_LISTITER:
+        o = dyn_region_blank(run, DYN_RK_LISTITER, 0, (list->at[*at].flags & DYN_RF_TUPLE) != 0);
+        dyn_cpy_list_iterator_set(o, values[v->regs[0]].i);
+        Py_XDECREF(dyn_cpy_list_iterator_over(o, make_value(run, list, at)));
+        return o;
     default:
         o = dyn_region_blank(run, DYN_RK_ZIP, 0, v->n);
         for (uint32_t k = 0; k < v->n; k++) {
@@ -119,6 +124,9 @@ static void advance(DynRegionRun *run, const DynRegionValues *list, uint32_t *at
         dyn_cpy_range_iterator_set(o, (const int64_t[]){values[v->regs[0]].i, values[v->regs[1]].i, values[v->regs[2]].i});
     } else if (v->kind == DYN_RK_SEQ) {
         dyn_cpy_sequence_iterator_set(o, values[v->regs[v->nregs - 1]].i);
+    } else if (v->kind == DYN_RK_LISTITER) {
+        dyn_cpy_list_iterator_set(o, values[v->regs[0]].i);
+        (*at)++; /* the list */
     } else if (v->kind == DYN_RK_ENUM) {
         dyn_cpy_enumerate_set(o, values[list->at[(*at)++].regs[0]].i);
         advance(run, list, at, dyn_cpy_enumerate(o, &index));
@@ -156,6 +164,7 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     case DYN_RK_INT: return make_int(run, values[v->regs[0]].i);
     case DYN_RK_FLOAT: return make_float(run, values[v->regs[0]].f);
     case DYN_RK_NP: return make_np(run, (DynDtype)v->dtype, values[v->regs[0]]);
+    case DYN_RK_LIST:
     case DYN_RK_ARRAY: return Py_NewRef((PyObject *)(intptr_t)values[v->regs[0]].i);
     case DYN_RK_VIEW: return make_view(run, v);
     case DYN_RK_RANGE: return make_range(run, v);
@@ -163,7 +172,8 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     case DYN_RK_ITER:
     case DYN_RK_SEQ:
     case DYN_RK_ENUM:
-    case DYN_RK_ZIP: break;
+    case DYN_RK_ZIP:
+    case DYN_RK_LISTITER: break;
     }
     if (v->ref == DYN_NONE) {
         return make_iterator(run, list, at, v);
@@ -190,11 +200,24 @@ static bool is_kept(DynRegionRun *run, const DynRegionValue *v, PyObject *o) {
         }
         dyn_npscalar_value(o, v->dtype, &now);
         return now.i == then.i;
+    case DYN_RK_LIST:
     case DYN_RK_ARRAY: return (intptr_t)then.i == (intptr_t)o;
     default: return false;
     }
 }
 
+/* An iterator of a list that has come to its end stays there, however long the list becomes. What it went over is the caller's.
+ */
+static PyObject *end_iterator(PyObject *it) {
+    int64_t index;
+    while (dyn_cpy_enumerate(it, &index) != NULL) {
+        it = dyn_cpy_enumerate(it, &index);
+    }
+    bool of_list = dyn_cpy_list_iterator(it, false, &index) != NULL || dyn_cpy_list_iterator(it, true, &index) != NULL;
+    return of_list ? dyn_cpy_list_iterator_over(it, NULL) : NULL;
+}
+
+/* What the exit says of slots and stack takes place. */
 void dyn_region_write_back(DynRegionRun *run, const DynRegionOut *x) {
     DynRegion *r = run->r;
     PyObject *fresh[DYN_REGION_SLOTS], *stack[DYN_REGION_STACK], *old;
@@ -209,8 +232,11 @@ void dyn_region_write_back(DynRegionRun *run, const DynRegionOut *x) {
     for (uint32_t i = 0; i < x->nstack; i++) {
         stack[i] = make_value(run, &x->values, &at);
     }
+    PyObject *ended = NULL; /* what an iterator went over that ended */
     for (uint32_t i = 0; i < x->nmore; i++) {
-        Py_XDECREF(make_value(run, &x->values, &at));
+        PyObject *it = make_value(run, &x->values, &at);
+        ended = end_iterator(it);
+        Py_XDECREF(it);
     }
     memcpy(r->stack, stack, x->nstack * sizeof(PyObject *)); /* last: making objects may run Python code, and that this region */
     for (uint32_t i = 0; i < r->nslots; i++) {
@@ -218,4 +244,5 @@ void dyn_region_write_back(DynRegionRun *run, const DynRegionOut *x) {
         run->slots[i] = fresh[i];
         Py_XDECREF(old);
     }
+    Py_XDECREF(ended);
 }

@@ -10,9 +10,10 @@
 typedef struct DynRegionArgs {
     DynScalar *values; /* For each register: those of the entry on the way in, those of the exit on the way out. */
     const volatile unsigned char *breaker;
-    long block;  /* Where it begins: the block of an entry. */
-    long force;  /* Test: leave at this exit, */
-    long *after; /* when it was passed so many times. */
+    const void *const *world; /* dyn_region_world */
+    long block;               /* Where it begins: the block of an entry. */
+    long force;               /* Test: leave at this exit, */
+    long *after;              /* when it was passed so many times. */
 } DynRegionArgs;
 typedef long (*DynRegionFunction)(const DynRegionArgs *args); /* the exit */
 #define DYN_REGION_SYMBOL "dyn_region"

@@ -228,11 +228,31 @@ static bool read_iterators(const DynRegionRun *run, const DynRegionValues *list,
                 return false;
             }
         }
-        if (!read_value(run, list, at, PyTuple_GET_ITEM(all, k))) {
+        if (dyn_region_is_shared_iterator(PyTuple_GET_ITEM(all, k)) || !read_value(run, list, at, PyTuple_GET_ITEM(all, k))) {
             return false;
         }
     }
     return true;
+}
+
+/* A list, whose first item is of a kind that is expected. */
+static bool read_list(const DynRegionValue *v, PyObject *o, DynScalar *values) {
+    bool tuple = (v->flags & DYN_RF_TUPLE) != 0, whole = v->dtype == 0;
+    values[v->regs[0]].i = (int64_t)(intptr_t)o;
+    if (tuple ? !PyTuple_CheckExact(o) : !PyList_CheckExact(o)) {
+        return false;
+    }
+    if (v->flags & DYN_RF_DROPPABLE && !dyn_region_is_droppable(o)) {
+        return false;
+    }
+    return !whole || (dyn_region_shape(o, 1, DYN_RL_DEPTH) & ~v->ref) == 0;
+}
+
+static bool read_list_iterator(const DynRegionRun *run, const DynRegionValues *list, uint32_t *at, const DynRegionValue *v,
+                               PyObject *o) {
+    bool tuple = (list->at[*at].flags & DYN_RF_TUPLE) != 0;
+    PyObject *over = dyn_cpy_list_iterator(o, tuple, &run->values[v->regs[0]].i);
+    return over != NULL && read_value(run, list, at, over);
 }
 
 static bool read_number(const DynRegionValue *v, PyObject *o, DynScalar *value) {
@@ -290,6 +310,8 @@ static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uin
     case DYN_RK_ENUM:
     case DYN_RK_ZIP: return read_iterators(run, list, at, v, o);
     case DYN_RK_UFUNC: return read_ufunc(v, o, values);
+    case DYN_RK_LIST: return read_list(v, o, values);
+    case DYN_RK_LISTITER: return read_list_iterator(run, list, at, v, o);
     case DYN_RK_NULL:
     case DYN_RK_ENTRY:
     case DYN_RK_VIEW:
@@ -356,7 +378,8 @@ DynRegionEnd dyn_region_run(DynRegion *r, PyObject **slots, uint32_t nstack, Dyn
     if (e != NULL) {
         const volatile unsigned char *breaker = dyn_cpy_breaker(PyThreadState_Get());
         long after = (long)r->after;
-        DynRegionArgs args = {run.values, breaker, (long)e->block, r->force == DYN_NONE ? -1 : (long)r->force, &after};
+        DynRegionArgs args = {run.values, breaker, dyn_region_world(), (long)e->block, r->force == DYN_NONE ? -1 : (long)r->force,
+                              &after};
         exit->exit =
             r->interpreted ? dyn_region_interpret(r, e->block, run.values, breaker) : (uint32_t)r->native->function(&args);
         const DynRegionOut *x = &r->exits.at[exit->exit];

@@ -62,6 +62,8 @@ static bool call_len(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
         *out = plan_value(DYN_RK_INT, args[0].v.regs[2]);
     } else if (args[0].v.kind == DYN_RK_TUPLE) {
         *out = plan_int(args[0].v.n);
+    } else if (args[0].v.kind == DYN_RK_LIST) {
+        *out = plan_value(DYN_RK_INT, plan_list_size(p, &args[0]));
     } else if (args[0].v.kind == DYN_RK_RANGE) {
         *out = plan_value(DYN_RK_INT, args[0].v.regs[1]);
     } else {
@@ -445,6 +447,10 @@ Went plan_call(Plan *p, const DynInstr *in) {
     PlanValue *base = plan_top(p, slots - 1), *callee = &base[dyn_call_null_first() ? 1 : 0],
               *self = &base[dyn_call_null_first() ? 0 : 1];
     PyObject *o = plan_object(p, callee);
+    PyObject *method = base[0].v.kind == DYN_RK_CONST && base[1].v.kind == DYN_RK_LIST ? plan_object(p, &base[0]) : NULL;
+    if (method != NULL) {
+        return plan_call_method(p, method, base[1], base + 2, n, slots);
+    }
     if (self->v.kind != DYN_RK_NULL || o == NULL) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a callable that isn't known");
     }

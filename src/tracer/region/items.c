@@ -112,6 +112,10 @@ static bool tuple_item(Plan *p, const PlanValue *a, const PlanValue *index, Plan
 
 bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out) {
     PlanValue list[DYN_REGION_RANK];
+    if (a.v.kind == DYN_RK_LIST) {
+        uint32_t item;
+        return plan_list_item(p, a, index, &item) && plan_single_item(p, &a, item, out);
+    }
     if (a.v.kind == DYN_RK_TUPLE) {
         return tuple_item(p, &a, &index, out);
     }
@@ -172,6 +176,9 @@ static bool as_element(Plan *p, PlanValue v, DynDtype dt, uint32_t *reg) {
 
 bool plan_store_item(Plan *p, PlanValue a, PlanValue index, PlanValue v) {
     PlanValue list[DYN_REGION_RANK];
+    if (a.v.kind == DYN_RK_LIST) {
+        return plan_store_in_list(p, a, index, v);
+    }
     if (!plan_is_array(&a)) {
         return no(p, DYN_R_UNSUPPORTED_OP, "an item of an object that is no array");
     }
@@ -200,6 +207,10 @@ bool plan_iter(Plan *p, PlanValue v, PlanValue *out) {
     *out = v;
     if (plan_iterates(&v)) {
         return true;
+    }
+    v = plan_tuple_object(p, &v);
+    if (v.v.kind == DYN_RK_LIST) {
+        return plan_list_iterator(p, v, out);
     }
     if (v.v.kind == DYN_RK_RANGE) {
         out->v.kind = DYN_RK_ITER;
@@ -283,6 +294,14 @@ static bool next_of_array(Plan *p, const Next *next, PlanValue *v, PlanValue *it
     return true;
 }
 
+static bool next_of_list(Plan *p, const Next *next, PlanValue *v, uint32_t *item) {
+    if (!test_end(p, next, plan_list_more(p, v))) {
+        return false;
+    }
+    *item = plan_list_next(p, v);
+    return true;
+}
+
 /* zip takes of one after the other, and what it took before one ends is lost; enumerate's number can't overflow in a lifetime. */
 static bool next_of_all(Plan *p, const Next *next, PlanValue *v, PlanValue *item) {
     PlanValue *now = DYN_NEW_N(&p->arena, PlanValue, PLAN_ITEMS), *taken = DYN_NEW_N(&p->arena, PlanValue, PLAN_ITEMS);
@@ -311,6 +330,10 @@ static bool take_next(Plan *p, const Next *next, PlanValue *v, PlanValue *item) 
     if (v->v.kind == DYN_RK_ITER) {
         return next_of_range(p, next, v, item);
     }
+    if (v->v.kind == DYN_RK_LISTITER) {
+        uint32_t next_item;
+        return next_of_list(p, next, v, &next_item) && plan_single_item(p, &v->items[0], next_item, item);
+    }
     return v->v.kind == DYN_RK_SEQ ? next_of_array(p, next, v, item) : next_of_all(p, next, v, item);
 }
 
@@ -321,6 +344,17 @@ Went plan_next(Plan *p, const DynInstr *in) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an iterator that loops in native code don't know");
     }
     Next next = {in->target, &v};
+    if (v.v.kind == DYN_RK_LISTITER) {
+        uint32_t at;
+        if (!next_of_list(p, &next, &v, &at)) {
+            return WENT_AWAY;
+        }
+        *plan_top(p, 0) = v;
+        if (v.items[0].v.ref == 0 || v.items[0].v.ref == DYN_RL_OTHER) {
+            return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "items that loops in native code don't know");
+        }
+        return plan_push_item(p, &v.items[0], at, 0);
+    }
     if (!take_next(p, &next, &v, &item)) {
         return WENT_AWAY;
     }

@@ -2,6 +2,8 @@
  * and becomes a fact of the region that is looked at each time it is entered. */
 #include "tracer/region/plan.h"
 
+enum { EXTRA_SLOT = PLAN_VALUES }; /* the numbers of lists that come in beside the slots begin here */
+
 static bool no(Plan *p, const char *what) {
     plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, what);
     return false;
@@ -43,8 +45,7 @@ static PyObject *item_of(PyObject *dict, PyObject *name) {
     return found;
 }
 
-/* An object that comes in beside the slots, under new registers; the number of it. */
-static uint32_t add_extra(Plan *p, const PlanValue *v) {
+uint32_t plan_extra(Plan *p, const PlanValue *v) {
     if (p->extras.n == DYN_REGION_EXTRAS || dyn_vec_push(&p->extras, v->v) < 0) {
         plan_stop(p, DYN_R_GRAPH_SIZE);
     }
@@ -57,10 +58,10 @@ static PlanValue value_of(Plan *p, DynRegionFact *f, PyObject *o) {
         PlanValue v = {.v = p->extras.at[f->extra]};
         return v;
     }
-    if (f != NULL && PyArray_CheckExact(o)) {
-        PlanValue v = plan_of_object(p, o, DYN_NONE, true, false);
-        if (v.v.kind == DYN_RK_ARRAY) {
-            f->extra = add_extra(p, &v);
+    if (f != NULL && (PyArray_CheckExact(o) || PyList_CheckExact(o))) {
+        PlanValue v = plan_of_object(p, o, EXTRA_SLOT + p->extras.n, true, false);
+        if (v.v.kind == DYN_RK_ARRAY || v.v.kind == DYN_RK_LIST) {
+            f->extra = plan_extra(p, &v);
             Py_CLEAR(f->value);
             return v;
         }
@@ -101,7 +102,7 @@ bool plan_ufunc(Plan *p, PyObject *o, PlanValue *out) {
         PlanValue v = plan_value(DYN_RK_UFUNC, dyn_region_reg(p->r, 'P'));
         v.v.n = 1;
         v.v.regs[v.v.nregs++] = dyn_region_reg(p->r, 'P');
-        f->extra = add_extra(p, &v);
+        f->extra = plan_extra(p, &v);
     }
     if (p->stop != DYN_R_OK) {
         return false;
@@ -126,8 +127,8 @@ Went plan_deref(Plan *p, const DynInstr *in) {
     }
     DynRegionFact *f = plan_fact(p, (DynRegionFact){.dict = cell, .cell = true, .slot = cell == NULL ? in->arg : DYN_NONE});
     if (f != NULL && f->extra == DYN_NONE) {
-        PlanValue v = plan_of_object(p, o, DYN_NONE, true, false);
-        f->extra = add_extra(p, &v);
+        PlanValue v = plan_of_object(p, o, EXTRA_SLOT + p->extras.n, true, false);
+        f->extra = plan_extra(p, &v);
     }
     if (f == NULL || p->stop != DYN_R_OK) {
         return WENT_AWAY;

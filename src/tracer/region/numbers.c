@@ -376,6 +376,8 @@ bool plan_truth(Plan *p, PlanValue *v, int *known, uint32_t *reg) {
         *known = v->v.kind == DYN_RK_FLOAT ? v->number.f != 0.0 : v->number.i != 0;
     } else if (o == Py_None) {
         *known = 0;
+    } else if (v->v.kind == DYN_RK_LIST) {
+        *reg = plan_emit(p, DYN_RO_INE, plan_list_size(p, v), plan_iconst(p, 0), DYN_NONE);
     } else if (!plan_is_number(v)) {
         return no(p, "the truth of an object that is no number");
     } else if (is_single(v)) {

@@ -170,7 +170,8 @@ static PlanValue placed(Plan *p, const PlanValue *v, uint32_t place, uint32_t *p
 
 /* Is there an object that would be recognised as this value, in slot i? */
 static bool can_come_in(const DynRegionValue *v, uint32_t i) {
-    bool iterates = v->kind == DYN_RK_ITER || v->kind == DYN_RK_SEQ || v->kind == DYN_RK_ENUM || v->kind == DYN_RK_ZIP;
+    bool iterates = v->kind == DYN_RK_ITER || v->kind == DYN_RK_SEQ || v->kind == DYN_RK_ENUM || v->kind == DYN_RK_ZIP ||
+                    v->kind == DYN_RK_LISTITER;
     bool of_slot = iterates || v->kind == DYN_RK_ENTRY || v->flags & DYN_RF_MAYBE;
     if (of_slot) {
         return v->ref == i;
@@ -422,8 +423,8 @@ static bool begins_empty(const Plan *p, uint32_t at, uint32_t slot) {
 
 static void add_hint(Plan *p, uint32_t at, uint32_t slot, PlanValue *v) {
     PlanHint hint = {.at = at, .slot = slot};
-    bool simple =
-        v->v.kind != DYN_RK_ENTRY && !dyn_region_has_items(v->v.kind) && v->v.kind != DYN_RK_CONST && v->v.kind != DYN_RK_NULL;
+    bool simple = v->v.kind != DYN_RK_ENTRY && !dyn_region_has_items(v->v.kind) && v->v.kind != DYN_RK_CONST &&
+                  v->v.kind != DYN_RK_NULL && v->v.kind != DYN_RK_LIST;
     if (!simple || v->v.nregs + 1 >= DYN_REGION_REGS || v->v.ref != DYN_NONE || !begins_empty(p, at, slot)) {
         return;
     }
@@ -722,7 +723,7 @@ static DynRegion *plan_once(Plan *p, PyObject *const *slots, uint32_t nstack, Py
     return p->r;
 }
 
-enum { ATTEMPTS = 6 };
+enum { ATTEMPTS = 10 };
 
 /* Each attempt forgets all but the functions that turned out not to be inlined. */
 static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyObject *globals, PyObject *builtins,
@@ -739,12 +740,16 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
         fresh->in_loop = p->in_loop;
         fresh->opaque = p->opaque;
         fresh->hints = p->hints;
+        memcpy(fresh->stored, p->stored, sizeof p->stored);
+        memcpy(fresh->ends, p->ends, sizeof p->ends);
         dyn_arena_init(&fresh->arena);
         *why = (DynRegionRefusal){.reason = DYN_R_NO_MEMORY};
         r = plan_once(fresh, slots, nstack, globals, builtins, why);
         bool again = fresh->stop == DYN_R_OK && (fresh->again || (fresh->more_hints && r != NULL && i + 1 < ATTEMPTS));
         p->opaque = fresh->opaque;
         p->hints = fresh->hints;
+        memcpy(p->stored, fresh->stored, sizeof p->stored);
+        memcpy(p->ends, fresh->ends, sizeof p->ends);
         dyn_vec_free(&fresh->extras);
         free_plan(fresh);
         PyMem_RawFree(fresh);

@@ -11,6 +11,8 @@
 #define PLAN_VERSIONS 16u  /* The most combinations of types that one place is compiled for. */
 #define PLAN_BLOCKS 3000u  /* The most blocks of a region. */
 #define PLAN_INSTRS 40000u /* The most instructions. */
+#define PLAN_SAMPLE 64u    /* Items of a list whose kinds are looked at. */
+#define PLAN_LISTS 256u    /* The lists that are told apart. */
 #define PLAN_ITEMS 8u      /* The most items of a tuple that is no object. */
 
 /* A value on the way: what it is and in which registers. */
@@ -89,7 +91,10 @@ typedef struct Plan {
     uint8_t *in_loop;           /* For each canonical instruction: it is part of the loop. */
     DYN_VEC(PlanLoops *) loops; /* In the arena. */
     DYN_VEC(PlanHint) hints;
-    bool more_hints; /* Some were found: planning it all anew makes less of it. */
+    uint32_t stored[PLAN_LISTS]; /* Of each list the kinds that the loop stores in it, as in its shape. */
+    uint32_t which;              /* The number of the list in the iterator that is looked at. */
+    bool ends[PLAN_LISTS];       /* Its variable gets another value. */
+    bool more_hints;             /* Some were found: planning it all anew makes less of it. */
     DYN_VEC(PlanVersion) versions;
     uint32_t next;                  /* The first version whose block isn't written. */
     DYN_VEC(uint32_t) places;       /* Registers of places: see values.c. */
@@ -168,6 +173,7 @@ DYN_HIDDEN PlanValue plan_const(Plan *p, PyObject *o);         /* a number is kn
 DYN_HIDDEN PyObject *plan_object(Plan *p, const PlanValue *v); /* Of a CONST, borrowed; else NULL. */
 DYN_HIDDEN uint32_t plan_emit(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, uint32_t c); /* the register of its result */
 DYN_HIDDEN uint32_t plan_emit_or(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, uint32_t c, DynReason why);
+DYN_HIDDEN DynRegionInstr *plan_last(Plan *p); /* the instruction that was written last */
 DYN_HIDDEN void plan_end(Plan *p, DynRegionOp op, uint32_t a, uint32_t to, uint32_t other, uint32_t exit);
 DYN_HIDDEN uint32_t plan_iconst(Plan *p, int64_t number);
 DYN_HIDDEN uint32_t plan_dconst(Plan *p, double number);
@@ -182,7 +188,8 @@ static inline bool plan_is_python_number(const PlanValue *v) {
 }
 static inline bool plan_is_number(const PlanValue *v) { return plan_is_python_number(v) || v->v.kind == DYN_RK_NP; }
 static inline bool plan_iterates(const PlanValue *v) {
-    return v->v.kind == DYN_RK_ITER || v->v.kind == DYN_RK_SEQ || v->v.kind == DYN_RK_ENUM || v->v.kind == DYN_RK_ZIP;
+    return v->v.kind == DYN_RK_ITER || v->v.kind == DYN_RK_SEQ || v->v.kind == DYN_RK_ENUM || v->v.kind == DYN_RK_ZIP ||
+           v->v.kind == DYN_RK_LISTITER;
 }
 static inline bool plan_is_array(const PlanValue *v) { return v->v.kind == DYN_RK_ARRAY || v->v.kind == DYN_RK_VIEW; }
 
@@ -207,11 +214,31 @@ DYN_HIDDEN bool plan_row(Plan *p, const PlanValue *a, uint32_t index, PlanValue 
 DYN_HIDDEN bool plan_iter(Plan *p, PlanValue v, PlanValue *out);
 DYN_HIDDEN Went plan_next(Plan *p, const DynInstr *in);
 
+/* ---- lists.c */
+DYN_HIDDEN bool plan_of_list(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
+DYN_HIDDEN bool plan_of_list_iterator(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
+DYN_HIDDEN bool plan_may_end(Plan *p, const PlanValue *v);
+DYN_HIDDEN PlanValue plan_tuple_object(Plan *p, const PlanValue *v); /* of a CONST that is a tuple; else the value itself */
+DYN_HIDDEN uint32_t plan_list_size(Plan *p, const PlanValue *v);
+/* An item in two steps: the object, and then, maybe on several ways, what it is. */
+DYN_HIDDEN bool plan_list_item(Plan *p, PlanValue list, PlanValue index, uint32_t *item);
+DYN_HIDDEN Went plan_push_item(Plan *p, const PlanValue *list, uint32_t item, uint32_t drop);
+DYN_HIDDEN bool plan_single_item(Plan *p, const PlanValue *list, uint32_t item, PlanValue *out); /* where there is one kind */
+DYN_HIDDEN bool plan_store_in_list(Plan *p, PlanValue list, PlanValue index, PlanValue v);
+DYN_HIDDEN bool plan_append(Plan *p, PlanValue list, PlanValue v);
+DYN_HIDDEN bool plan_unpack_list(Plan *p, PlanValue list, uint32_t n);
+DYN_HIDDEN PyObject *plan_list_method(const char *name);
+DYN_HIDDEN Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
+DYN_HIDDEN bool plan_list_iterator(Plan *p, PlanValue list, PlanValue *out);
+DYN_HIDDEN uint32_t plan_list_more(Plan *p, const PlanValue *it); /* a register: there is another item */
+DYN_HIDDEN uint32_t plan_list_next(Plan *p, PlanValue *it);       /* the next item */
+
 /* ---- names.c, calls.c */
 DYN_HIDDEN Went plan_global(Plan *p, const DynInstr *in);
 DYN_HIDDEN bool plan_ufunc(Plan *p, PyObject *o, PlanValue *out); /* with registers for its loop; false: there are too many */
 /* A fact that the region takes for granted, like one that it has, or new (f.extra is set here); NULL: planning has stopped. */
 DYN_HIDDEN DynRegionFact *plan_fact(Plan *p, DynRegionFact f);
+DYN_HIDDEN uint32_t plan_extra(Plan *p, const PlanValue *v); /* an object that comes in beside the slots; the number of it */
 DYN_HIDDEN Went plan_deref(Plan *p, const DynInstr *in);
 DYN_HIDDEN bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out);
 DYN_HIDDEN Went plan_call(Plan *p, const DynInstr *in);

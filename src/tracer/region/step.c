@@ -19,6 +19,10 @@ static Went store_fast(Plan *p, const DynInstr *in, PlanValue v) {
     PlanValue *slot = &p->s.values[plan_frame(p)->base + in->arg];
     bool kept_alive = slot->v.kind == DYN_RK_CONST;
     bool may_be_last = slot->v.kind == DYN_RK_ENTRY || slot->v.kind == DYN_RK_ARRAY;
+    if (slot->v.kind == DYN_RK_LIST && slot->v.dtype == 0 && slot->v.n == plan_frame(p)->base + in->arg + 1 &&
+        p->s.nframes == 1 && !plan_may_end(p, slot)) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a list is dropped that may be the last to hold something");
+    }
     if (may_be_last && !(slot->v.flags & DYN_RF_DROPPABLE)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped whose end may be seen");
     }
@@ -78,6 +82,9 @@ static Went unpack(Plan *p, uint32_t n) {
         }
         return WENT_ON;
     }
+    if (v.v.kind == DYN_RK_LIST) {
+        return plan_unpack_list(p, v, n) ? WENT_ON : WENT_NOWHERE;
+    }
     if (v.v.kind != DYN_RK_TUPLE || v.v.n != n) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "it isn't a tuple that was made here");
     }
@@ -92,6 +99,13 @@ static Went is_op(Plan *p, const DynInstr *in) {
     PlanValue b = *plan_top(p, 0), a = *plan_top(p, 1);
     PyObject *x = plan_object(p, &a), *y = plan_object(p, &b);
     bool same;
+    if (a.v.kind == DYN_RK_LIST && b.v.kind == DYN_RK_LIST) {
+        uint32_t reg = plan_emit(p, DYN_RO_PEQ, a.v.regs[0], b.v.regs[0], DYN_NONE);
+        reg = in->arg != 0 ? plan_emit(p, DYN_RO_NOT, reg, DYN_NONE, DYN_NONE) : reg;
+        p->s.n -= 2;
+        plan_push(p, plan_value(DYN_RK_BOOL, reg));
+        return WENT_ON;
+    }
     if (x != NULL && y != NULL) {
         same = x == y;
     } else if ((x == Py_None && b.v.kind != DYN_RK_ENTRY) || (y == Py_None && a.v.kind != DYN_RK_ENTRY)) {
@@ -180,7 +194,13 @@ static Went operation(Plan *p, const DynInstr *in) {
             out = plan_value(DYN_RK_BOOL, out.v.regs[0]);
         }
         return result(p, true, 2, out);
-    case DYN_I_BINARY_SUBSCR: return result(p, plan_item(p, *plan_top(p, 1), top, &out), 2, out);
+    case DYN_I_BINARY_SUBSCR:
+        if (plan_top(p, 1)->v.kind == DYN_RK_LIST) {
+            uint32_t item;
+            PlanValue list = *plan_top(p, 1);
+            return plan_list_item(p, list, top, &item) ? plan_push_item(p, &list, item, 2) : WENT_NOWHERE;
+        }
+        return result(p, plan_item(p, *plan_top(p, 1), top, &out), 2, out);
     case DYN_I_GET_ITER: return result(p, plan_iter(p, top, &out), 1, out);
     case DYN_I_TO_BOOL: {
         int known;
@@ -211,7 +231,15 @@ static Went load_attr(Plan *p, const DynInstr *in) {
 
 /* The attribute with a NULL, as CPython has where it is no method: other methods aren't in the language. */
 static Went load_method(Plan *p, const DynInstr *in) {
-    PlanValue out, none = plan_value(DYN_RK_NULL, DYN_NONE);
+    PlanValue out, none = plan_value(DYN_RK_NULL, DYN_NONE), self = *plan_top(p, 0);
+    const char *name = self.v.kind == DYN_RK_LIST ? PyUnicode_AsUTF8(name_of(p, in->arg)) : NULL;
+    PyObject *method = name == NULL ? NULL : plan_list_method(name);
+    if (method != NULL) { /* as CPython has a method: it, and what it is called on */
+        p->s.n--;
+        plan_push(p, plan_const(p, method));
+        plan_push(p, self);
+        return WENT_ON;
+    }
     if (!plan_attribute(p, *plan_top(p, 0), name_of(p, in->arg), &out)) {
         return WENT_NOWHERE;
     }

@@ -134,6 +134,12 @@ uint32_t plan_emit(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, uint32_t c) 
     return in.dst;
 }
 
+DynRegionInstr *plan_last(Plan *p) {
+    static DynRegionInstr nowhere; /* planning has stopped */
+    DynRegionBlock *b = &p->r->blocks.at[p->block];
+    return b->v.n > 0 ? &b->v.at[b->v.n - 1] : &nowhere;
+}
+
 uint32_t plan_emit_or(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, uint32_t c, DynReason why) {
     DynRegionInstr in = instr(p, op, a, b, c);
     in.exit = plan_exit(p, why);
@@ -266,7 +272,9 @@ static bool of_array_iterator(Plan *p, PyObject *o, PlanValue *v) {
 
 static bool of_iterator(Plan *p, PyObject *o, PlanValue *v);
 
-static bool of_one(Plan *p, PyObject *o, PlanValue *v) { return of_range_iterator(p, o, v) || of_array_iterator(p, o, v); }
+static bool of_one(Plan *p, PyObject *o, PlanValue *v) {
+    return of_range_iterator(p, o, v) || of_array_iterator(p, o, v) || plan_of_list_iterator(p, o, p->which, v);
+}
 
 /* zip(it, it) takes of one iterator twice. */
 static bool is_twice(PyObject *all, uint32_t k) {
@@ -292,7 +300,8 @@ static bool of_iterators(Plan *p, PyObject *o, PlanValue *v) {
         if (one != NULL && k == 0) {
             items[k] = plan_value(DYN_RK_INT, DYN_NONE);
             new_reg(p, &items[k], 'I');
-        } else if (all != NULL ? is_twice(all, k) || !of_one(p, it, &items[k]) : !of_iterator(p, it, &items[k])) {
+        } else if (all != NULL ? is_twice(all, k) || dyn_region_is_shared_iterator(it) || !of_one(p, it, &items[k])
+                               : !of_iterator(p, it, &items[k])) {
             return false;
         }
     }
@@ -333,8 +342,9 @@ PlanValue plan_of_object(Plan *p, PyObject *o, uint32_t slot, bool live, bool st
     } else if (is_named(o)) {
         v = plan_value(DYN_RK_CONST, DYN_NONE);
         v.v.ref = object_index(p, o);
-    } else if (!of_scalar(p, o, &v) && !of_array(p, o, &v) && stack) {
+    } else if (!of_scalar(p, o, &v) && !of_array(p, o, &v) && !plan_of_list(p, o, slot + 1, &v) && stack) {
         PlanValue iterator;
+        p->which = slot + 1;
         if (of_iterator(p, o, &iterator)) {
             iterator.v.ref = slot;
             return iterator;
