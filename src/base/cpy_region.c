@@ -129,13 +129,41 @@ void dyn_cpy_sequence_iterator_set(PyObject *o, int64_t index) { ((SequenceItera
 
 void dyn_cpy_sequence_iterator_over(PyObject *o, PyObject *sequence) { Py_XSETREF(((SequenceIterator *)o)->sequence, sequence); }
 
-/* Of lists and tuples they lie as those of other sequences do (Objects/listobject.c, tupleobject.c). */
-PyObject *dyn_cpy_list_iterator(PyObject *o, bool tuple, int64_t *index) {
-    if (!Py_IS_TYPE(o, tuple ? &PyTupleIter_Type : &PyListIter_Type)) {
-        return NULL;
+/* Of all of these they lie as those of other sequences do. A str has two kinds: of ASCII, and of more. */
+PyObject *dyn_cpy_list_iterator(PyObject *o, int64_t *index) {
+    static PyTypeObject *types[DYN_OVER_COUNT + 1];
+    for (int k = 0; k <= DYN_OVER_COUNT && types[DYN_OVER_COUNT] == NULL; k++) {
+        PyObject *more = k == DYN_OVER_COUNT ? PyUnicode_FromOrdinal(255) : NULL;
+        PyObject *it = more != NULL ? PyObject_GetIter(more) : dyn_cpy_list_iterator_blank(k);
+        Py_XDECREF(more);
+        if (it == NULL) {
+            PyErr_Clear();
+            return NULL;
+        }
+        types[k] = Py_TYPE(it);
+        Py_DECREF(it);
     }
-    *index = ((const SequenceIterator *)o)->index;
-    return ((const SequenceIterator *)o)->sequence;
+    for (int k = 0; k <= DYN_OVER_COUNT; k++) {
+        if (Py_IS_TYPE(o, types[k])) {
+            *index = ((const SequenceIterator *)o)->index;
+            return ((const SequenceIterator *)o)->sequence;
+        }
+    }
+    return NULL;
+}
+
+PyObject *dyn_cpy_list_iterator_blank(int over) {
+    PyObject *nothing;
+    switch (over) {
+    case DYN_OVER_LIST: nothing = PyList_New(0); break;
+    case DYN_OVER_TUPLE: nothing = PyTuple_New(0); break;
+    case DYN_OVER_STR: nothing = PyUnicode_FromString("a"); break;
+    case DYN_OVER_BYTES: nothing = PyBytes_FromStringAndSize(NULL, 0); break;
+    default: nothing = PyByteArray_FromStringAndSize(NULL, 0); break;
+    }
+    PyObject *it = nothing == NULL ? NULL : PyObject_GetIter(nothing);
+    Py_XDECREF(nothing);
+    return it;
 }
 
 void dyn_cpy_list_iterator_set(PyObject *o, int64_t index) { ((SequenceIterator *)o)->index = (Py_ssize_t)index; }

@@ -21,9 +21,11 @@ DYN_HIDDEN void dyn_cpy_range_set(PyObject *o, PyObject *const numbers[4]);
 /* The number of an int that nobody has seen yet, and that was made for INT64_MIN. */
 DYN_HIDDEN void dyn_cpy_int_set(PyObject *o, int64_t number);
 DYN_HIDDEN bool dyn_cpy_int_has_digits(PyObject *o); /* it has a place for one digit of 30 bits at least */
-/* An exact iterator over a list (tuple: over a tuple): what it goes over, borrowed, or NULL. `over` takes the reference over;
- * NULL: it has ended, and what it went over is returned. */
-DYN_HIDDEN PyObject *dyn_cpy_list_iterator(PyObject *o, bool tuple, int64_t *index);
+/* An exact iterator over a list, tuple, str, bytes or bytearray: what it goes over, borrowed, or NULL, where it has ended too.
+ * `blank`: one of such things. `over` takes the reference over; NULL: it has ended. What it went over is returned. */
+enum { DYN_OVER_LIST, DYN_OVER_TUPLE, DYN_OVER_STR, DYN_OVER_BYTES, DYN_OVER_BYTEARRAY, DYN_OVER_COUNT };
+DYN_HIDDEN PyObject *dyn_cpy_list_iterator(PyObject *o, int64_t *index);
+DYN_HIDDEN PyObject *dyn_cpy_list_iterator_blank(int over);
 DYN_HIDDEN void dyn_cpy_list_iterator_set(PyObject *o, int64_t index);
 DYN_HIDDEN PyObject *dyn_cpy_list_iterator_over(PyObject *o, PyObject *list);
 /* An exact iterator over a sequence by index (that of arrays is one): the sequence, borrowed, or NULL where it is none or has

@@ -46,7 +46,7 @@ const char *const dyn_region_kinds[DYN_RK_COUNT] = {
     [DYN_RK_INT] = "int",   [DYN_RK_FLOAT] = "float",       [DYN_RK_NP] = "np",       [DYN_RK_ARRAY] = "array",
     [DYN_RK_VIEW] = "view", [DYN_RK_RANGE] = "range",       [DYN_RK_ITER] = "iter",   [DYN_RK_TUPLE] = "tuple",
     [DYN_RK_SEQ] = "seq",   [DYN_RK_ENUM] = "enum",         [DYN_RK_ZIP] = "zip",     [DYN_RK_UFUNC] = "ufunc",
-    [DYN_RK_LIST] = "list", [DYN_RK_LISTITER] = "listiter",
+    [DYN_RK_LIST] = "list", [DYN_RK_LISTITER] = "listiter", [DYN_RK_TEXT] = "text",   [DYN_RK_CHAR] = "char",
 };
 
 #define BREAKER (*breaker != 0)

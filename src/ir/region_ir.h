@@ -63,9 +63,14 @@ typedef enum DynRegionKind {
                    */
     DYN_RK_LIST,  /* A list, or (DYN_RF_TUPLE) a tuple that is an object. regs: the object. ref: its shape, below. n: which of
                    * the region's lists it is or came out of, for the planner. dtype: how deep in that. */
-    DYN_RK_LISTITER, /* An iterator of the LIST that follows. regs: the next place. ref as of ITER. */
+    DYN_RK_LISTITER, /* An iterator of the LIST or TEXT that follows. regs: the next place. ref as of ITER. */
+    DYN_RK_TEXT,     /* A str whose codes are below 256, bytes or a bytearray: n, DYN_TEXT_*. regs: object, first byte, length. */
+    DYN_RK_CHAR,     /* A str of one character. regs: its code, below 256. */
     DYN_RK_COUNT
 } DynRegionKind;
+enum { DYN_TEXT_STR, DYN_TEXT_BYTES, DYN_TEXT_BYTEARRAY };
+/* Is the object a text? Which, and where its bytes lie. */
+DYN_HIDDEN bool dyn_region_text_of(PyObject *o, uint8_t *which, const char **data, int64_t *n);
 /* The shape of a list: what its items are, a byte of DYN_RL_*, and shifted by 8 what the items of those are that are lists. What
  * is said of the first item is looked at on entry, and each item when it is read. */
 #define DYN_RL_BOOL 1u

@@ -39,7 +39,7 @@ enum { MOST_ITEMS = 256 }; /* that are looked at in a list */
 bool dyn_region_is_droppable(PyObject *o) {
     int left = MOST_ITEMS;
     if (o == NULL || o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
-        PyUnicode_CheckExact(o)) {
+        PyUnicode_CheckExact(o) || PyByteArray_CheckExact(o)) {
         return true;
     }
     if (PyArray_CheckExact(o)) {

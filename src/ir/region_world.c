@@ -52,8 +52,30 @@ static int append_int(PyObject *list, int64_t x) { return append(list, PyLong_Fr
 static int append_bool(PyObject *list, int64_t x) { return append(list, PyBool_FromLong(x != 0)); }
 
 bool dyn_region_is_shared_iterator(PyObject *o) {
-    bool of_list = Py_IS_TYPE(o, &PyListIter_Type) || Py_IS_TYPE(o, &PyTupleIter_Type);
-    return of_list && Py_REFCNT(o) > 1;
+    int64_t index;
+    return dyn_cpy_list_iterator(o, &index) != NULL && Py_REFCNT(o) > 1;
+}
+
+bool dyn_region_text_of(PyObject *o, uint8_t *which, const char **data, int64_t *n) {
+    if (PyUnicode_CheckExact(o)) {
+        *which = DYN_TEXT_STR;
+        *data = PyUnicode_DATA(o);
+        *n = PyUnicode_GET_LENGTH(o);
+        return PyUnicode_IS_READY(o) && PyUnicode_KIND(o) == PyUnicode_1BYTE_KIND;
+    }
+    if (PyBytes_CheckExact(o)) {
+        *which = DYN_TEXT_BYTES;
+        *data = PyBytes_AS_STRING(o);
+        *n = PyBytes_GET_SIZE(o);
+        return true;
+    }
+    if (PyByteArray_CheckExact(o)) {
+        *which = DYN_TEXT_BYTEARRAY;
+        *data = PyByteArray_AS_STRING(o);
+        *n = PyByteArray_GET_SIZE(o);
+        return true;
+    }
+    return false;
 }
 
 static uint32_t kind_of(PyObject *o) {

@@ -16,8 +16,9 @@ from dynoc import _dynoc
 
 NATIVE, INTERPRETED = False, True
 ITERATORS = type(iter(range(0))), type(iter(np.zeros(0))), type(iter([])), type(iter(())), enumerate, zip
-COPIED = np.ndarray, list, *ITERATORS
-CHANGED = np.ndarray, list
+ITERATORS = *ITERATORS, *(type(iter(over)) for over in ("a", "\xff", b"", bytearray()))
+COPIED = np.ndarray, list, bytearray, *ITERATORS
+CHANGED = np.ndarray, list, bytearray
 
 
 def slots_of(function, args):
@@ -65,7 +66,7 @@ def seen(value):
         return type(value), tuple(seen(item) for item in value)
     if isinstance(value, ITERATORS):
         return type(value), seen(list(copy.deepcopy(value)))
-    return type(value), value
+    return type(value), bytes(value) if isinstance(value, bytearray) else value
 
 
 def outcome(run, arrays):

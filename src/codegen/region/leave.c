@@ -100,7 +100,7 @@ static PyObject *make_iterator(DynRegionRun *run, const DynRegionValues *list, u
         dyn_cpy_enumerate_over(o, make_value(run, list, at));
         return o;
     case DYN_RK_LISTITER:
-        o = dyn_region_blank(run, DYN_RK_LISTITER, 0, (list->at[*at].flags & DYN_RF_TUPLE) != 0);
+        o = dyn_region_blank(run, DYN_RK_LISTITER, 0, dyn_region_over(&list->at[*at]));
         dyn_cpy_list_iterator_set(o, values[v->regs[0]].i);
         Py_XDECREF(dyn_cpy_list_iterator_over(o, make_value(run, list, at)));
         return o;
@@ -164,7 +164,9 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     case DYN_RK_INT: return make_int(run, values[v->regs[0]].i);
     case DYN_RK_FLOAT: return make_float(run, values[v->regs[0]].f);
     case DYN_RK_NP: return make_np(run, (DynDtype)v->dtype, values[v->regs[0]]);
+    case DYN_RK_CHAR: return PyUnicode_FromOrdinal((int)values[v->regs[0]].i); /* one that CPython has */
     case DYN_RK_LIST:
+    case DYN_RK_TEXT:
     case DYN_RK_ARRAY: return Py_NewRef((PyObject *)(intptr_t)values[v->regs[0]].i);
     case DYN_RK_VIEW: return make_view(run, v);
     case DYN_RK_RANGE: return make_range(run, v);
@@ -201,6 +203,7 @@ static bool is_kept(DynRegionRun *run, const DynRegionValue *v, PyObject *o) {
         dyn_npscalar_value(o, v->dtype, &now);
         return now.i == then.i;
     case DYN_RK_LIST:
+    case DYN_RK_TEXT:
     case DYN_RK_ARRAY: return (intptr_t)then.i == (intptr_t)o;
     default: return false;
     }
@@ -213,8 +216,7 @@ static PyObject *end_iterator(PyObject *it) {
     while (dyn_cpy_enumerate(it, &index) != NULL) {
         it = dyn_cpy_enumerate(it, &index);
     }
-    bool of_list = dyn_cpy_list_iterator(it, false, &index) != NULL || dyn_cpy_list_iterator(it, true, &index) != NULL;
-    return of_list ? dyn_cpy_list_iterator_over(it, NULL) : NULL;
+    return dyn_cpy_list_iterator(it, &index) != NULL ? dyn_cpy_list_iterator_over(it, NULL) : NULL;
 }
 
 /* What the exit says of slots and stack takes place. */

@@ -3,6 +3,7 @@
  */
 #ifndef DYN_REGION_CODE_H
 #define DYN_REGION_CODE_H
+#include "base/cpy_region.h"
 #include "codegen/native.h"
 #include "ir/region_ir.h"
 
@@ -43,6 +44,14 @@ static inline bool dyn_region_read_int(PyObject *o, int64_t *out) {
     }
     *out = PyLong_AsLongLongAndOverflow(o, &overflow);
     return overflow == 0;
+}
+
+/* What the iterator goes over, as a DYN_OVER_*. */
+static inline uint8_t dyn_region_over(const DynRegionValue *v) {
+    if (v->kind == DYN_RK_LIST) {
+        return v->flags & DYN_RF_TUPLE ? DYN_OVER_TUPLE : DYN_OVER_LIST;
+    }
+    return (uint8_t)(DYN_OVER_STR + v->n);
 }
 
 /* leave.c: what the exit says of slots and stack takes place. Nothing is needed for it that can't be had. */

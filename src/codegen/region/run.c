@@ -248,10 +248,31 @@ static bool read_list(const DynRegionValue *v, PyObject *o, DynScalar *values) {
     return !whole || (dyn_region_shape(o, 1, DYN_RL_DEPTH) & ~v->ref) == 0;
 }
 
+static bool read_text(const DynRegionValue *v, PyObject *o, DynScalar *values) {
+    const char *data;
+    uint8_t which;
+    if (!dyn_region_text_of(o, &which, &data, &values[v->regs[2]].i) || which != v->n) {
+        return false;
+    }
+    values[v->regs[0]].i = (int64_t)(intptr_t)o;
+    values[v->regs[1]].i = (int64_t)(intptr_t)data;
+    return true;
+}
+
+static bool read_char(const DynRegionValue *v, PyObject *o, DynScalar *values) {
+    const char *data;
+    uint8_t which;
+    int64_t n;
+    if (!dyn_region_text_of(o, &which, &data, &n) || which != DYN_TEXT_STR || n != 1) {
+        return false;
+    }
+    values[v->regs[0]].i = (unsigned char)*data;
+    return true;
+}
+
 static bool read_list_iterator(const DynRegionRun *run, const DynRegionValues *list, uint32_t *at, const DynRegionValue *v,
                                PyObject *o) {
-    bool tuple = (list->at[*at].flags & DYN_RF_TUPLE) != 0;
-    PyObject *over = dyn_cpy_list_iterator(o, tuple, &run->values[v->regs[0]].i);
+    PyObject *over = dyn_cpy_list_iterator(o, &run->values[v->regs[0]].i);
     return over != NULL && read_value(run, list, at, over);
 }
 
@@ -311,6 +332,8 @@ static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uin
     case DYN_RK_ZIP: return read_iterators(run, list, at, v, o);
     case DYN_RK_UFUNC: return read_ufunc(v, o, values);
     case DYN_RK_LIST: return read_list(v, o, values);
+    case DYN_RK_TEXT: return read_text(v, o, values);
+    case DYN_RK_CHAR: return read_char(v, o, values);
     case DYN_RK_LISTITER: return read_list_iterator(run, list, at, v, o);
     case DYN_RK_NULL:
     case DYN_RK_ENTRY:

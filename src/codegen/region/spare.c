@@ -67,7 +67,8 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
         need_any_number(s, r->regs.at[v->regs[0]]);
         return;
     }
-    bool fresh = v->ref == DYN_NONE, is_tuple = (v[v->kind == DYN_RK_LISTITER].flags & DYN_RF_TUPLE) != 0;
+    bool fresh = v->ref == DYN_NONE;
+    uint8_t over = v->kind == DYN_RK_LISTITER ? dyn_region_over(&v[1]) : 0;
     switch ((DynRegionKind)v->kind) {
     case DYN_RK_INT:
     case DYN_RK_FLOAT: need(s, v->kind, 0, 0, 1); break;
@@ -81,7 +82,7 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
     case DYN_RK_ZIP: need(s, v->kind, 0, v->n, v->kind == DYN_RK_TUPLE || fresh); break;
     case DYN_RK_ITER:
     case DYN_RK_ENUM: need(s, v->kind, 0, 0, fresh); break;
-    case DYN_RK_LISTITER: need(s, v->kind, 0, is_tuple, fresh); break;
+    case DYN_RK_LISTITER: need(s, v->kind, 0, over, fresh); break;
     case DYN_RK_SEQ:
         need(s, DYN_RK_SEQ, 0, 0, fresh);
         need(s, DYN_RK_VIEW, v->dtype, v->n, fresh);
@@ -92,6 +93,8 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
     case DYN_RK_BOOL:
     case DYN_RK_ARRAY:
     case DYN_RK_LIST:
+    case DYN_RK_TEXT:
+    case DYN_RK_CHAR:
     case DYN_RK_UFUNC:
     case DYN_RK_COUNT: break;
     }
@@ -151,12 +154,6 @@ static PyObject *iterator_of_nothing(void) {
     return o;
 }
 
-static PyObject *list_iterator_of_nothing(bool tuple) {
-    PyObject *nothing = tuple ? PyTuple_New(0) : PyList_New(0), *o = nothing == NULL ? NULL : PyObject_GetIter(nothing);
-    Py_XDECREF(nothing);
-    return o;
-}
-
 /* A new object of the shape, with any contents; NULL with an exception. */
 static PyObject *make(DynRegionKind kind, uint8_t dtype, uint8_t n) {
     switch (kind) {
@@ -170,8 +167,10 @@ static PyObject *make(DynRegionKind kind, uint8_t dtype, uint8_t n) {
     case DYN_RK_SEQ: return iterator_of_nothing();
     case DYN_RK_ENUM: return enumerate_of_nothing();
     case DYN_RK_ZIP: return zip_of_nothing(n);
-    case DYN_RK_LISTITER: return list_iterator_of_nothing(n != 0);
+    case DYN_RK_LISTITER: return dyn_cpy_list_iterator_blank(n);
     case DYN_RK_LIST:
+    case DYN_RK_TEXT:
+    case DYN_RK_CHAR:
     case DYN_RK_NULL:
     case DYN_RK_ENTRY:
     case DYN_RK_CONST:

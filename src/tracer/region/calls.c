@@ -62,6 +62,10 @@ static bool call_len(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
         *out = plan_value(DYN_RK_INT, args[0].v.regs[2]);
     } else if (args[0].v.kind == DYN_RK_TUPLE) {
         *out = plan_int(args[0].v.n);
+    } else if (args[0].v.kind == DYN_RK_TEXT) {
+        *out = plan_value(DYN_RK_INT, args[0].v.regs[2]);
+    } else if (args[0].v.kind == DYN_RK_CHAR) {
+        *out = plan_int(1);
     } else if (args[0].v.kind == DYN_RK_LIST) {
         *out = plan_value(DYN_RK_INT, plan_list_size(p, &args[0]));
     } else if (args[0].v.kind == DYN_RK_RANGE) {
@@ -165,6 +169,27 @@ static bool call_int(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     return true;
 }
 
+static bool call_ord(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    if (n != 1 || !plan_as_char(p, &args[0], out)) {
+        return no(p, "ord of something that isn't one character");
+    }
+    *out = out->known ? *out : plan_value(DYN_RK_INT, args[0].v.regs[0]);
+    return true;
+}
+
+static bool call_chr(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    if (n != 1 || args[0].v.kind != DYN_RK_INT) {
+        return no(p, "chr of something that is no int");
+    }
+    uint32_t reg = plan_reg(p, &args[0]);
+    plan_emit_or(p, DYN_RO_IFITS, reg, DYN_NONE, DYN_NONE, DYN_R_EXCEPTION);
+    plan_last(p)->imm.i = -8;
+    *out = plan_value(DYN_RK_CHAR, reg);
+    return true;
+}
+
 static bool call_bool(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
     int known;
@@ -246,6 +271,8 @@ static const struct Row {
     {"builtins", "float", call_float, 0},
     {"builtins", "int", call_int, DYN_RO_COUNT},
     {"builtins", "bool", call_bool, 0},
+    {"builtins", "ord", call_ord, 0},
+    {"builtins", "chr", call_chr, 0},
     {"builtins", "round", call_int, DYN_RO_RINT},
     {"math", "floor", call_int, DYN_RO_FLOOR},
     {"math", "ceil", call_int, DYN_RO_CEIL},

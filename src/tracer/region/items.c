@@ -112,6 +112,10 @@ static bool tuple_item(Plan *p, const PlanValue *a, const PlanValue *index, Plan
 
 bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out) {
     PlanValue list[DYN_REGION_RANK];
+    a = plan_text(p, &a);
+    if (a.v.kind == DYN_RK_TEXT) {
+        return plan_text_item(p, a, index, out);
+    }
     if (a.v.kind == DYN_RK_LIST) {
         uint32_t item;
         return plan_list_item(p, a, index, &item) && plan_single_item(p, &a, item, out);
@@ -179,6 +183,9 @@ bool plan_store_item(Plan *p, PlanValue a, PlanValue index, PlanValue v) {
     if (a.v.kind == DYN_RK_LIST) {
         return plan_store_in_list(p, a, index, v);
     }
+    if (a.v.kind == DYN_RK_TEXT) {
+        return plan_store_in_text(p, a, index, v);
+    }
     if (!plan_is_array(&a)) {
         return no(p, DYN_R_UNSUPPORTED_OP, "an item of an object that is no array");
     }
@@ -209,7 +216,8 @@ bool plan_iter(Plan *p, PlanValue v, PlanValue *out) {
         return true;
     }
     v = plan_tuple_object(p, &v);
-    if (v.v.kind == DYN_RK_LIST) {
+    v = plan_text(p, &v);
+    if (v.v.kind == DYN_RK_LIST || v.v.kind == DYN_RK_TEXT) {
         return plan_list_iterator(p, v, out);
     }
     if (v.v.kind == DYN_RK_RANGE) {
@@ -350,6 +358,11 @@ Went plan_next(Plan *p, const DynInstr *in) {
             return WENT_AWAY;
         }
         *plan_top(p, 0) = v;
+        if (v.items[0].v.kind == DYN_RK_TEXT) {
+            plan_single_item(p, &v.items[0], at, &item);
+            plan_push(p, item);
+            return WENT_ON;
+        }
         if (v.items[0].v.ref == 0 || v.items[0].v.ref == DYN_RL_OTHER) {
             return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "items that loops in native code don't know");
         }

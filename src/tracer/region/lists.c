@@ -233,10 +233,9 @@ bool plan_list_iterator(Plan *p, PlanValue list, PlanValue *out) {
 
 bool plan_of_list_iterator(Plan *p, PyObject *o, uint32_t which, PlanValue *v) {
     int64_t index;
-    PyObject *list = dyn_cpy_list_iterator(o, false, &index);
-    list = list != NULL ? list : dyn_cpy_list_iterator(o, true, &index);
+    PyObject *list = dyn_cpy_list_iterator(o, &index);
     PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, 1);
-    if (list == NULL || items == NULL || !plan_of_list(p, list, which, &items[0])) {
+    if (list == NULL || items == NULL || (!plan_of_list(p, list, which, &items[0]) && !plan_of_text(p, list, &items[0]))) {
         return false;
     }
     *v = plan_value(DYN_RK_LISTITER, dyn_region_reg(p->r, 'I'));
@@ -246,17 +245,25 @@ bool plan_of_list_iterator(Plan *p, PyObject *o, uint32_t which, PlanValue *v) {
 }
 
 uint32_t plan_list_more(Plan *p, const PlanValue *it) {
-    return plan_emit(p, DYN_RO_ILT, it->v.regs[0], plan_list_size(p, &it->items[0]), DYN_NONE);
+    const PlanValue *over = &it->items[0];
+    uint32_t size = over->v.kind == DYN_RK_TEXT ? over->v.regs[2] : plan_list_size(p, over);
+    return plan_emit(p, DYN_RO_ILT, it->v.regs[0], size, DYN_NONE);
 }
 
 uint32_t plan_list_next(Plan *p, PlanValue *it) {
-    uint32_t item = item_at(p, &it->items[0], it->v.regs[0]);
+    const PlanValue *over = &it->items[0];
+    uint32_t item =
+        over->v.kind == DYN_RK_TEXT ? plan_text_byte(p, over, it->v.regs[0]).v.regs[0] : item_at(p, over, it->v.regs[0]);
     it->v.regs[0] = plan_emit(p, DYN_RO_IADDW, it->v.regs[0], plan_iconst(p, 1), DYN_NONE);
     return item;
 }
 
 bool plan_single_item(Plan *p, const PlanValue *list, uint32_t item, PlanValue *out) {
     const struct Kind *of[DYN_COUNTOF(kinds)];
+    if (list->v.kind == DYN_RK_TEXT) {
+        *out = plan_value(list->v.n == DYN_TEXT_STR ? DYN_RK_CHAR : DYN_RK_INT, item);
+        return true;
+    }
     if (kinds_of(list, of) != 1) {
         return no(p, DYN_R_UNSUPPORTED_VALUE, "items of several kinds, or of none that loops in native code know");
     }

@@ -58,9 +58,9 @@ static PlanValue value_of(Plan *p, DynRegionFact *f, PyObject *o) {
         PlanValue v = {.v = p->extras.at[f->extra]};
         return v;
     }
-    if (f != NULL && (PyArray_CheckExact(o) || PyList_CheckExact(o))) {
+    if (f != NULL && (PyArray_CheckExact(o) || PyList_CheckExact(o) || PyByteArray_CheckExact(o))) {
         PlanValue v = plan_of_object(p, o, EXTRA_SLOT + p->extras.n, true, false);
-        if (v.v.kind == DYN_RK_ARRAY || v.v.kind == DYN_RK_LIST) {
+        if (v.v.kind == DYN_RK_ARRAY || v.v.kind == DYN_RK_LIST || v.v.kind == DYN_RK_TEXT) {
             f->extra = plan_extra(p, &v);
             Py_CLEAR(f->value);
             return v;

@@ -345,6 +345,9 @@ static uint32_t exact_double(Plan *p, PlanValue v) {
 }
 
 bool plan_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
+    if (a.v.kind == DYN_RK_CHAR || b.v.kind == DYN_RK_CHAR) {
+        return plan_compare_chars(p, op, a, b, out);
+    }
     if (!plan_is_number(&a) || !plan_is_number(&b)) {
         return no(p, "an operand that is no number");
     }
@@ -376,6 +379,10 @@ bool plan_truth(Plan *p, PlanValue *v, int *known, uint32_t *reg) {
         *known = v->v.kind == DYN_RK_FLOAT ? v->number.f != 0.0 : v->number.i != 0;
     } else if (o == Py_None) {
         *known = 0;
+    } else if (v->v.kind == DYN_RK_CHAR) {
+        *known = 1;
+    } else if (v->v.kind == DYN_RK_TEXT) {
+        *reg = plan_emit(p, DYN_RO_INE, v->v.regs[2], plan_iconst(p, 0), DYN_NONE);
     } else if (v->v.kind == DYN_RK_LIST) {
         *reg = plan_emit(p, DYN_RO_INE, plan_list_size(p, v), plan_iconst(p, 0), DYN_NONE);
     } else if (!plan_is_number(v)) {

@@ -233,6 +233,16 @@ DYN_HIDDEN bool plan_list_iterator(Plan *p, PlanValue list, PlanValue *out);
 DYN_HIDDEN uint32_t plan_list_more(Plan *p, const PlanValue *it); /* a register: there is another item */
 DYN_HIDDEN uint32_t plan_list_next(Plan *p, PlanValue *it);       /* the next item */
 
+/* ---- texts.c */
+DYN_HIDDEN bool plan_of_text(Plan *p, PyObject *o, PlanValue *v);
+DYN_HIDDEN PlanValue plan_text(Plan *p, const PlanValue *v); /* of a CONST that is a text; else the value itself */
+DYN_HIDDEN bool plan_as_char(const Plan *p, const PlanValue *v, PlanValue *out);     /* false: it isn't one character */
+DYN_HIDDEN PlanValue plan_text_byte(Plan *p, const PlanValue *text, uint32_t index); /* where that can't be wrong */
+DYN_HIDDEN bool plan_text_item(Plan *p, PlanValue text, PlanValue index, PlanValue *out);
+DYN_HIDDEN bool plan_store_in_text(Plan *p, PlanValue text, PlanValue index, PlanValue v);
+DYN_HIDDEN bool plan_in_text(Plan *p, PlanValue item, PlanValue text, bool negated, PlanValue *out);
+DYN_HIDDEN bool plan_compare_chars(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+
 /* ---- names.c, calls.c */
 DYN_HIDDEN Went plan_global(Plan *p, const DynInstr *in);
 DYN_HIDDEN bool plan_ufunc(Plan *p, PyObject *o, PlanValue *out); /* with registers for its loop; false: there are too many */

@@ -214,6 +214,14 @@ static Went operation(Plan *p, const DynInstr *in) {
     }
 }
 
+static Went contains(Plan *p, const DynInstr *in) {
+    PlanValue out, all = plan_text(p, plan_top(p, 0));
+    if (all.v.kind != DYN_RK_TEXT) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "whether something is in an object that is no text");
+    }
+    return result(p, plan_in_text(p, *plan_top(p, 1), all, in->arg != 0, &out), 2, out);
+}
+
 static Went store_subscr(Plan *p) {
     PlanValue index = *plan_top(p, 0), a = *plan_top(p, 1), v = *plan_top(p, 2);
     if (!plan_store_item(p, a, index, v)) {
@@ -282,6 +290,7 @@ Went plan_step(Plan *p, const DynInstr *in) {
     case DYN_I_UNPACK_SEQUENCE: return unpack(p, in->arg);
     case DYN_I_IS_OP: return is_op(p, in);
     case DYN_I_STORE_SUBSCR: return store_subscr(p);
+    case DYN_I_CONTAINS_OP: return contains(p, in);
     case DYN_I_FOR_ITER: return plan_next(p, in);
     case DYN_I_JUMP: return jump(p, in);
     case DYN_I_CALL: return plan_call(p, in);
