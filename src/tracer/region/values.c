@@ -300,7 +300,7 @@ static bool of_iterators(Plan *p, PyObject *o, PlanValue *v) {
         if (one != NULL && k == 0) {
             items[k] = plan_value(DYN_RK_INT, DYN_NONE);
             new_reg(p, &items[k], 'I');
-        } else if (all != NULL ? is_twice(all, k) || dyn_region_is_shared_iterator(it) || !of_one(p, it, &items[k])
+        } else if (all != NULL ? is_twice(all, k) || !of_one(p, it, &items[k])
                                : !of_iterator(p, it, &items[k])) {
             return false;
         }
