@@ -313,6 +313,7 @@ static void try_again(DynLoops *l) {
         if (loop->state == DYN_LOOP_RETIRED && dyn_cycles() >= loop->next) {
             loop->entered = 0;
             loop->inside = 0;
+            loop->weighed = false;
             settle(l, i, DYN_LOOP_NATIVE);
         }
     }
@@ -634,7 +635,12 @@ PyObject *dyn_loops_list(const DynCache *c) {
 void dyn_loops_add_refusals(const DynCache *c, PyObject **list) {
     for (uint32_t i = 0; *list != NULL && c->loops != NULL && i < c->loops->nloops; i++) {
         DynStr s = {0};
-        if (c->loops->loops[i].state == DYN_LOOP_REFUSED) {
+        bool again = false; /* another loop says the same */
+        for (uint32_t k = 0; k < i; k++) {
+            const DynLoop *other = &c->loops->loops[k];
+            again |= other->state == DYN_LOOP_REFUSED && other->why.at == c->loops->loops[i].why.at;
+        }
+        if (c->loops->loops[i].state == DYN_LOOP_REFUSED && !again) {
             say_refused(c->loops, &c->loops->loops[i].why, &s);
             add_text(list, &s);
         }
