@@ -51,14 +51,14 @@ typedef struct DynLoop {
     bool open;
     uint32_t arrived; /* while it is cold, from the time `since`, in cycles */
     uint64_t since;
-    uint32_t entered;        /* arrivals that ran a region … */
-    uint64_t inside;         /* … and cycles that regions ran in them */
-    uint32_t weighing;       /* arrivals for which it is still weighed: in turns native and CPython's */
+    uint32_t entered;         /* arrivals that ran a region … */
+    uint64_t inside;          /* … and cycles that regions ran in them */
+    uint32_t weighing;        /* arrivals for which it is still weighed: in turns native and CPython's */
     bool weighed, was_native; /* … it was; at the last arrival, at the time `last`, it ran natively */
-    uint64_t last, taken[2]; /* cycles from arrivals to the next in all, CPython's and native … */
-    uint32_t narrived[2];    /* … of so many */
-    DynRegionRefusal why;    /* REFUSED: the reason */
-    uint64_t next, patience; /* when a retired one is tried again, and the time behind that; in cycles */
+    uint64_t last, taken[2];  /* cycles from arrivals to the next in all, CPython's and native … */
+    uint32_t narrived[2];     /* … of so many */
+    DynRegionRefusal why;     /* REFUSED: the reason */
+    uint64_t next, patience;  /* when a retired one is tried again, and the time behind that; in cycles */
 } DynLoop;
 
 /* What became of a loop while it was recorded. Saying it runs Python code (linecache, logging), which might change what the

@@ -42,11 +42,12 @@ const DynRegionOpInfo dyn_region_ops[DYN_RO_COUNT] = {
 };
 
 const char *const dyn_region_kinds[DYN_RK_COUNT] = {
-    [DYN_RK_NULL] = "null", [DYN_RK_ENTRY] = "entry",       [DYN_RK_CONST] = "const", [DYN_RK_BOOL] = "bool",
-    [DYN_RK_INT] = "int",   [DYN_RK_FLOAT] = "float",       [DYN_RK_NP] = "np",       [DYN_RK_ARRAY] = "array",
-    [DYN_RK_VIEW] = "view", [DYN_RK_RANGE] = "range",       [DYN_RK_ITER] = "iter",   [DYN_RK_TUPLE] = "tuple",
-    [DYN_RK_SEQ] = "seq",   [DYN_RK_ENUM] = "enum",         [DYN_RK_ZIP] = "zip",     [DYN_RK_UFUNC] = "ufunc",
-    [DYN_RK_LIST] = "list", [DYN_RK_LISTITER] = "listiter", [DYN_RK_TEXT] = "text",   [DYN_RK_CHAR] = "char",
+    [DYN_RK_NULL] = "null",       [DYN_RK_ENTRY] = "entry",       [DYN_RK_CONST] = "const", [DYN_RK_BOOL] = "bool",
+    [DYN_RK_INT] = "int",         [DYN_RK_FLOAT] = "float",       [DYN_RK_NP] = "np",       [DYN_RK_ARRAY] = "array",
+    [DYN_RK_VIEW] = "view",       [DYN_RK_RANGE] = "range",       [DYN_RK_ITER] = "iter",   [DYN_RK_TUPLE] = "tuple",
+    [DYN_RK_SEQ] = "seq",         [DYN_RK_ENUM] = "enum",         [DYN_RK_ZIP] = "zip",     [DYN_RK_UFUNC] = "ufunc",
+    [DYN_RK_LIST] = "list",       [DYN_RK_LISTITER] = "listiter", [DYN_RK_TEXT] = "text",   [DYN_RK_CHAR] = "char",
+    [DYN_RK_COMPLEX] = "complex",
 };
 
 #define BREAKER (*breaker != 0)

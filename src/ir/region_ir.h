@@ -65,6 +65,7 @@ typedef enum DynRegionKind {
                    * the region's lists it is or came out of, for the planner. dtype: how deep in that. */
     DYN_RK_LISTITER, /* An iterator of the LIST or TEXT that follows. regs: the next place. ref as of ITER. */
     DYN_RK_TEXT,     /* A str whose codes are below 256, bytes or a bytearray: n, DYN_TEXT_*. regs: object, first byte, length. */
+    DYN_RK_COMPLEX,  /* regs: real and imaginary part */
     DYN_RK_CHAR,     /* A str of one character. regs: its code, below 256. */
     DYN_RK_COUNT
 } DynRegionKind;

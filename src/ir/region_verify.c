@@ -45,6 +45,7 @@ static const char *types_of(const DynRegionValue *v, char *types) {
         types[n - 1] = v->dtype == DYN_F32 ? 'S' : types[n - 1];
         break;
     case DYN_RK_TEXT: n = (uint32_t)(stpcpy(types, "PPI") - types); break;
+    case DYN_RK_COMPLEX: n = (uint32_t)(stpcpy(types, "DD") - types); break;
     case DYN_RK_CHAR: types[n++] = 'I'; break;
     case DYN_RK_LIST: types[n++] = 'P'; break;
     case DYN_RK_LISTITER: types[n++] = 'I'; break;

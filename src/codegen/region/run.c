@@ -295,6 +295,15 @@ static bool read_number(const DynRegionValue *v, PyObject *o, DynScalar *value) 
     }
 }
 
+static bool read_complex(const DynRegionValue *v, PyObject *o, DynScalar *values) {
+    if (!PyComplex_CheckExact(o)) {
+        return false;
+    }
+    values[v->regs[0]].f = PyComplex_RealAsDouble(o);
+    values[v->regs[1]].f = PyComplex_ImagAsDouble(o);
+    return true;
+}
+
 static bool read_ufunc(const DynRegionValue *v, PyObject *o, DynScalar *values) {
     void *loop, *data;
     bool is = dyn_region_ufunc(o, v->n, &loop, &data);
@@ -333,6 +342,7 @@ static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uin
     case DYN_RK_UFUNC: return read_ufunc(v, o, values);
     case DYN_RK_LIST: return read_list(v, o, values);
     case DYN_RK_TEXT: return read_text(v, o, values);
+    case DYN_RK_COMPLEX: return read_complex(v, o, values);
     case DYN_RK_CHAR: return read_char(v, o, values);
     case DYN_RK_LISTITER: return read_list_iterator(run, list, at, v, o);
     case DYN_RK_NULL:

@@ -71,6 +71,7 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
     uint8_t over = v->kind == DYN_RK_LISTITER ? dyn_region_over(&v[1]) : 0;
     switch ((DynRegionKind)v->kind) {
     case DYN_RK_INT:
+    case DYN_RK_COMPLEX:
     case DYN_RK_FLOAT: need(s, v->kind, 0, 0, 1); break;
     case DYN_RK_NP: need(s, DYN_RK_NP, v->dtype, 0, 1); break;
     case DYN_RK_VIEW: need(s, DYN_RK_VIEW, v->dtype, v->n, 1); break;
@@ -159,6 +160,7 @@ static PyObject *make(DynRegionKind kind, uint8_t dtype, uint8_t n) {
     switch (kind) {
     case DYN_RK_INT: return PyLong_FromLongLong(INT64_MIN); /* room for all digits */
     case DYN_RK_FLOAT: return PyFloat_FromDouble(0.5);
+    case DYN_RK_COMPLEX: return PyComplex_FromDoubles(0.5, 0.5);
     case DYN_RK_NP: return dyn_npscalar_new((DynDtype)dtype, (DynScalar){.i = 0});
     case DYN_RK_VIEW: return dyn_array_blank((DynDtype)dtype, n);
     case DYN_RK_RANGE: return dyn_cpy_range_blank();

@@ -112,8 +112,17 @@ static bool call_zip(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     return true;
 }
 
+static bool call_complex(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    return plan_call_complex(p, args, n, out);
+}
+
 static bool call_abs(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
+    if (n == 1 && args[0].v.kind == DYN_RK_COMPLEX) {
+        *out = plan_complex_abs(p, &args[0]);
+        return true;
+    }
     if (!all_numbers(p, args, n, 1)) {
         return false;
     }
@@ -271,6 +280,7 @@ static const struct Row {
     {"builtins", "float", call_float, 0},
     {"builtins", "int", call_int, DYN_RO_COUNT},
     {"builtins", "bool", call_bool, 0},
+    {"builtins", "complex", call_complex, 0},
     {"builtins", "ord", call_ord, 0},
     {"builtins", "chr", call_chr, 0},
     {"builtins", "round", call_int, DYN_RO_RINT},

@@ -199,6 +199,9 @@ bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out) {
     const char *text = PyUnicode_AsUTF8(name);
     if (text == NULL) {
         PyErr_Clear();
+    } else if (o.v.kind == DYN_RK_COMPLEX && (strcmp(text, "real") == 0 || strcmp(text, "imag") == 0)) {
+        *out = plan_value(DYN_RK_FLOAT, o.v.regs[text[0] == 'i']);
+        return true;
     } else if (plan_is_array(&o)) {
         return array_attribute(p, &o, text, out);
     }

@@ -169,7 +169,7 @@ DYN_HIDDEN PlanValue plan_np(DynDtype dt, uint32_t reg);
 DYN_HIDDEN PlanValue plan_int(int64_t number); /* known */
 DYN_HIDDEN PlanValue plan_float(double number);
 DYN_HIDDEN PlanValue plan_bool(bool number);
-DYN_HIDDEN PlanValue plan_const(Plan *p, PyObject *o);         /* a number is known, anything else CONST */
+DYN_HIDDEN PlanValue plan_const(Plan *p, PyObject *o);         /* a number, most of them known; anything else CONST */
 DYN_HIDDEN PyObject *plan_object(Plan *p, const PlanValue *v); /* Of a CONST, borrowed; else NULL. */
 DYN_HIDDEN uint32_t plan_emit(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, uint32_t c); /* the register of its result */
 DYN_HIDDEN uint32_t plan_emit_or(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, uint32_t c, DynReason why);
@@ -242,6 +242,16 @@ DYN_HIDDEN bool plan_text_item(Plan *p, PlanValue text, PlanValue index, PlanVal
 DYN_HIDDEN bool plan_store_in_text(Plan *p, PlanValue text, PlanValue index, PlanValue v);
 DYN_HIDDEN bool plan_in_text(Plan *p, PlanValue item, PlanValue text, bool negated, PlanValue *out);
 DYN_HIDDEN bool plan_compare_chars(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+
+/* ---- complexes.c */
+DYN_HIDDEN PlanValue plan_complex(uint32_t real, uint32_t imag);
+static inline bool plan_is_complex(const PlanValue *v) { return v->v.kind == DYN_RK_COMPLEX; }
+DYN_HIDDEN bool plan_complex_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out); /* one of them is complex */
+DYN_HIDDEN bool plan_complex_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+DYN_HIDDEN bool plan_complex_unary(Plan *p, int op, PlanValue a, PlanValue *out);
+DYN_HIDDEN uint32_t plan_complex_truth(Plan *p, const PlanValue *v);
+DYN_HIDDEN PlanValue plan_complex_abs(Plan *p, const PlanValue *a);
+DYN_HIDDEN bool plan_call_complex(Plan *p, const PlanValue *args, uint32_t n, PlanValue *out);
 
 /* ---- names.c, calls.c */
 DYN_HIDDEN Went plan_global(Plan *p, const DynInstr *in);

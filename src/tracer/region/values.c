@@ -78,6 +78,10 @@ PlanValue plan_const(Plan *p, PyObject *o) {
     if (PyFloat_CheckExact(o)) {
         return plan_float(PyFloat_AS_DOUBLE(o));
     }
+    if (PyComplex_CheckExact(o)) {
+        uint32_t real = plan_dconst(p, PyComplex_RealAsDouble(o));
+        return plan_complex(real, plan_dconst(p, PyComplex_ImagAsDouble(o)));
+    }
     if (PyLong_CheckExact(o)) {
         int64_t i = PyLong_AsLongLongAndOverflow(o, &overflow);
         if (overflow == 0) {
@@ -300,8 +304,7 @@ static bool of_iterators(Plan *p, PyObject *o, PlanValue *v) {
         if (one != NULL && k == 0) {
             items[k] = plan_value(DYN_RK_INT, DYN_NONE);
             new_reg(p, &items[k], 'I');
-        } else if (all != NULL ? is_twice(all, k) || !of_one(p, it, &items[k])
-                               : !of_iterator(p, it, &items[k])) {
+        } else if (all != NULL ? is_twice(all, k) || !of_one(p, it, &items[k]) : !of_iterator(p, it, &items[k])) {
             return false;
         }
     }
@@ -339,6 +342,10 @@ PlanValue plan_of_object(Plan *p, PyObject *o, uint32_t slot, bool live, bool st
             v = plan_value(DYN_RK_INT, DYN_NONE);
             new_reg(p, &v, 'I');
         }
+    } else if (PyComplex_CheckExact(o)) {
+        v = plan_value(DYN_RK_COMPLEX, DYN_NONE);
+        new_reg(p, &v, 'D');
+        new_reg(p, &v, 'D');
     } else if (is_named(o)) {
         v = plan_value(DYN_RK_CONST, DYN_NONE);
         v.v.ref = object_index(p, o);
