@@ -17,6 +17,7 @@ static DynLoops *all_loops;
 /* What is taken for true of loops that weren't measured. */
 #define USUAL_TRIPS 100
 #define INNER_TRIPS 8
+#define SHORT_NS 2e6           /* a loop that CPython takes less for is built when it has run for a while */
 #define FEW_TRIPS 256      /* so many are recorded, where there are array operations in them */
 #define INSTRUCTION_NS 25. /* of CPython's, in a loop */
 #define OPERATION_NS 2000. /* that a graph saves for an array operation */
@@ -265,7 +266,8 @@ DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyO
     loop->nregions++;
     dyn_count("loops", "planned");
     const DynOptions *o = l->cache->options;
-    if (l->cache->quiet && !dyn_options_wait(o) && loop->nregions == 1) {
+    bool can_wait = l->cache->quiet || (l->recording && l->short_loop);
+    if (can_wait && !dyn_options_wait(o) && loop->nregions == 1) {
         loop->arrived = 0;
         loop->since = dyn_cycles();
         settle(l, i, DYN_LOOP_COLD);
@@ -529,11 +531,12 @@ static double all_trips(const DynCode *c, uint32_t header, PyObject *const *slot
 }
 
 /* Is there more to gain in the loop than in the array operations that were recorded before it? Either way is what it will be at
- * later calls: the function's graphs, or its loops. *few: it runs so seldom that a graph could have all of its trips. */
-static bool outweighs(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, uint32_t nnodes, bool *few) {
+ * later calls: the function's graphs, or its loops. *few: it runs so seldom that a graph could have all of its trips; *short_loop: so shortly that no compiler need hurry. */
+static bool outweighs(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, uint32_t nnodes, bool *few,
+                      bool *short_loop) {
     bool *members = dyn_loop_members(c, header);
     uint32_t n = 0;
-    *few = false;
+    *few = *short_loop = false;
     if (members == NULL) {
         return true;
     }
@@ -543,6 +546,7 @@ static bool outweighs(const DynCode *c, uint32_t header, PyObject *const *slots,
     double trips = all_trips(c, header, slots, nstack, members);
     PyMem_RawFree(members);
     *few = trips <= FEW_TRIPS;
+    *short_loop = trips * n * INSTRUCTION_NS < SHORT_NS;
     return nnodes == 0 || trips * n * INSTRUCTION_NS > (double)nnodes * OPERATION_NS;
 }
 
@@ -559,8 +563,8 @@ bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t h
     if (l == NULL || i == l->nloops || l->loops[i].state == DYN_LOOP_REFUSED || l->loops[i].state == DYN_LOOP_RETIRED) {
         return false;
     }
-    bool few;
-    if (!outweighs(decoded, header, slots, nstack, nnodes, &few)) {
+    bool few, short_loop;
+    if (!outweighs(decoded, header, slots, nstack, nnodes, &few, &short_loop)) {
         return false;
     }
     DynLoopState state = l->loops[i].state;
@@ -568,6 +572,7 @@ bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t h
         l->refs++;
         l->recording = true;
         l->few_trips = few;
+        l->short_loop = short_loop;
         state = dyn_loops_plan(l, i, decoded, slots, nstack, dyn_frame_globals(f), dyn_frame_builtins(f));
         l->recording = false;
         dyn_loops_decref(l);

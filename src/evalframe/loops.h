@@ -82,6 +82,7 @@ struct DynLoops {
     uint32_t headers[DYN_MOST_LOOPS]; /* of each of them, the code unit where it starts */
     uint32_t nwaiting;                /* loops that the compiler works on */
     bool recording;                   /* a recording asks: what is to be said waits */
+    bool short_loop;                  /* … and CPython is through with the loop before a compiler would be */
     bool few_trips;                   /* it could have all of the loop's trips in its graph */
     DynLoopNews news[DYN_MOST_NEWS];  /* what waits to be said */
     uint32_t nnews;
