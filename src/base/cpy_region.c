@@ -13,6 +13,8 @@ typedef struct RangeIterator { /* as Objects/rangeobject.c has it */
 
 bool dyn_cpy_mixes_complex(void) { return DYN_PY >= 314; }
 
+bool dyn_cpy_compensates_sums(void) { return DYN_PY >= 312; }
+
 bool dyn_cpy_range_iterator(PyObject *o, int64_t state[3]) {
     if (!Py_IS_TYPE(o, &PyRangeIter_Type)) {
         return false;

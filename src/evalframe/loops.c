@@ -17,7 +17,7 @@ static DynLoops *all_loops;
 /* What is taken for true of loops that weren't measured. */
 #define USUAL_TRIPS 100
 #define INNER_TRIPS 8
-#define SHORT_NS 2e6           /* a loop that CPython takes less for is built when it has run for a while */
+#define SHORT_NS 2e6       /* a loop that CPython takes less for is built when it has run for a while */
 #define FEW_TRIPS 256      /* so many are recorded, where there are array operations in them */
 #define INSTRUCTION_NS 25. /* of CPython's, in a loop */
 #define OPERATION_NS 2000. /* that a graph saves for an array operation */
@@ -531,7 +531,8 @@ static double all_trips(const DynCode *c, uint32_t header, PyObject *const *slot
 }
 
 /* Is there more to gain in the loop than in the array operations that were recorded before it? Either way is what it will be at
- * later calls: the function's graphs, or its loops. *few: it runs so seldom that a graph could have all of its trips; *short_loop: so shortly that no compiler need hurry. */
+ * later calls: the function's graphs, or its loops. *few: it runs so seldom that a graph could have all of its trips;
+ * *short_loop: so shortly that no compiler need hurry. */
 static bool outweighs(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, uint32_t nnodes, bool *few,
                       bool *short_loop) {
     bool *members = dyn_loop_members(c, header);

@@ -47,7 +47,7 @@ const char *const dyn_region_kinds[DYN_RK_COUNT] = {
     [DYN_RK_VIEW] = "view",       [DYN_RK_RANGE] = "range",       [DYN_RK_ITER] = "iter",   [DYN_RK_TUPLE] = "tuple",
     [DYN_RK_SEQ] = "seq",         [DYN_RK_ENUM] = "enum",         [DYN_RK_ZIP] = "zip",     [DYN_RK_UFUNC] = "ufunc",
     [DYN_RK_LIST] = "list",       [DYN_RK_LISTITER] = "listiter", [DYN_RK_TEXT] = "text",   [DYN_RK_CHAR] = "char",
-    [DYN_RK_COMPLEX] = "complex",
+    [DYN_RK_COMPLEX] = "complex", [DYN_RK_CELL] = "cell",         [DYN_RK_FUNC] = "func",   [DYN_RK_GEN] = "gen",
 };
 
 #define BREAKER (*breaker != 0)

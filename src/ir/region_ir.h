@@ -65,6 +65,9 @@ typedef enum DynRegionKind {
                    * the region's lists it is or came out of, for the planner. dtype: how deep in that. */
     DYN_RK_LISTITER, /* An iterator of the LIST or TEXT that follows. regs: the next place. ref as of ITER. */
     DYN_RK_TEXT,     /* A str whose codes are below 256, bytes or a bytearray: n, DYN_TEXT_*. regs: object, first byte, length. */
+    DYN_RK_CELL,     /* The cell that slot `ref` holds, with the value that follows in it. */
+    DYN_RK_FUNC,     /* While it is planned: a function that the loop makes of code `ref`, with the n cells that follow. */
+    DYN_RK_GEN,      /* While it is planned: a generator of code `ref`, the iterator that follows, and the cells. */
     DYN_RK_COMPLEX,  /* regs: real and imaginary part */
     DYN_RK_CHAR,     /* A str of one character. regs: its code, below 256. */
     DYN_RK_COUNT
@@ -84,7 +87,8 @@ DYN_HIDDEN bool dyn_region_text_of(PyObject *o, uint8_t *which, const char **dat
 DYN_HIDDEN uint32_t dyn_region_shape(PyObject *list, uint32_t most, int depth); /* of the first `most` items, spread out */
 /* It is made of the values that stand behind it. */
 static inline bool dyn_region_has_items(uint8_t kind) {
-    return kind == DYN_RK_TUPLE || kind == DYN_RK_ENUM || kind == DYN_RK_ZIP || kind == DYN_RK_LISTITER;
+    return kind == DYN_RK_TUPLE || kind == DYN_RK_ENUM || kind == DYN_RK_ZIP || kind == DYN_RK_LISTITER || kind == DYN_RK_CELL ||
+           kind == DYN_RK_FUNC || kind == DYN_RK_GEN;
 }
 extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
 #define DYN_RF_CONTIGUOUS 1u /* The last axis of an array has the stride of its elements. */

@@ -36,6 +36,9 @@ static const char *types_of(const DynRegionValue *v, char *types) {
     case DYN_RK_TUPLE:
     case DYN_RK_ENUM:
     case DYN_RK_ZIP:
+    case DYN_RK_CELL:
+    case DYN_RK_FUNC:
+    case DYN_RK_GEN:
     case DYN_RK_COUNT: break;
     case DYN_RK_BOOL:
     case DYN_RK_INT: types[n++] = 'I'; break;

@@ -143,6 +143,43 @@ static void advance(DynRegionRun *run, const DynRegionValues *list, uint32_t *at
     }
 }
 
+/* Does the slot's object say what the value does, to the bit? */
+static bool is_kept(DynRegionRun *run, const DynRegionValue *v, PyObject *o) {
+    DynScalar now, then = v->nregs > 0 ? run->values[v->regs[0]] : (DynScalar){.i = 0};
+    if (o == NULL) {
+        return v->kind == DYN_RK_NULL;
+    }
+    switch ((DynRegionKind)v->kind) {
+    case DYN_RK_INT: return dyn_region_read_int(o, &now.i) && now.i == then.i;
+    case DYN_RK_FLOAT:
+        now.f = PyFloat_CheckExact(o) ? PyFloat_AS_DOUBLE(o) : 0.0;
+        return PyFloat_CheckExact(o) && now.i == then.i;
+    case DYN_RK_NP:
+        if (!dyn_npscalar_is(o, v->dtype)) {
+            return false;
+        }
+        dyn_npscalar_value(o, v->dtype, &now);
+        return now.i == then.i;
+    case DYN_RK_LIST:
+    case DYN_RK_TEXT:
+    case DYN_RK_ARRAY: return (intptr_t)then.i == (intptr_t)o;
+    default: return false;
+    }
+}
+
+/* What is in the cell is what stands behind it. What was there is dropped when all is done. */
+static PyObject *fill_cell(DynRegionRun *run, const DynRegionValues *list, uint32_t *at, PyObject *cell) {
+    PyObject *old = PyCell_GET(cell);
+    if (is_kept(run, &list->at[*at], old)) {
+        (*at)++;
+    } else {
+        PyObject *made = make_value(run, list, at);
+        run->dropped[run->ndropped++] = PyCell_GET(cell); /* making it may have run the collector, and that code */
+        PyCell_SET(cell, made);
+    }
+    return Py_NewRef(cell);
+}
+
 /* Of a value that may be several things what it is. */
 static const DynRegionValue *told_apart(DynRegionRun *run, const DynRegionValue *v, DynRegionValue *told) {
     if (!(v->flags & DYN_RF_MAYBE)) {
@@ -163,7 +200,10 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     switch ((DynRegionKind)v->kind) {
     case DYN_RK_NULL:
     case DYN_RK_UFUNC:
+    case DYN_RK_FUNC:
+    case DYN_RK_GEN:
     case DYN_RK_COUNT: return NULL;
+    case DYN_RK_CELL: return fill_cell(run, list, at, run->slots[v->ref]);
     case DYN_RK_ENTRY: return Py_XNewRef(run->slots[v->ref]);
     case DYN_RK_CONST: return Py_NewRef(run->r->objects.at[v->ref]);
     case DYN_RK_BOOL: return PyBool_FromLong(values[v->regs[0]].i != 0);
@@ -192,30 +232,6 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     return Py_NewRef(run->slots[v->ref]);
 }
 
-/* Does the slot's object say what the value does, to the bit? */
-static bool is_kept(DynRegionRun *run, const DynRegionValue *v, PyObject *o) {
-    DynScalar now, then = v->nregs > 0 ? run->values[v->regs[0]] : (DynScalar){.i = 0};
-    if (o == NULL) {
-        return v->kind == DYN_RK_NULL;
-    }
-    switch ((DynRegionKind)v->kind) {
-    case DYN_RK_INT: return dyn_region_read_int(o, &now.i) && now.i == then.i;
-    case DYN_RK_FLOAT:
-        now.f = PyFloat_CheckExact(o) ? PyFloat_AS_DOUBLE(o) : 0.0;
-        return PyFloat_CheckExact(o) && now.i == then.i;
-    case DYN_RK_NP:
-        if (!dyn_npscalar_is(o, v->dtype)) {
-            return false;
-        }
-        dyn_npscalar_value(o, v->dtype, &now);
-        return now.i == then.i;
-    case DYN_RK_LIST:
-    case DYN_RK_TEXT:
-    case DYN_RK_ARRAY: return (intptr_t)then.i == (intptr_t)o;
-    default: return false;
-    }
-}
-
 /* An iterator of a list that has come to its end stays there, however long the list becomes. What it went over is the caller's.
  */
 static PyObject *end_iterator(PyObject *it) {
@@ -229,8 +245,10 @@ static PyObject *end_iterator(PyObject *it) {
 /* What the exit says of slots and stack takes place. */
 void dyn_region_write_back(DynRegionRun *run, const DynRegionOut *x) {
     DynRegion *r = run->r;
-    PyObject *fresh[DYN_REGION_SLOTS], *stack[DYN_REGION_STACK], *old;
+    PyObject *fresh[DYN_REGION_SLOTS], *dropped[DYN_REGION_SLOTS], *stack[DYN_REGION_STACK], *old;
     uint32_t at = 0;
+    run->dropped = dropped;
+    run->ndropped = 0;
     for (uint32_t i = 0; i < r->nslots; i++) {
         DynRegionValue told;
         const DynRegionValue *v = told_apart(run, &x->values.at[at], &told);
@@ -254,4 +272,7 @@ void dyn_region_write_back(DynRegionRun *run, const DynRegionOut *x) {
         Py_XDECREF(old);
     }
     Py_XDECREF(ended);
+    for (uint32_t i = 0; i < run->ndropped; i++) {
+        Py_XDECREF(run->dropped[i]);
+    }
 }

@@ -35,6 +35,8 @@ typedef struct DynRegionRun {
     PyObject **slots;
     DynScalar *values; /* For each register. */
     PyObject *extras[DYN_REGION_EXTRAS];
+    PyObject **dropped; /* On the way out: what was in cells, owned; so many. */
+    uint32_t ndropped;
     DynRegionSpares *spares; /* The region's; another run of it, from within, has some of its own. */
 } DynRegionRun;
 static inline bool dyn_region_read_int(PyObject *o, int64_t *out) {

@@ -276,6 +276,10 @@ static bool read_list_iterator(const DynRegionRun *run, const DynRegionValues *l
     return over != NULL && read_value(run, list, at, over);
 }
 
+static bool read_cell(const DynRegionRun *run, const DynRegionValues *list, uint32_t *at, PyObject *o) {
+    return PyCell_Check(o) && read_value(run, list, at, PyCell_GET(o));
+}
+
 static bool read_number(const DynRegionValue *v, PyObject *o, DynScalar *value) {
     switch (v->kind) {
     case DYN_RK_BOOL: value->i = o == Py_True; return PyBool_Check(o);
@@ -342,6 +346,7 @@ static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uin
     case DYN_RK_UFUNC: return read_ufunc(v, o, values);
     case DYN_RK_LIST: return read_list(v, o, values);
     case DYN_RK_TEXT: return read_text(v, o, values);
+    case DYN_RK_CELL: return read_cell(run, list, at, o);
     case DYN_RK_COMPLEX: return read_complex(v, o, values);
     case DYN_RK_CHAR: return read_char(v, o, values);
     case DYN_RK_LISTITER: return read_list_iterator(run, list, at, v, o);
@@ -350,6 +355,8 @@ static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uin
     case DYN_RK_VIEW:
     case DYN_RK_RANGE:
     case DYN_RK_TUPLE:
+    case DYN_RK_FUNC:
+    case DYN_RK_GEN:
     case DYN_RK_COUNT: break;
     }
     return false;

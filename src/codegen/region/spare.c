@@ -97,6 +97,9 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
     case DYN_RK_TEXT:
     case DYN_RK_CHAR:
     case DYN_RK_UFUNC:
+    case DYN_RK_CELL:
+    case DYN_RK_FUNC:
+    case DYN_RK_GEN:
     case DYN_RK_COUNT: break;
     }
 }
@@ -179,6 +182,9 @@ static PyObject *make(DynRegionKind kind, uint8_t dtype, uint8_t n) {
     case DYN_RK_BOOL:
     case DYN_RK_ARRAY:
     case DYN_RK_UFUNC:
+    case DYN_RK_CELL:
+    case DYN_RK_FUNC:
+    case DYN_RK_GEN:
     case DYN_RK_COUNT: break;
     }
     PyErr_NoMemory();

@@ -325,6 +325,11 @@ static const struct Row {
 };
 static PyObject *objects[DYN_COUNTOF(rows)]; /* Strong; NULL where the module has no such name. */
 static PyObject *min_object, *max_object;
+static const struct {
+    const char *name;
+    PlanDriver driver;
+} drivers[] = {{"sum", PLAN_SUM}, {"any", PLAN_ANY}, {"all", PLAN_ALL}, {"min", PLAN_MIN}, {"max", PLAN_MAX}};
+static PyObject *driver_objects[DYN_COUNTOF(drivers)]; /* Strong. */
 static bool filled;
 
 static void fill_table(void) {
@@ -342,6 +347,9 @@ static void fill_table(void) {
     PyObject *builtins = PyEval_GetBuiltins();
     min_object = Py_XNewRef(PyDict_GetItemString(builtins, "min"));
     max_object = Py_XNewRef(PyDict_GetItemString(builtins, "max"));
+    for (size_t i = 0; i < DYN_COUNTOF(drivers); i++) {
+        driver_objects[i] = Py_XNewRef(PyDict_GetItemString(builtins, drivers[i].name));
+    }
     filled = true;
 }
 
@@ -392,7 +400,7 @@ static Went call_extreme(Plan *p, bool largest, const PlanValue *args, uint32_t 
 
 /* ---- Python functions */
 
-static const DynCode *decoded(Plan *p, PyCodeObject *code) {
+const DynCode *plan_decoded(Plan *p, PyCodeObject *code) {
     for (uint32_t i = 0; i < p->codes.n; i++) {
         if (p->codes.at[i]->code == code) {
             return p->codes.at[i];
@@ -436,7 +444,7 @@ static Went call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, u
     if (!can_inline(p, f, n)) {
         return WENT_NOWHERE;
     }
-    const DynCode *c = decoded(p, code);
+    const DynCode *c = plan_decoded(p, code);
     DynRegionFact fact = {.dict = (PyObject *)f, .name = f->func_code, .value = f->func_defaults, .function = true};
     if (c == NULL || plan_fact(p, fact) == NULL) {
         return WENT_AWAY;
@@ -468,6 +476,9 @@ Went plan_return(Plan *p, PlanValue v) {
     if (p->s.nframes == 1) {
         return plan_unknown(p, DYN_R_OK, "the function returns");
     }
+    if (plan_frame(p)->driver != PLAN_CALL) {
+        return plan_end_generator(p);
+    }
     p->s.n = plan_frame(p)->base;
     p->s.nframes--;
     plan_push(p, v);
@@ -484,6 +495,9 @@ Went plan_call(Plan *p, const DynInstr *in) {
     PlanValue *base = plan_top(p, slots - 1), *callee = &base[dyn_call_null_first() ? 1 : 0],
               *self = &base[dyn_call_null_first() ? 0 : 1];
     PyObject *o = plan_object(p, callee);
+    if (base[0].v.kind == DYN_RK_FUNC && n == 0) { /* a comprehension: called with its iterator, as a method is */
+        return plan_call_made(p, base[0], base[1], slots);
+    }
     PyObject *method = base[0].v.kind == DYN_RK_CONST && base[1].v.kind == DYN_RK_LIST ? plan_object(p, &base[0]) : NULL;
     if (method != NULL) {
         return plan_call_method(p, method, base[1], base + 2, n, slots);
@@ -493,6 +507,11 @@ Went plan_call(Plan *p, const DynInstr *in) {
     }
     for (uint32_t i = 0; i < n; i++) {
         args[i] = base[2 + i];
+    }
+    for (size_t i = 0; i < DYN_COUNTOF(drivers) && n == 1 && args[0].v.kind == DYN_RK_GEN; i++) {
+        if (driver_objects[i] == o) {
+            return plan_drive(p, drivers[i].driver, args[0], slots);
+        }
     }
     if (o == min_object || o == max_object) {
         return call_extreme(p, o == max_object, args, n, slots);

@@ -112,11 +112,11 @@ bool plan_ufunc(Plan *p, PyObject *o, PlanValue *out) {
 }
 
 /* A variable of an enclosing function, or of this one that inner functions share: nobody else runs meanwhile. */
-Went plan_deref(Plan *p, const DynInstr *in) {
+Went plan_deref(Plan *p, const DynInstr *in, uint32_t slot) {
     const PlanFrame *frame = plan_frame(p);
     PyObject *cell = NULL, *held = NULL;
-    if (p->s.nframes == 1) {
-        held = p->slots[in->arg];
+    if (p->s.nframes == 1 || frame->cells != NULL) {
+        held = slot == DYN_NONE ? NULL : p->slots[slot];
     } else if (frame->closure != NULL) {
         uint32_t first = (uint32_t)(dyn_code_nlocalsplus(frame->c->code) - dyn_code_nfree(frame->c->code));
         held = cell = in->arg >= first ? PyTuple_GET_ITEM(frame->closure, in->arg - first) : NULL;
@@ -125,7 +125,7 @@ Went plan_deref(Plan *p, const DynInstr *in) {
     if (o == NULL) {
         return plan_unknown(p, DYN_R_EXCEPTION, "the variable has no value");
     }
-    DynRegionFact *f = plan_fact(p, (DynRegionFact){.dict = cell, .cell = true, .slot = cell == NULL ? in->arg : DYN_NONE});
+    DynRegionFact *f = plan_fact(p, (DynRegionFact){.dict = cell, .cell = true, .slot = cell == NULL ? slot : DYN_NONE});
     if (f != NULL && f->extra == DYN_NONE) {
         PlanValue v = plan_of_object(p, o, EXTRA_SLOT + p->extras.n, true, false);
         f->extra = plan_extra(p, &v);

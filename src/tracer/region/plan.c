@@ -25,6 +25,10 @@ static void copy_state(PlanState *to, const PlanState *from) {
 /* A value as an exit lists it, with the items of a tuple behind it. */
 void plan_list(Plan *p, DynRegionValues *to, const PlanValue *v) {
     DynRegionValue out = v->v;
+    if (v->v.kind == DYN_RK_FUNC || v->v.kind == DYN_RK_GEN) { /* nobody makes one for CPython to go on with */
+        plan_stop(p, DYN_R_UNSUPPORTED_VALUE);
+        return;
+    }
     if (v->known && v->v.nregs == 0) {
         PyObject *o = v->v.kind == DYN_RK_FLOAT  ? PyFloat_FromDouble(v->number.f)
                       : v->v.kind == DYN_RK_BOOL ? PyBool_FromLong(v->number.i != 0)
@@ -172,7 +176,7 @@ static PlanValue placed(Plan *p, const PlanValue *v, uint32_t place, uint32_t *p
 static bool can_come_in(const DynRegionValue *v, uint32_t i) {
     bool iterates = v->kind == DYN_RK_ITER || v->kind == DYN_RK_SEQ || v->kind == DYN_RK_ENUM || v->kind == DYN_RK_ZIP ||
                     v->kind == DYN_RK_LISTITER;
-    bool of_slot = iterates || v->kind == DYN_RK_ENTRY || v->flags & DYN_RF_MAYBE;
+    bool of_slot = iterates || v->kind == DYN_RK_ENTRY || v->kind == DYN_RK_CELL || v->flags & DYN_RF_MAYBE;
     if (of_slot) {
         return v->ref == i;
     }
@@ -653,6 +657,10 @@ static void begin(Plan *p, PyObject *const *slots, uint32_t nstack, PyObject *gl
     for (uint32_t i = 0; i < r->nslots + nstack && p->stop == DYN_R_OK; i++) {
         bool stack = i >= r->nslots;
         bool cell = !stack && dyn_code_local_kind(p->c->code, (int)i) != 0x20;
+        if (cell && p->stored_cells[i]) {
+            plan_push(p, plan_of_cell(p, slots[i], i));
+            continue;
+        }
         plan_push(p, plan_of_object(p, slots[i], i, stack || (plan_is_live(loops, p->header, i) && !cell), stack));
     }
     note_way(p, p->c, p->header, p->header);
@@ -742,6 +750,7 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
         fresh->hints = p->hints;
         memcpy(fresh->stored, p->stored, sizeof p->stored);
         memcpy(fresh->ends, p->ends, sizeof p->ends);
+        memcpy(fresh->stored_cells, p->stored_cells, sizeof p->stored_cells);
         dyn_arena_init(&fresh->arena);
         *why = (DynRegionRefusal){.reason = DYN_R_NO_MEMORY};
         r = plan_once(fresh, slots, nstack, globals, builtins, why);
@@ -750,6 +759,7 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
         p->hints = fresh->hints;
         memcpy(p->stored, fresh->stored, sizeof p->stored);
         memcpy(p->ends, fresh->ends, sizeof p->ends);
+        memcpy(p->stored_cells, fresh->stored_cells, sizeof p->stored_cells);
         dyn_vec_free(&fresh->extras);
         free_plan(fresh);
         PyMem_RawFree(fresh);

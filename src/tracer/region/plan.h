@@ -43,14 +43,19 @@ typedef struct PlanHint {
     char types[DYN_REGION_REGS + 1];
 } PlanHint;
 
+/* What a frame's code is followed for: a call, or a generator's items. */
+typedef enum PlanDriver { PLAN_CALL, PLAN_SUM, PLAN_ANY, PLAN_ALL, PLAN_MIN, PLAN_MAX } PlanDriver;
+
 /* A frame of the function, or of one that is inlined. */
 typedef struct PlanFrame {
     const DynCode *c;
     PyObject *globals, *builtins; /* Borrowed of the function, which the region holds. */
     PyObject *closure;            /* Of an inlined function: its cells, or NULL. */
-    uint32_t base;                /* Where its slots begin among the values; its stack lies behind them. */
-    uint32_t at;                  /* The canonical instruction that it is at: of a caller, its call. */
-    const PlanLoops *loops;       /* Of c. */
+    const PlanValue *cells;       /* Of a generator expression: its cells. */
+    PlanDriver driver;
+    uint32_t base;          /* Where its slots begin among the values; its stack lies behind them. */
+    uint32_t at;            /* The canonical instruction that it is at: of a caller, its call. */
+    const PlanLoops *loops; /* Of c. */
     /* The loops that it is in, from the outermost, and the block of each one's head that led here: trips of other types have
      * blocks of their own up to the next head, so that every loop is entered at its head alone. */
     uint32_t depth, heads[PLAN_LOOPS], blocks[PLAN_LOOPS];
@@ -91,10 +96,11 @@ typedef struct Plan {
     uint8_t *in_loop;           /* For each canonical instruction: it is part of the loop. */
     DYN_VEC(PlanLoops *) loops; /* In the arena. */
     DYN_VEC(PlanHint) hints;
-    uint32_t stored[PLAN_LISTS]; /* Of each list the kinds that the loop stores in it, as in its shape. */
-    uint32_t which;              /* The number of the list in the iterator that is looked at. */
-    bool ends[PLAN_LISTS];       /* Its variable gets another value. */
-    bool more_hints;             /* Some were found: planning it all anew makes less of it. */
+    uint32_t stored[PLAN_LISTS];    /* Of each list the kinds that the loop stores in it, as in its shape. */
+    uint32_t which;                 /* The number of the list in the iterator that is looked at. */
+    bool stored_cells[PLAN_VALUES]; /* The loop stores to the cell in this slot. */
+    bool ends[PLAN_LISTS];          /* Its variable gets another value. */
+    bool more_hints;                /* Some were found: planning it all anew makes less of it. */
     DYN_VEC(PlanVersion) versions;
     uint32_t next;                  /* The first version whose block isn't written. */
     DYN_VEC(uint32_t) places;       /* Registers of places: see values.c. */
@@ -253,13 +259,25 @@ DYN_HIDDEN uint32_t plan_complex_truth(Plan *p, const PlanValue *v);
 DYN_HIDDEN PlanValue plan_complex_abs(Plan *p, const PlanValue *a);
 DYN_HIDDEN bool plan_call_complex(Plan *p, const PlanValue *args, uint32_t n, PlanValue *out);
 
+/* ---- generators.c */
+DYN_HIDDEN PlanValue plan_of_cell(Plan *p, PyObject *cell, uint32_t slot);
+DYN_HIDDEN Went plan_load_cell(Plan *p, const DynInstr *in);
+DYN_HIDDEN Went plan_store_cell(Plan *p, const DynInstr *in);
+DYN_HIDDEN Went plan_make_function(Plan *p, uint32_t flags);
+DYN_HIDDEN Went plan_give_closure(Plan *p, PlanValue function);
+DYN_HIDDEN Went plan_call_made(Plan *p, PlanValue function, PlanValue iterator, uint32_t slots);
+DYN_HIDDEN Went plan_drive(Plan *p, PlanDriver driver, PlanValue generator, uint32_t slots);
+DYN_HIDDEN Went plan_yield(Plan *p);
+DYN_HIDDEN Went plan_end_generator(Plan *p);
+
 /* ---- names.c, calls.c */
+DYN_HIDDEN const DynCode *plan_decoded(Plan *p, PyCodeObject *code); /* the plan's; NULL: it stops */
 DYN_HIDDEN Went plan_global(Plan *p, const DynInstr *in);
 DYN_HIDDEN bool plan_ufunc(Plan *p, PyObject *o, PlanValue *out); /* with registers for its loop; false: there are too many */
 /* A fact that the region takes for granted, like one that it has, or new (f.extra is set here); NULL: planning has stopped. */
 DYN_HIDDEN DynRegionFact *plan_fact(Plan *p, DynRegionFact f);
 DYN_HIDDEN uint32_t plan_extra(Plan *p, const PlanValue *v); /* an object that comes in beside the slots; the number of it */
-DYN_HIDDEN Went plan_deref(Plan *p, const DynInstr *in);
+DYN_HIDDEN Went plan_deref(Plan *p, const DynInstr *in, uint32_t slot); /* slot: of the loop's function, or DYN_NONE */
 DYN_HIDDEN bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out);
 DYN_HIDDEN Went plan_call(Plan *p, const DynInstr *in);
 DYN_HIDDEN Went plan_return(Plan *p, PlanValue v);

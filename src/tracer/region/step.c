@@ -10,6 +10,12 @@ static Went load_fast(Plan *p, const DynInstr *in) {
     if (slot->v.kind == DYN_RK_NULL || slot->v.flags & DYN_RF_MAYBE) {
         return plan_unknown(p, DYN_R_EXCEPTION, "the variable has no value");
     }
+    if (slot->v.kind == DYN_RK_CELL) { /* the cell itself */
+        PlanValue cell = plan_value(DYN_RK_ENTRY, DYN_NONE);
+        cell.v.ref = slot->v.ref;
+        plan_push(p, cell);
+        return WENT_ON;
+    }
     plan_push(p, *slot);
     return WENT_ON;
 }
@@ -269,6 +275,17 @@ static Went push_const(Plan *p, PyObject *o) {
     return WENT_ON;
 }
 
+/* 3.13: the closure is given to a function that was made. */
+static Went set_function_attribute(Plan *p, const DynInstr *in) {
+    enum { CLOSURE = 8 };
+    PlanValue function = *plan_top(p, 0);
+    if (in->arg != CLOSURE || function.v.kind != DYN_RK_FUNC) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a function with defaults or annotations");
+    }
+    p->s.n--;
+    return plan_give_closure(p, function);
+}
+
 Went plan_step(Plan *p, const DynInstr *in) {
     switch ((DynOpcode)in->op) {
     case DYN_I_NOP: return WENT_ON;
@@ -278,7 +295,14 @@ Went plan_step(Plan *p, const DynInstr *in) {
     case DYN_I_LOAD_CONST: return push_const(p, const_of(p, in->arg));
     case DYN_I_LOAD_SMALL_INT: plan_push(p, plan_int(in->arg)); return WENT_ON;
     case DYN_I_COPY_FREE_VARS: return p->s.nframes > 1 ? WENT_ON : plan_unknown(p, DYN_R_UNSUPPORTED_OPCODE, "in a loop");
-    case DYN_I_LOAD_DEREF: return plan_deref(p, in);
+    case DYN_I_LOAD_DEREF: return plan_load_cell(p, in);
+    case DYN_I_STORE_DEREF: return plan_store_cell(p, in);
+    case DYN_I_MAKE_FUNCTION: return plan_make_function(p, in->arg);
+    case DYN_I_SET_FUNCTION_ATTRIBUTE: return set_function_attribute(p, in);
+    case DYN_I_YIELD_VALUE: return plan_yield(p);
+    case DYN_I_RETURN_GENERATOR: /* of a generator that is gone through in place: what it would return is dropped */
+        return p->s.nframes > 1 && plan_frame(p)->driver != PLAN_CALL ? push_const(p, Py_None)
+                                                                      : plan_unknown(p, DYN_R_GENERATOR, "a generator");
     case DYN_I_LOAD_GLOBAL: return plan_global(p, in);
     case DYN_I_LOAD_ATTR: return load_attr(p, in);
     case DYN_I_LOAD_METHOD: return load_method(p, in);
