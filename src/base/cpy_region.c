@@ -13,6 +13,30 @@ typedef struct RangeIterator { /* as Objects/rangeobject.c has it */
 
 bool dyn_cpy_mixes_complex(void) { return DYN_PY >= 314; }
 
+PyObject *dyn_cpy_own_attribute(PyObject *o, PyObject *name) {
+    bool plain = Py_TYPE(o)->tp_getattro == PyObject_GenericGetAttr && (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+    PyObject *found = plain && _PyType_Lookup(Py_TYPE(o), name) == NULL ? PyObject_GenericGetAttr(o, name) : NULL;
+    if (found == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    Py_DECREF(found); /* the object has it */
+    return found;
+}
+
+PyObject *dyn_cpy_method_of(PyObject *o, PyObject *name) {
+    bool plain = Py_TYPE(o)->tp_getattro == PyObject_GenericGetAttr && (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+    PyObject *function = plain ? _PyType_Lookup(Py_TYPE(o), name) : NULL;
+    if (function == NULL || !PyFunction_Check(function)) {
+        return NULL;
+    }
+    PyObject *bound = PyObject_GenericGetAttr(o, name);
+    bool is = bound != NULL && PyMethod_Check(bound) && PyMethod_GET_FUNCTION(bound) == function;
+    PyErr_Clear();
+    Py_XDECREF(bound);
+    return is ? function : NULL;
+}
+
 bool dyn_cpy_compensates_sums(void) { return DYN_PY >= 312; }
 
 bool dyn_cpy_range_iterator(PyObject *o, int64_t state[3]) {

@@ -5,6 +5,10 @@
 
 DYN_HIDDEN bool dyn_cpy_mixes_complex(void);    /* a complex and a real number aren't two complex numbers: from CPython 3.14 on */
 DYN_HIDDEN bool dyn_cpy_compensates_sums(void); /* sum() of floats adds what was rounded off: from CPython 3.12 on */
+/* An attribute that the object itself has, and no class of its; or the Python function of its class that is its method of this
+ * name. Borrowed; NULL where it is neither, or where asking might run code. */
+DYN_HIDDEN PyObject *dyn_cpy_own_attribute(PyObject *o, PyObject *name);
+DYN_HIDDEN PyObject *dyn_cpy_method_of(PyObject *o, PyObject *name);
 /* An exact iterator of a range whose numbers are C longs: the next, how many are left, the step.
  * `set`: to any state that it may come to; `fill`: a blank one, to any. `blank` is NULL with an exception where memory is out. */
 DYN_HIDDEN bool dyn_cpy_range_iterator(PyObject *o, int64_t state[3]);

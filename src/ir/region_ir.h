@@ -129,9 +129,11 @@ typedef struct DynRegionOut {
  * function its code and defaults. Strong. */
 typedef struct DynRegionFact {
     PyObject *dict, *name, *value;
-    bool function; /* `dict` is a function, `name` its code, `value` its defaults or NULL. */
-    bool cell;     /* What is in a cell, which is `extra`: of `dict`, or where that is NULL of slot `slot`. */
-    bool object;   /* The extra object is `value`. */
+    bool function;  /* `dict` is a function, `name` its code, `value` its defaults or NULL. */
+    bool cell;      /* What is in a cell, which is `extra`: of `dict`, or where that is NULL of slot `slot`. */
+    bool object;    /* The extra object is `value`. */
+    bool attribute; /* Of the object `dict`, or where that is NULL in slot `slot`: attribute `name`, which is `extra`, or with
+                     * `value` the method that it is. */
     uint32_t slot;
     uint32_t extra; /* The index of the extra object that it gives, or DYN_NONE. */
 } DynRegionFact;

@@ -159,6 +159,14 @@ static bool holds(DynRegionRun *run, const DynRegionFact *f) {
         run->extras[f->extra] = cell != NULL && PyCell_Check(cell) ? PyCell_GET(cell) : NULL;
         return run->extras[f->extra] != NULL;
     }
+    if (f->attribute) {
+        PyObject *o = f->dict != NULL ? f->dict : run->slots[f->slot];
+        if (o != NULL && f->value != NULL) {
+            return dyn_cpy_method_of(o, f->name) == f->value;
+        }
+        run->extras[f->extra] = o == NULL ? NULL : dyn_cpy_own_attribute(o, f->name);
+        return run->extras[f->extra] != NULL;
+    }
     PyObject *now = dict_item(f->dict, f->name);
     if (f->extra != DYN_NONE) {
         run->extras[f->extra] = now;

@@ -499,6 +499,14 @@ Went plan_call(Plan *p, const DynInstr *in) {
         return plan_call_made(p, base[0], base[1], slots);
     }
     PyObject *method = base[0].v.kind == DYN_RK_CONST && base[1].v.kind == DYN_RK_LIST ? plan_object(p, &base[0]) : NULL;
+    PyObject *function = base[0].v.kind == DYN_RK_CONST && base[1].v.kind != DYN_RK_NULL ? plan_object(p, &base[0]) : NULL;
+    if (function != NULL && PyFunction_Check(function) &&
+        n + 1 < DYN_COUNTOF(args)) { /* a method: what it is called on is first */
+        for (uint32_t i = 0; i <= n; i++) {
+            args[i] = base[1 + i];
+        }
+        return call_function(p, (PyFunctionObject *)function, args, n + 1, slots);
+    }
     if (method != NULL) {
         return plan_call_method(p, method, base[1], base + 2, n, slots);
     }

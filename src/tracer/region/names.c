@@ -1,6 +1,7 @@
 /* names.c: globals, builtins, attributes of modules and arrays. Called by step.c. What a name stands for is taken for granted,
  * and becomes a fact of the region that is looked at each time it is entered. */
 #include "tracer/region/plan.h"
+#include "base/cpy_region.h"
 
 enum { EXTRA_SLOT = PLAN_VALUES }; /* the numbers of lists that come in beside the slots begin here */
 
@@ -12,7 +13,8 @@ static bool no(Plan *p, const char *what) {
 DynRegionFact *plan_fact(Plan *p, DynRegionFact f) {
     for (uint32_t i = 0; i < p->r->facts.n; i++) {
         DynRegionFact *old = &p->r->facts.at[i];
-        bool of_kind = old->function == f.function && old->cell == f.cell && old->object == f.object;
+        bool of_kind =
+            old->function == f.function && old->cell == f.cell && old->object == f.object && old->attribute == f.attribute;
         bool same = old->dict == f.dict && old->name == f.name && old->slot == f.slot;
         if (of_kind && same && (!f.object || old->value == f.value)) {
             return old;
@@ -191,6 +193,51 @@ static bool array_attribute(Plan *p, const PlanValue *a, const char *name, PlanV
     return true;
 }
 
+/* The object of which something is taken for granted: itself, or the slot that it comes in. */
+static bool is_fixed(Plan *p, const PlanValue *o, PyObject **object, DynRegionFact *f) {
+    *object = plan_object(p, o);
+    if (o->v.kind == DYN_RK_ENTRY) {
+        *object = p->slots[o->v.ref];
+        f->slot = o->v.ref;
+    } else {
+        f->dict = *object;
+        f->slot = DYN_NONE;
+    }
+    f->attribute = true;
+    return *object != NULL;
+}
+
+/* An attribute of an object's own: what the loop doesn't store, it may take for granted until CPython runs again. */
+static bool own_attribute(Plan *p, const PlanValue *o, PyObject *name, PlanValue *out) {
+    DynRegionFact f = {.name = name};
+    PyObject *object, *value = is_fixed(p, o, &object, &f) ? dyn_cpy_own_attribute(object, name) : NULL;
+    if (value == NULL) {
+        return no(p, "an attribute of an object that loops in native code don't know");
+    }
+    DynRegionFact *fact = plan_fact(p, f);
+    if (fact != NULL && fact->extra == DYN_NONE) {
+        PlanValue v = plan_of_object(p, value, EXTRA_SLOT + p->extras.n, true, false);
+        v.v.ref = v.v.kind == DYN_RK_ENTRY ? DYN_NONE : v.v.ref;
+        fact->extra = plan_extra(p, &v);
+    }
+    if (fact == NULL || p->stop != DYN_R_OK) {
+        return false;
+    }
+    *out = (PlanValue){.v = p->extras.at[fact->extra]};
+    return out->v.kind != DYN_RK_ENTRY || no(p, "an attribute with an object that loops in native code don't know");
+}
+
+bool plan_method(Plan *p, const PlanValue *o, PyObject *name, PlanValue *function) {
+    DynRegionFact f = {.name = name};
+    PyObject *object;
+    f.value = is_fixed(p, o, &object, &f) ? dyn_cpy_method_of(object, name) : NULL;
+    if (f.value == NULL || plan_fact(p, f) == NULL) {
+        return false;
+    }
+    *function = plan_const(p, f.value);
+    return true;
+}
+
 bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out) {
     PyObject *object = plan_object(p, &o);
     if (object != NULL && PyModule_CheckExact(object)) {
@@ -205,5 +252,5 @@ bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out) {
     } else if (plan_is_array(&o)) {
         return array_attribute(p, &o, text, out);
     }
-    return no(p, "an attribute of an object that loops in native code don't know");
+    return own_attribute(p, &o, name, out);
 }

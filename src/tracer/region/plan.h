@@ -278,6 +278,8 @@ DYN_HIDDEN bool plan_ufunc(Plan *p, PyObject *o, PlanValue *out); /* with regist
 DYN_HIDDEN DynRegionFact *plan_fact(Plan *p, DynRegionFact f);
 DYN_HIDDEN uint32_t plan_extra(Plan *p, const PlanValue *v); /* an object that comes in beside the slots; the number of it */
 DYN_HIDDEN Went plan_deref(Plan *p, const DynInstr *in, uint32_t slot); /* slot: of the loop's function, or DYN_NONE */
+DYN_HIDDEN bool plan_method(Plan *p, const PlanValue *o, PyObject *name,
+                            PlanValue *function); /* a Python function of its class */
 DYN_HIDDEN bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out);
 DYN_HIDDEN Went plan_call(Plan *p, const DynInstr *in);
 DYN_HIDDEN Went plan_return(Plan *p, PlanValue v);

@@ -254,6 +254,13 @@ static Went load_method(Plan *p, const DynInstr *in) {
         plan_push(p, self);
         return WENT_ON;
     }
+    bool may_have = self.v.kind == DYN_RK_ENTRY || self.v.kind == DYN_RK_CONST;
+    if (may_have && plan_method(p, &self, name_of(p, in->arg), &out)) {
+        p->s.n--;
+        plan_push(p, out);
+        plan_push(p, self);
+        return WENT_ON;
+    }
     if (!plan_attribute(p, *plan_top(p, 0), name_of(p, in->arg), &out)) {
         return WENT_NOWHERE;
     }
