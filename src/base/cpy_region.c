@@ -13,6 +13,14 @@ typedef struct RangeIterator { /* as Objects/rangeobject.c has it */
 
 bool dyn_cpy_mixes_complex(void) { return DYN_PY >= 314; }
 
+bool dyn_cpy_hold_collector(void) { return DYN_PY < 312 && PyGC_Disable() != 0; }
+
+void dyn_cpy_release_collector(bool held) {
+    if (held) {
+        PyGC_Enable();
+    }
+}
+
 PyObject *dyn_cpy_own_attribute(PyObject *o, PyObject *name) {
     bool plain = Py_TYPE(o)->tp_getattro == PyObject_GenericGetAttr && (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
     PyObject *found = plain && _PyType_Lookup(Py_TYPE(o), name) == NULL ? PyObject_GenericGetAttr(o, name) : NULL;

@@ -9,6 +9,9 @@ DYN_HIDDEN bool dyn_cpy_compensates_sums(void); /* sum() of floats adds what was
  * name. Borrowed; NULL where it is neither, or where asking might run code. */
 DYN_HIDDEN PyObject *dyn_cpy_own_attribute(PyObject *o, PyObject *name);
 DYN_HIDDEN PyObject *dyn_cpy_method_of(PyObject *o, PyObject *name);
+/* Before CPython 3.12 the collector runs within allocations, and that code: not while it is held. true: it has to be released. */
+DYN_HIDDEN bool dyn_cpy_hold_collector(void);
+DYN_HIDDEN void dyn_cpy_release_collector(bool held);
 /* An exact iterator of a range whose numbers are C longs: the next, how many are left, the step.
  * `set`: to any state that it may come to; `fill`: a blank one, to any. `blank` is NULL with an exception where memory is out. */
 DYN_HIDDEN bool dyn_cpy_range_iterator(PyObject *o, int64_t state[3]);

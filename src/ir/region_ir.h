@@ -148,6 +148,7 @@ struct DynRegion {
     uint32_t nstack;    /* Stack values at the header. */
     uint32_t nextra;    /* Objects that don't come in slots. */
     bool array_paths;   /* Some instruction that isn't in the language has an array among its operands. */
+    bool makes;         /* It makes lists. */
     bool warns;         /* It does arithmetic that NumPy may report on: how is asked at the entry. */
     DYN_VEC(char) regs; /* The type of each register: I, D, S, P. */
     DYN_VEC(DynRegionBlock) blocks;
@@ -178,6 +179,15 @@ DYN_HIDDEN int dyn_region_verify(const DynRegion *r, DynStr *error);
 DYN_HIDDEN uint32_t dyn_region_interpret(DynRegion *r, uint32_t block, DynScalar *values, const volatile unsigned char *breaker);
 DYN_HIDDEN bool dyn_region_is_droppable(
     PyObject *o); /* Dropping it runs no code: numbers and what has no contents; NULL is too. */
+/* Lists that a run has made: they live until it ends, or longer where the frame has them then. */
+#define DYN_REGION_MADE 256
+typedef struct DynRegionMade {
+    PyObject *at[DYN_REGION_MADE]; /* Owned. */
+    uint32_t n;
+    int64_t nitems;
+} DynRegionMade;
+extern DYN_HIDDEN DynRegionMade *dyn_region_made; /* Of the run that goes on. */
+DYN_HIDDEN void dyn_region_drop_made(DynRegionMade *made);
 DYN_HIDDEN const void *const *dyn_region_world(void); /* region_world.def as a table */
 /* An iterator of a list that others see: of one in a zip object it isn't said whether it has ended. */
 DYN_HIDDEN bool dyn_region_is_shared_iterator(PyObject *o);

@@ -34,7 +34,7 @@ static bool is_plain_list(PyObject *o, int depth, int *left) {
     return plain;
 }
 
-enum { MOST_ITEMS = 256 }; /* that are looked at in a list */
+enum { MOST_ITEMS = 4096 }; /* that are looked at in a list */
 
 bool dyn_region_is_droppable(PyObject *o) {
     int left = MOST_ITEMS;

@@ -103,6 +103,46 @@ uint32_t dyn_region_shape(PyObject *list, uint32_t most, int depth) {
     return shape;
 }
 
+static int append_object(PyObject *list, PyObject *o) { return append(list, Py_NewRef(o)); }
+
+/* ---- lists that a loop makes: they live until it is left, and there may be so many of them, and items in them */
+
+enum { MOST_ITEMS = 1 << 20 };
+DynRegionMade *dyn_region_made;
+
+static PyObject *keep(PyObject *list) {
+    DynRegionMade *made = dyn_region_made;
+    PyErr_Clear();
+    if (list != NULL) {
+        made->at[made->n++] = list;
+        made->nitems += PyList_GET_SIZE(list);
+    }
+    return list;
+}
+
+static bool has_room(int64_t items) {
+    const DynRegionMade *made = dyn_region_made;
+    return made != NULL && made->n < DYN_REGION_MADE && items >= 0 && made->nitems + items < MOST_ITEMS;
+}
+
+static PyObject *new_list(void) { return has_room(0) ? keep(PyList_New(0)) : NULL; }
+
+static PyObject *repeat(PyObject *list, int64_t n) {
+    int64_t items;
+    bool fits = !__builtin_mul_overflow((int64_t)PyList_GET_SIZE(list), n < 0 ? 0 : n, &items) && has_room(items);
+    return fits ? keep(PySequence_Repeat(list, (Py_ssize_t)n)) : NULL;
+}
+
+static PyObject *concat(PyObject *a, PyObject *b) {
+    return has_room((int64_t)PyList_GET_SIZE(a) + PyList_GET_SIZE(b)) ? keep(PySequence_Concat(a, b)) : NULL;
+}
+
+void dyn_region_drop_made(DynRegionMade *made) {
+    while (made->n > 0) {
+        Py_DECREF(made->at[--made->n]);
+    }
+}
+
 const void *const *dyn_region_world(void) {
     static const void *world[] = {
 #define WORLD(NAME, address) (const void *)(address),

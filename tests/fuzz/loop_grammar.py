@@ -28,12 +28,12 @@ class Writer:
 
     def __init__(self, seed):
         self.random = random.Random(seed)
-        self.lines, self.loops, self.counter, self.indices = [HEAD, "    s = 0", "    t = 0.0", "    u = 1"], 0, 0, []
+        self.lines, self.loops, self.counter, self.indices = [HEAD, "    s = 0", "    t = 0.0", "    u = 1", "    w = [1, 0]"], 0, 0, []
 
     def program(self):
         for _ in range(self.random.randint(1, 3)):
             self.loop(1, 0)
-        self.lines.append("    return n, m, k, x, y, s, t, u")
+        self.lines.append("    return n, m, k, x, y, s, t, u, w")
         return "\n".join(self.lines) + "\n"
 
     def put(self, indent, text):
@@ -52,7 +52,7 @@ class Writer:
         if self.random.random() < 0.3:
             return self.random.choice(("c[{}, {}]", "c[{}][{}]", "q[{}][{}]")).format(self.index(), self.index())
         if self.random.random() < 0.25:
-            return f"p[{self.index()}]"
+            return f"{self.random.choice('pw')}[{self.index()}]"
         return f"{self.random.choice(ARRAYS)}[{self.index()}]"
 
     def atom(self):
@@ -91,7 +91,10 @@ class Writer:
             return f"math.{self.random.choice(('sqrt', 'floor', 'sin', 'exp'))}({self.value(depth - 1)})"
         if r < 0.82:
             return f"({self.value(0)} {self.random.choice(('&', '|', '^', '>>', '<<'))} {self.random.choice(('1', '3', '62'))})"
-        if r < 0.85:
+        if r < 0.88:
+            fold, over = self.random.choice(("sum", "any", "all", "max", "min")), self.random.choice(("p", "w", "range(m)", "a"))
+            return f"{fold}({self.value(0)} * z for z in {over})"
+        if r < 0.91:
             return f"({self.value(0)} ** {self.random.choice(('2', '3', '0.5', '-1'))})"
         return self.atom()
 
@@ -111,7 +114,7 @@ class Writer:
         elif r < 0.65:
             self.store(indent)
         elif r < 0.7:
-            self.put(indent, "s, t = t, s")
+            self.put(indent, self.random.choice(("s, t = t, s", f"w = {self.made()}")))
         elif r < 0.8:
             self.put(indent, f"if {self.condition(1)}:")
             self.body(indent + 1, depth)
@@ -131,9 +134,15 @@ class Writer:
         else:
             self.put(indent, f"t = {self.value(1)}")
 
+    def made(self):
+        """A new list, of a few items that don't grow."""
+        item = self.random.choice(("z", "z * 0.5", "k", "z > 1", "n - z"))
+        condition = self.random.choice(("", "", " if z != 2", " if z < n"))
+        return self.random.choice((f"[{item} for z in range(4){condition}]", "[0] * n", "[0.5, 1.5] + [k]", "[n, m]", "[True]"))
+
     def store(self, indent):
         element = self.element()
-        if element[0] not in "pq":
+        if element[0] not in "pqw":
             self.put(indent, f"{element} {self.random.choice(('=', '+=', '-=', '*='))} {self.value(1)}")
             return
         self.put(indent, f"t = {self.value(1)}")

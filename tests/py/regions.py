@@ -8,6 +8,7 @@ values, types and bits.
 import copy
 import itertools
 import struct
+import types
 import warnings
 
 import numpy as np
@@ -25,7 +26,11 @@ def slots_of(function, args):
     code = function.__code__
     names = [*code.co_varnames, *(name for name in code.co_cellvars if name not in code.co_varnames), *code.co_freevars]
     given = dict(zip(code.co_varnames, args))
-    return [given.get(name, ...) for name in names]
+    return [cell_of(given, name) if name in code.co_cellvars else given.get(name, ...) for name in names]
+
+
+def cell_of(given, name):
+    return types.CellType(given[name]) if name in given else types.CellType()
 
 
 def own(items):
@@ -43,6 +48,9 @@ def fresh(values):
     """Copies of arrays, lists and iterators; what is the same object stays one."""
     memo = {}
     copies = [copy.deepcopy(value, memo) if isinstance(value, COPIED) else value for value in values]
+    for i, value in enumerate(copies):
+        if isinstance(value, types.CellType):
+            copies[i] = types.CellType(*([value.cell_contents] if value != types.CellType() else []))
     for made in copies:
         if isinstance(made, list):
             own(made)

@@ -3,10 +3,12 @@
 import copy
 import gc
 import sys
+import tracemalloc
 
 import pytest
 from regions import INTERPRETED, Case, check, slots_of
 
+import dynoc
 from dynoc import _dynoc
 
 pytestmark = pytest.mark.skipif(sys.version_info >= (3, 15), reason="regions don't know iterators of two stack places")
@@ -121,6 +123,37 @@ def replaced(a, b, s):
     return s, a, b
 
 
+def rows_made(a, b, cur):
+    for i in range(len(a)):
+        cur = [i + 1] + [0] * len(b)
+        for j in range(len(b)):
+            cur[j + 1] = min(cur[j] + 1, a[i] - b[j])
+    return cur
+
+
+def tables_made(n, t, s):
+    for i in range(n):
+        t = [[0.5] * 3 for _ in range(i)]
+        for row in t:
+            row[1] = row[0] + i
+            s += row[1]
+    return t, s
+
+
+def filtered(a, s, kept):
+    for k in range(3):
+        kept = [x * k for x in a if x > k]
+        s += len(kept)
+    return s, kept
+
+
+def repeated(a, n, b):
+    for i in range(n - 3, n):
+        b = a * (2 - i) + [i]
+        b.append(i * 0.5)
+    return b
+
+
 CASES = {
     "floats": (total, (FLOATS, 0.5), [iter(range(N))]),
     "ints": (total, (INTS, 2), [iter(range(N))]),
@@ -136,6 +169,11 @@ CASES = {
     "changes_kind": (changes_kind, (INTS,), [iter(range(N))]),
     "outside": (outside, (INTS,), [iter(range(N + 1))]),
     "same": (same, (TABLE, TABLE, 0.0), [iter(range(3))]),
+    "rows_made": (rows_made, ([5, 7], [1, 2, 3], None), [iter(range(2))]),
+    "tables_made": (tables_made, (3, None, 0.0), [iter(range(3))]),
+    "filtered": (filtered, (INTS, 0, None), [iter(range(3))]),
+    "filtered_floats": (filtered, (FLOATS, 0, None), [iter(range(3))]),
+    "repeated": (repeated, ([1, 2], 4, None), [iter(range(1, 4))]),
     "emptied": (emptied, ([0.25], 0.0), []),
     "replaced": (replaced, ([1.5], [2.5], 0.0), [iter(range(4))]),
 }
@@ -211,3 +249,25 @@ def test_another_list_is_another_region():
     region = _dynoc._region_plan(total, _dynoc._region_headers(total)[0], slots, stack)
     for other in (INTS, (1.5, 2.5), "ab", [[1.5]]):
         assert _dynoc._region_run(region, slots_of(total, (other, 0.0)), stack, INTERPRETED, -1, 0) is None
+
+
+def many_made(n):
+    s = 0
+    for i in range(n):
+        row = [i] * 50
+        s += row[i % 50]
+    return s
+
+
+def test_lists_that_are_made_dont_pile_up():
+    """So many lives at once: a run ends when there are too many, and CPython goes on."""
+    fast = dynoc.optimize(many_made, wait=True)
+    assert fast(3000) == many_made(3000) == fast(3000)
+    tracemalloc.start()
+    try:
+        fast(30000)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    assert fast.loops[0].startswith("native"), fast.loops
+    assert gc.isenabled()

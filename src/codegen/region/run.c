@@ -428,10 +428,18 @@ DynRegionEnd dyn_region_run(DynRegion *r, PyObject **slots, uint32_t nstack, Dyn
         long after = (long)r->after;
         DynRegionArgs args = {run.values, breaker, dyn_region_world(), (long)e->block, r->force == DYN_NONE ? -1 : (long)r->force,
                               &after};
+        DynRegionMade made, *outer = dyn_region_made;
+        made.n = 0;
+        made.nitems = 0;
+        dyn_region_made = &made;
+        bool held = r->makes && dyn_cpy_hold_collector();
         exit->exit =
             r->interpreted ? dyn_region_interpret(r, e->block, run.values, breaker) : (uint32_t)r->native->function(&args);
+        dyn_region_made = outer;
+        dyn_cpy_release_collector(held);
         const DynRegionOut *x = &r->exits.at[exit->exit];
         dyn_region_write_back(&run, x);
+        dyn_region_drop_made(&made);
         exit->at = x->at;
         exit->nstack = x->nstack;
         exit->stack = r->stack;

@@ -117,6 +117,36 @@ Went plan_give_closure(Plan *p, PlanValue v) {
     return WENT_ON;
 }
 
+/* A frame of code with an iterator as its first variable. */
+static Went enter(Plan *p, PyCodeObject *code, PlanDriver driver, PlanValue iterator, const PlanValue *cells) {
+    const DynCode *c = plan_decoded(p, code);
+    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(code);
+    if (c == NULL || p->s.nframes == PLAN_FRAMES || p->s.n + nslots + 16 > PLAN_VALUES) {
+        plan_stop(p, DYN_R_GRAPH_SIZE);
+        return WENT_AWAY;
+    }
+    const PlanFrame *caller = plan_frame(p);
+    PlanFrame frame = {.c = c, .globals = caller->globals, .builtins = caller->builtins, .at = 0, .base = p->s.n};
+    frame.driver = driver;
+    frame.cells = cells;
+    frame.loops = plan_loops_of(p, c, NULL);
+    p->s.frames[p->s.nframes++] = frame;
+    for (uint32_t i = 0; i < nslots; i++) {
+        plan_push(p, i == 0 ? iterator : plan_value(DYN_RK_NULL, DYN_NONE));
+    }
+    return frame.loops == NULL ? WENT_AWAY : WENT_ON;
+}
+
+/* A list comprehension, before CPython 3.12: a function of an iterator. */
+static Went plan_comprehension(Plan *p, PlanValue function, PyCodeObject *code, PlanValue iterator, uint32_t slots) {
+    bool plain = (code->co_flags & (CO_COROUTINE | CO_VARARGS | CO_VARKEYWORDS)) == 0 && dyn_code_ncells(code) == 0;
+    if (!plain || code->co_argcount != 1 || !plan_iterates(&iterator)) {
+        return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function that is made in the loop, and is no comprehension");
+    }
+    p->s.n -= slots;
+    return enter(p, code, PLAN_CALL, iterator, function.items);
+}
+
 /* A call of a function that was made in the loop, with an iterator: a generator, whose code is followed when it is gone through.
  */
 Went plan_call_made(Plan *p, PlanValue function, PlanValue iterator, uint32_t slots) {
@@ -124,6 +154,9 @@ Went plan_call_made(Plan *p, PlanValue function, PlanValue iterator, uint32_t sl
     PlanValue v = plan_value(DYN_RK_GEN, DYN_NONE), *items = DYN_NEW_N(&p->arena, PlanValue, PLAN_ITEMS + 1);
     bool plain = (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_VARARGS | CO_VARKEYWORDS)) == 0 &&
                  (code->co_flags & CO_GENERATOR) != 0 && dyn_code_ncells(code) == 0 && code->co_argcount == 1;
+    if ((code->co_flags & CO_GENERATOR) == 0) {
+        return plan_comprehension(p, function, code, iterator, slots);
+    }
     if (!plain || !plan_iterates(&iterator) || items == NULL) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function that is made in the loop, and is no generator expression");
     }
@@ -143,32 +176,17 @@ Went plan_call_made(Plan *p, PlanValue function, PlanValue iterator, uint32_t sl
 
 Went plan_drive(Plan *p, PlanDriver driver, PlanValue generator, uint32_t slots) {
     PyCodeObject *code = (PyCodeObject *)p->r->objects.at[generator.v.ref];
-    const DynCode *c = plan_decoded(p, code);
-    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(code);
-    if (c == NULL) {
-        return WENT_AWAY;
-    }
     for (uint32_t i = 0; i < p->opaque.n; i++) {
         if (p->opaque.at[i] == code) {
             return plan_unknown(p, DYN_R_OPAQUE_CALL, "a generator that stores something, and can be left behind that");
         }
     }
-    if (p->s.nframes == PLAN_FRAMES || p->s.n + nslots + 16 > PLAN_VALUES) {
+    if (p->s.nframes == PLAN_FRAMES) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "calls that are too deep");
     }
-    const PlanFrame *caller = plan_frame(p);
-    PlanFrame frame = {.c = c, .globals = caller->globals, .builtins = caller->builtins, .at = 0};
     p->s.n -= slots;
     plan_push(p, driver == PLAN_SUM ? plan_value(DYN_RK_INT, plan_iconst(p, 0)) : plan_value(DYN_RK_NULL, DYN_NONE));
-    frame.base = p->s.n;
-    frame.driver = driver;
-    frame.cells = generator.items + 1;
-    frame.loops = plan_loops_of(p, c, NULL);
-    p->s.frames[p->s.nframes++] = frame;
-    for (uint32_t i = 0; i < nslots; i++) {
-        plan_push(p, i == 0 ? generator.items[0] : plan_value(DYN_RK_NULL, DYN_NONE));
-    }
-    return frame.loops == NULL ? WENT_AWAY : WENT_ON;
+    return enter(p, code, driver, generator.items[0], generator.items + 1);
 }
 
 /* The generator is left for good, with this result. */

@@ -7,6 +7,7 @@
  * plain numbers is ever dropped from a list here, so lists within lists live as long as the region runs. */
 #include "tracer/region/plan.h"
 #include "base/cpy_region.h"
+#include <opcode.h>
 
 static bool no(Plan *p, DynReason why, const char *what) {
     plan_unknown(p, why, what);
@@ -21,8 +22,8 @@ static const struct Kind {
     {DYN_RL_FLOAT, DYN_RK_FLOAT, DYN_RO_ISFLOAT, DYN_RO_ASFLOAT, DYN_RO_SETFLOAT, DYN_RO_APPFLOAT},
     {DYN_RL_INT, DYN_RK_INT, DYN_RO_ISINT, DYN_RO_ASINT, DYN_RO_SETINT, DYN_RO_APPINT},
     {DYN_RL_BOOL, DYN_RK_BOOL, DYN_RO_ISBOOL, DYN_RO_ASBOOL, DYN_RO_SETBOOL, DYN_RO_APPBOOL},
-    {DYN_RL_LIST, DYN_RK_LIST, DYN_RO_ISLIST, DYN_RO_ASLIST, DYN_RO_COUNT, DYN_RO_COUNT},
-    {DYN_RL_TUPLE, DYN_RK_LIST, DYN_RO_ISTUPLE, DYN_RO_ASTUPLE, DYN_RO_COUNT, DYN_RO_COUNT},
+    {DYN_RL_LIST, DYN_RK_LIST, DYN_RO_ISLIST, DYN_RO_ASLIST, DYN_RO_COUNT, DYN_RO_APPOBJECT},
+    {DYN_RL_TUPLE, DYN_RK_LIST, DYN_RO_ISTUPLE, DYN_RO_ASTUPLE, DYN_RO_COUNT, DYN_RO_APPOBJECT},
 };
 
 bool plan_of_list(Plan *p, PyObject *o, uint32_t which, PlanValue *v) {
@@ -147,18 +148,21 @@ Went plan_push_item(Plan *p, const PlanValue *list, uint32_t item, uint32_t drop
 /* ---- stores */
 
 /* The list may hold such items from here on: where that is new, all is planned anew. */
-static bool holds(Plan *p, const PlanValue *list, const struct Kind *k) {
-    if ((list->v.ref & k->bit) == 0 && list->v.n != 0 && list->v.dtype < 4) {
-        p->stored[list->v.n] |= k->bit << (8 * list->v.dtype);
+static bool holds(Plan *p, const PlanValue *list, const struct Kind *k, const PlanValue *v) {
+    uint32_t shape = k->bit | (k->kind == DYN_RK_LIST ? v->v.ref << 8 : 0);
+    if ((shape & ~list->v.ref) != 0 && list->v.n != 0 && list->v.dtype < DYN_RL_DEPTH) {
+        p->stored[list->v.n] |= shape << (8 * list->v.dtype);
         p->again = true;
         return false;
     }
     return true;
 }
 
-static const struct Kind *kind_of(Plan *p, const PlanValue *v) {
+static const struct Kind *kind_of(Plan *p, const PlanValue *v, bool appended) {
+    bool tuple = v->v.kind == DYN_RK_LIST && v->v.flags & DYN_RF_TUPLE;
     for (size_t i = 0; i < DYN_COUNTOF(kinds); i++) {
-        if (kinds[i].kind == (DynRegionKind)v->v.kind && kinds[i].set != DYN_RO_COUNT) {
+        bool may = appended || kinds[i].set != DYN_RO_COUNT;
+        if (kinds[i].kind == (DynRegionKind)v->v.kind && may && (kinds[i].bit == DYN_RL_TUPLE) == tuple) {
             return &kinds[i];
         }
     }
@@ -167,7 +171,7 @@ static const struct Kind *kind_of(Plan *p, const PlanValue *v) {
 }
 
 bool plan_store_in_list(Plan *p, PlanValue list, PlanValue index, PlanValue v) {
-    const struct Kind *k = kind_of(p, &v);
+    const struct Kind *k = kind_of(p, &v, false);
     uint32_t at;
     if (list.v.flags & DYN_RF_TUPLE) {
         return no(p, DYN_R_EXCEPTION, "a tuple can't be written");
@@ -177,7 +181,7 @@ bool plan_store_in_list(Plan *p, PlanValue list, PlanValue index, PlanValue v) {
     }
     uint32_t reg = plan_reg(p, &v);
     plan_settle_doubts(p);
-    holds(p, &list, k);
+    holds(p, &list, k, &v);
     uint32_t exit = plan_exit(p, DYN_R_UNSUPPORTED_VALUE);
     plan_emit(p, k->set, list.v.regs[0], at, reg);
     plan_last(p)->exit = exit;
@@ -185,15 +189,97 @@ bool plan_store_in_list(Plan *p, PlanValue list, PlanValue index, PlanValue v) {
 }
 
 bool plan_append(Plan *p, PlanValue list, PlanValue v) {
-    const struct Kind *k = kind_of(p, &v);
+    const struct Kind *k = kind_of(p, &v, true);
     if (k == NULL || list.v.flags & DYN_RF_TUPLE) {
         return false;
     }
     uint32_t reg = plan_reg(p, &v);
     plan_settle_doubts(p);
-    holds(p, &list, k);
+    holds(p, &list, k, &v);
     plan_emit_or(p, k->append, list.v.regs[0], reg, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
     return true;
+}
+
+/* ---- lists that the loop makes */
+
+/* The number of the list that is made at this place: the same whenever all is planned anew. */
+static uint8_t made_here(Plan *p) {
+    const PlanFrame *f = plan_frame(p);
+    uint32_t i = 0;
+    while (i < p->nsites && (p->sites[i].code != f->c->code || p->sites[i].at != f->at)) {
+        i++;
+    }
+    if (i == PLAN_SITES) {
+        return 0;
+    }
+    if (i == p->nsites) {
+        p->sites[p->nsites++] = (PlanSite){f->c->code, f->at};
+    }
+    return (uint8_t)(PLAN_LISTS - PLAN_SITES + i);
+}
+
+static PlanValue made(Plan *p, uint32_t reg, uint32_t shape) {
+    PlanValue v = plan_value(DYN_RK_LIST, reg);
+    v.v.n = made_here(p);
+    v.v.ref = shape | p->stored[v.v.n];
+    p->r->makes = true;
+    return v;
+}
+
+Went plan_build_list(Plan *p, uint32_t n) {
+    uint32_t reg = plan_emit_or(p, DYN_RO_NEWLIST, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    PlanValue v = made(p, reg, 0);
+    for (uint32_t i = n; i-- > 0;) {
+        const struct Kind *k = kind_of(p, plan_top(p, i), true);
+        if (k == NULL) {
+            return WENT_NOWHERE;
+        }
+        v.v.ref |= k->bit | (k->kind == DYN_RK_LIST ? plan_top(p, i)->v.ref << 8 : 0);
+    }
+    for (uint32_t i = n; i-- > 0;) {
+        if (!plan_append(p, v, *plan_top(p, i))) {
+            return WENT_NOWHERE;
+        }
+    }
+    p->s.n -= n;
+    plan_push(p, v);
+    return WENT_ON;
+}
+
+/* list * n, n * list, list + list */
+bool plan_list_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
+    PlanValue list = a.v.kind == DYN_RK_LIST ? a : b, other = a.v.kind == DYN_RK_LIST ? b : a;
+    if ((a.v.flags | b.v.flags) & DYN_RF_TUPLE) {
+        return no(p, DYN_R_UNSUPPORTED_OP, "an operator of tuples");
+    }
+    if (op == NB_MULTIPLY && other.v.kind == DYN_RK_INT) {
+        uint32_t n = plan_reg(p, &other);
+        uint32_t reg = plan_emit_or(p, DYN_RO_REPEAT, list.v.regs[0], n, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+        *out = made(p, reg, list.v.ref);
+        return true;
+    }
+    if (op == NB_ADD && other.v.kind == DYN_RK_LIST) {
+        uint32_t reg = plan_emit_or(p, DYN_RO_CONCAT, a.v.regs[0], b.v.regs[0], DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+        *out = made(p, reg, a.v.ref | b.v.ref);
+        return true;
+    }
+    return no(p, DYN_R_UNSUPPORTED_OP, "an operator of lists");
+}
+
+/* In a comprehension. Its list is nobody's yet, but in the loop's own function CPython may be in the middle of it. */
+Went plan_list_append(Plan *p, uint32_t below) {
+    PlanValue v = *plan_top(p, 0), list = *plan_top(p, below);
+    if (list.v.kind != DYN_RK_LIST) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a list of a comprehension that isn't known");
+    }
+    if (!plan_append(p, list, v)) {
+        return WENT_NOWHERE;
+    }
+    p->s.n--;
+    if (p->s.nframes == 1) {
+        plan_effect(p, plan_frame(p)->at + 1);
+    }
+    return WENT_ON;
 }
 
 /* ---- methods */

@@ -306,6 +306,9 @@ static bool numpy_scalars(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *
 }
 
 bool plan_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
+    if (a.v.kind == DYN_RK_LIST || b.v.kind == DYN_RK_LIST) {
+        return plan_list_binary(p, op, a, b, out);
+    }
     if (plan_is_complex(&a) || plan_is_complex(&b)) {
         return plan_complex_binary(p, op, a, b, out);
     }

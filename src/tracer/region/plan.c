@@ -750,6 +750,8 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
         fresh->hints = p->hints;
         memcpy(fresh->stored, p->stored, sizeof p->stored);
         memcpy(fresh->ends, p->ends, sizeof p->ends);
+        memcpy(fresh->sites, p->sites, sizeof p->sites);
+        fresh->nsites = p->nsites;
         memcpy(fresh->stored_cells, p->stored_cells, sizeof p->stored_cells);
         dyn_arena_init(&fresh->arena);
         *why = (DynRegionRefusal){.reason = DYN_R_NO_MEMORY};
@@ -759,6 +761,8 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
         p->hints = fresh->hints;
         memcpy(p->stored, fresh->stored, sizeof p->stored);
         memcpy(p->ends, fresh->ends, sizeof p->ends);
+        memcpy(p->sites, fresh->sites, sizeof p->sites);
+        p->nsites = fresh->nsites;
         memcpy(p->stored_cells, fresh->stored_cells, sizeof p->stored_cells);
         dyn_vec_free(&fresh->extras);
         free_plan(fresh);

@@ -13,6 +13,7 @@
 #define PLAN_INSTRS 40000u /* The most instructions. */
 #define PLAN_SAMPLE 64u    /* Items of a list whose kinds are looked at. */
 #define PLAN_LISTS 256u    /* The lists that are told apart. */
+#define PLAN_SITES 40u     /* Places at which the loop makes lists. */
 #define PLAN_ITEMS 8u      /* The most items of a tuple that is no object. */
 
 /* A value on the way: what it is and in which registers. */
@@ -87,6 +88,11 @@ typedef struct PlanDoubt {
 } PlanDoubt;
 #define PLAN_DOUBTS 32u
 
+typedef struct PlanSite {
+    const PyCodeObject *code;
+    uint32_t at;
+} PlanSite;
+
 typedef struct Plan {
     DynRegion *r;
     DynArena arena;
@@ -96,8 +102,10 @@ typedef struct Plan {
     uint8_t *in_loop;           /* For each canonical instruction: it is part of the loop. */
     DYN_VEC(PlanLoops *) loops; /* In the arena. */
     DYN_VEC(PlanHint) hints;
-    uint32_t stored[PLAN_LISTS];    /* Of each list the kinds that the loop stores in it, as in its shape. */
-    uint32_t which;                 /* The number of the list in the iterator that is looked at. */
+    uint32_t stored[PLAN_LISTS]; /* Of each list the kinds that the loop stores in it, as in its shape. */
+    uint32_t which;              /* The number of the list in the iterator that is looked at. */
+    PlanSite sites[PLAN_SITES];  /* Where lists are made. */
+    uint32_t nsites;
     bool stored_cells[PLAN_VALUES]; /* The loop stores to the cell in this slot. */
     bool ends[PLAN_LISTS];          /* Its variable gets another value. */
     bool more_hints;                /* Some were found: planning it all anew makes less of it. */
@@ -232,6 +240,9 @@ DYN_HIDDEN Went plan_push_item(Plan *p, const PlanValue *list, uint32_t item, ui
 DYN_HIDDEN bool plan_single_item(Plan *p, const PlanValue *list, uint32_t item, PlanValue *out); /* where there is one kind */
 DYN_HIDDEN bool plan_store_in_list(Plan *p, PlanValue list, PlanValue index, PlanValue v);
 DYN_HIDDEN bool plan_append(Plan *p, PlanValue list, PlanValue v);
+DYN_HIDDEN Went plan_build_list(Plan *p, uint32_t n);
+DYN_HIDDEN bool plan_list_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out); /* one of them is a list */
+DYN_HIDDEN Went plan_list_append(Plan *p, uint32_t below);
 DYN_HIDDEN bool plan_unpack_list(Plan *p, PlanValue list, uint32_t n);
 DYN_HIDDEN PyObject *plan_list_method(const char *name);
 DYN_HIDDEN Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);

@@ -20,6 +20,17 @@ static Went load_fast(Plan *p, const DynInstr *in) {
     return WENT_ON;
 }
 
+/* A comprehension's variable: what it was is put back behind it. */
+static Went load_and_clear(Plan *p, const DynInstr *in) {
+    PlanValue *slot = &p->s.values[plan_frame(p)->base + in->arg], v = *slot;
+    if (v.v.flags & DYN_RF_MAYBE || v.v.kind == DYN_RK_CELL) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a variable that is one of several things, or shared");
+    }
+    *slot = plan_value(DYN_RK_NULL, DYN_NONE);
+    plan_push(p, v);
+    return WENT_ON;
+}
+
 /* What the slot held is dropped. Where that could run code, or is an object that nobody has looked at, CPython does it. */
 static Went store_fast(Plan *p, const DynInstr *in, PlanValue v) {
     PlanValue *slot = &p->s.values[plan_frame(p)->base + in->arg];
@@ -318,6 +329,9 @@ Went plan_step(Plan *p, const DynInstr *in) {
     case DYN_I_SWAP: return swap(p, in->arg);
     case DYN_I_PUSH_NULL: plan_push(p, plan_value(DYN_RK_NULL, DYN_NONE)); return WENT_ON;
     case DYN_I_BUILD_TUPLE: return build_tuple(p, in->arg);
+    case DYN_I_BUILD_LIST: return plan_build_list(p, in->arg);
+    case DYN_I_LIST_APPEND: return plan_list_append(p, in->arg);
+    case DYN_I_LOAD_FAST_AND_CLEAR: return load_and_clear(p, in);
     case DYN_I_UNPACK_SEQUENCE: return unpack(p, in->arg);
     case DYN_I_IS_OP: return is_op(p, in);
     case DYN_I_STORE_SUBSCR: return store_subscr(p);
