@@ -285,7 +285,7 @@ Went plan_list_append(Plan *p, uint32_t below) {
 /* ---- methods */
 
 PyObject *plan_list_method(const char *name) { /* borrowed; of those that are in the language */
-    return strcmp(name, "append") == 0 ? PyDict_GetItemString(PyList_Type.tp_dict, name) : NULL;
+    return strcmp(name, "append") == 0 ? dyn_cpy_lookup_named(&PyList_Type, name) : NULL;
 }
 
 Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
