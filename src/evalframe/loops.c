@@ -5,6 +5,7 @@
  * that is looked at by a call that CPython makes between two instructions (Py_AddPendingCall, asked for by the build thread), so
  * that a loop that runs becomes native in its middle. */
 #include "evalframe/loops.h"
+#include "base/torch.h"
 #include "evalframe/hook.h"
 #include "ir/place.h"
 
@@ -18,6 +19,7 @@ static DynLoops *all_loops;
 #define USUAL_TRIPS 100
 #define INNER_TRIPS 8
 #define SHORT_NS 2e6       /* a loop that CPython takes less for is built when it has run for a while */
+#define TINY_NS 5e4        /* one that is recorded with what follows, where that may be array operations */
 #define FEW_TRIPS 256      /* so many are recorded, where there are array operations in them */
 #define INSTRUCTION_NS 25. /* of CPython's, in a loop */
 #define OPERATION_NS 2000. /* that a graph saves for an array operation */
@@ -530,6 +532,20 @@ static double all_trips(const DynCode *c, uint32_t header, PyObject *const *slot
     return trips;
 }
 
+/* Is there an array in the slots that the loop doesn't look at? Then it is likely for an operation on that. */
+static bool has_array_beside(const DynCode *c, PyObject *const *slots, const bool *members) {
+    for (uint32_t s = 0; s < (uint32_t)dyn_code_nlocalsplus(c->code); s++) {
+        bool beside = slots[s] != NULL && (PyArray_Check(slots[s]) || dyn_torch_is(slots[s]));
+        for (uint32_t i = 0; i < c->v.n && beside; i++) {
+            beside = !(members[i] && c->v.at[i].op == DYN_I_LOAD_FAST && c->v.at[i].arg == s);
+        }
+        if (beside) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Is there more to gain in the loop than in the array operations that were recorded before it? Either way is what it will be at
  * later calls: the function's graphs, or its loops. *few: it runs so seldom that a graph could have all of its trips;
  * *short_loop: so shortly that no compiler need hurry. */
@@ -544,11 +560,12 @@ static bool outweighs(const DynCode *c, uint32_t header, PyObject *const *slots,
     for (uint32_t i = 0; i < c->v.n; i++) {
         n += members[i];
     }
-    double trips = all_trips(c, header, slots, nstack, members);
+    double trips = all_trips(c, header, slots, nstack, members), ns = trips * n * INSTRUCTION_NS;
+    bool graph_pays = ns < TINY_NS && has_array_beside(c, slots, members);
     PyMem_RawFree(members);
     *few = trips <= FEW_TRIPS;
-    *short_loop = trips * n * INSTRUCTION_NS < SHORT_NS;
-    return nnodes == 0 || trips * n * INSTRUCTION_NS > (double)nnodes * OPERATION_NS;
+    *short_loop = ns < SHORT_NS;
+    return !graph_pays && (nnodes == 0 || ns > (double)nnodes * OPERATION_NS);
 }
 
 bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t header, PyObject *const *slots, uint32_t nstack,
