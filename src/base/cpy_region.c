@@ -207,6 +207,11 @@ void dyn_cpy_list_iterator_set(PyObject *o, int64_t index) { ((SequenceIterator 
 PyObject *dyn_cpy_list_iterator_over(PyObject *o, PyObject *list) {
     PyObject *old = ((SequenceIterator *)o)->sequence;
     ((SequenceIterator *)o)->sequence = list;
+#if DYN_PY >= 313
+    if (list == NULL && Py_IS_TYPE(o, &PyListIter_Type)) {
+        ((SequenceIterator *)o)->index = -1; /* which says so there */
+    }
+#endif
     return old;
 }
 

@@ -756,7 +756,8 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
         dyn_arena_init(&fresh->arena);
         *why = (DynRegionRefusal){.reason = DYN_R_NO_MEMORY};
         r = plan_once(fresh, slots, nstack, globals, builtins, why);
-        bool again = fresh->stop == DYN_R_OK && (fresh->again || (fresh->more_hints && r != NULL && i + 1 < ATTEMPTS));
+        bool last = i + 1 == ATTEMPTS, hinted = fresh->stop == DYN_R_OK && fresh->more_hints && r != NULL && !last;
+        bool again = (fresh->again && fresh->stop != DYN_R_NO_MEMORY) || hinted; /* what was found may be what stopped it */
         p->opaque = fresh->opaque;
         p->hints = fresh->hints;
         memcpy(p->stored, fresh->stored, sizeof p->stored);
