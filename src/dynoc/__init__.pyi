@@ -270,5 +270,6 @@ def set_logs(
     schedule: bool = ...,
     cache: bool = ...,
     perf: bool = ...,
+    loops: bool = ...,
 ) -> None: ...
 def explain(fn: Callable[..., Any], **arguments: Any) -> Callable[..., Explanation]: ...

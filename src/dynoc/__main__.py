@@ -52,6 +52,9 @@ def parse(words):
             usage_error(f"unknown option {word}")
         else:
             return options, "script", word, words
+    if options["logs"] == "help":
+        dynoc.config.logs = "help"  # which lists them
+        sys.exit(0)
     usage_error("no script was given")
 
 
