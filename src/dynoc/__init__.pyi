@@ -183,6 +183,7 @@ class Explanation:
     op_count: int
     graphs: list[Graph]
     break_reasons: list[str]
+    breaks: list[str]
     refusals: list[str]
     loops: list[str]
     guards: list[str]
