@@ -32,7 +32,7 @@ static PyObject *get_guards(PyObject *self, void *none) {
 }
 
 static PyObject *get_groups(PyObject *self, void *none) {
-#define HEADING_OF(k, heading) heading,
+#define HEADING_OF(k, heading, cure) heading,
     static const char *const headings[] = {DYN_GUARD_GROUPS(HEADING_OF)};
 #undef HEADING_OF
     const DynCapture *c = entry_of(self)->capture;

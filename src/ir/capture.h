@@ -42,16 +42,18 @@ enum { /* no kind of guard, so that switches over kinds are complete without it 
     OBJECT(TUPLE)                 \
     OBJECT(DICT)                  \
     OBJECT(CODE)
-/* GROUP(name, heading) */
-#define DYN_GUARD_GROUPS(GROUP)                  \
-    GROUP(ARRAYS, "arrays and tensors")          \
-    GROUP(NUMBERS, "sizes and numbers")          \
-    GROUP(VALUES, "types and values")            \
-    GROUP(CONTAINERS, "what containers hold")    \
-    GROUP(OBJECTS, "which object something is")  \
-    GROUP(NAMES, "names that are there, or not") \
-    GROUP(CODE, "functions and classes")         \
-    GROUP(MODES, "modes of PyTorch")
+/* GROUP(name, heading, cure): what a program can do whose calls differ in such a guard. */
+#define DYN_GUARD_GROUPS(GROUP)                                                                                            \
+    GROUP(ARRAYS, "arrays and tensors",                                                                                    \
+          "call it with arrays of one dtype, rank and memory order, or give each kind of call a function of its own")      \
+    GROUP(NUMBERS, "sizes and numbers", "a number that picks an axis, a length or a branch has an entry for each outcome") \
+    GROUP(VALUES, "types and values",                                                                                      \
+          "pass values of one type; one that picks an axis, a dtype or a branch has an entry for each value")              \
+    GROUP(CONTAINERS, "what containers hold", "pass containers of one length with the same keys, or an array")             \
+    GROUP(OBJECTS, "which object something is", "make the object once, outside of what is called again and again")         \
+    GROUP(NAMES, "names that are there, or not", "define attributes and globals before the first call")                    \
+    GROUP(CODE, "functions and classes", "define functions and classes once, and leave them as they are")                  \
+    GROUP(MODES, "modes of PyTorch", "call it under the same modes: torch.no_grad, inference_mode, the default dtype")
 typedef enum DynGuardSubject {
 #define SUBJECT(k) DYN_ABOUT_##k,
     DYN_GUARD_SUBJECTS(SUBJECT)
@@ -63,7 +65,7 @@ typedef enum DynGuardObject {
 #undef OBJECT
 } DynGuardObject;
 typedef enum DynGuardGroup {
-#define GROUP(k, heading) DYN_GROUP_##k,
+#define GROUP(k, heading, cure) DYN_GROUP_##k,
     DYN_GUARD_GROUPS(GROUP)
 #undef GROUP
 } DynGuardGroup;
