@@ -1,7 +1,7 @@
 """`python -m dynoc cache info|clear|prune`: the folder of compiled objects.
 
-Objects are named by what they were made of, and any number of processes share them, so each can be removed at any time: who wants it
-again compiles it again. What else lies in the folder is left alone.
+Objects are named by what they were made of, and any number of processes share them, so each can be removed at any time: who
+wants it again compiles it again. What else lies in the folder is left alone.
 """
 
 import os

@@ -151,7 +151,7 @@ def has_extension():
 
 
 def main(words=()):
-    """Print the table, or with ``--json`` the same for programs; 1 if something that dynoc needs is missing, 2 for a wrong option."""
+    """Print the table, or with ``--json`` the same for programs; 1 if something is missing that dynoc needs."""
     if list(words) not in ([], ["--json"]):
         print("python -m dynoc doctor [--json]", file=sys.stderr)
         return 2

@@ -30,7 +30,8 @@ def watch(function):
 def explained(function, fast):
     parts = [getattr(fast, part, []) for part in ("entries", "refusals", "loops")]
     if not any(parts):
-        return f"{function.__qualname__} was not captured: the program never called it with arrays, or it is a generator or coroutine"
+        why = "the program never called it with arrays, or it is a generator or coroutine"
+        return f"{function.__qualname__} was not captured: {why}"
     return Explanation(function.__qualname__, *parts)
 
 
