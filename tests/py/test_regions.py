@@ -559,6 +559,35 @@ def test_iterators_that_are_made_in_the_loop():
     check(powers_of_two, (30, 12345), [iter(range(30))])
 
 
+def sieve(marks, n):
+    for i in range(2, n):
+        last = None
+        if marks[i]:
+            for j in range(i * i, n, i):
+                marks[j] = False
+            last = True
+    return last, n + -1
+
+
+def test_constants_that_are_no_constants_of_the_code():
+    check(sieve, (np.ones(50, dtype=np.bool_), 50), [iter(range(2, 50))], leaves="OK")
+
+
+def inner_break(a, limit):
+    for i in range(N):
+        s = 0.0
+        for j in range(i, N):
+            if a[j] > limit:
+                break
+            s += a[j]
+        limit = limit + s * 0.5
+    return s, limit
+
+
+def test_a_break_out_of_an_inner_loop():
+    check(inner_break, (A, 2.5), [iter(range(N))], leaves="OK")
+
+
 def test_the_members_of_zip_are_taken_as_cpython_takes_them():
     def loop(both, s):
         for x, y in both:

@@ -251,6 +251,7 @@ Went plan_step(Plan *p, const DynInstr *in) {
     case DYN_I_STORE_FAST: return store(p, in);
     case DYN_I_DELETE_FAST: return delete_fast(p, in);
     case DYN_I_LOAD_CONST: return push_const(p, const_of(p, in->arg));
+    case DYN_I_LOAD_COMMON_CONSTANT: return push_const(p, dyn_cpy_common_constant(in->arg));
     case DYN_I_LOAD_SMALL_INT: plan_push(p, plan_int(in->arg)); return WENT_ON;
     case DYN_I_COPY_FREE_VARS: return p->s.nframes > 1 ? WENT_ON : plan_unknown(p, DYN_R_UNSUPPORTED_OPCODE, "in a loop");
     case DYN_I_LOAD_DEREF: return plan_deref(p, in);
