@@ -84,12 +84,14 @@ def main(argv):
         program = os.path.join(options.folder, f"bm_{name}", "run_benchmark.py")
         plain, fast = [], []
         for turn in range(options.rounds):
-            for taken, how in sorted(((plain, ()), (fast, ("-m", "dynoc"))), key=lambda row: len(row[1]), reverse=bool(turn % 2)):
+            ways = ((plain, ()), (fast, ("-m", "dynoc")))
+            for taken, how in reversed(ways) if turn % 2 else ways:
                 taken.append(min(turns_of(program, options.seconds, turn, *how)))
         ratios.append(statistics.fmean(fast) / statistics.fmean(plain))
         pairs = [after / before for before, after in zip(plain, fast)]
         scatter = f"rounds {min(pairs):.2f} to {max(pairs):.2f}"
-        print(f"{name:12} {1000 * statistics.fmean(plain):9.3f} ms plain, {ratios[-1]:.3f} times that with dynoc, {scatter}", flush=True)
+        mean = 1000 * statistics.fmean(plain)
+        print(f"{name:12} {mean:9.3f} ms plain, {ratios[-1]:.3f} times that with dynoc, {scatter}", flush=True)
     print(f"geometric mean {statistics.geometric_mean(ratios):.3f}")
 
 

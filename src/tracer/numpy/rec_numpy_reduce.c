@@ -11,8 +11,8 @@ static DynDtype dtype_at(DynRec *r, uint32_t id) { return (DynDtype)dyn_np_node_
 
 /* ---- nodes */
 
-/* Over no axis at all (rank 0, or axis=()) each element is its own result: a sum starts from 0, which makes 0 of -0, and a product
- * from 1, which makes inf+nanj of the complex number inf. */
+/* Over no axis at all (rank 0, or axis=()) each element is its own result: a sum starts from 0, which makes 0 of -0, and a
+ * product from 1, which makes inf+nanj of the complex number inf. */
 static uint32_t reduce_nothing(DynRec *r, DynOp op, uint32_t a, DynDtype dtype) {
     bool sum = op == DYN_OP_SUM && dyn_dtype_is_inexact(dtype), product = op == DYN_OP_PROD && dyn_dtypes[dtype].kind == 'c';
     if (!sum && !product) {
