@@ -79,7 +79,7 @@ def vector_math():
     try:
         ctypes.CDLL("libmvec.so.1")
     except OSError:
-        return OPTIONAL, "libmvec", "sin, exp and the like run one element at a time: glibc 2.22 or later has it"
+        return OPTIONAL, "libmvec", "sin, exp and the like run one element at a time: on x86-64, glibc 2.22 or later has it"
     return OK, f"libmvec, glibc {platform.libc_ver()[1]}", ""
 
 

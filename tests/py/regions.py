@@ -7,6 +7,7 @@ values, types and bits.
 
 import copy
 import struct
+import sys
 import warnings
 
 import numpy as np
@@ -23,6 +24,11 @@ def slots_of(function, args):
     names = [*code.co_varnames, *(name for name in code.co_cellvars if name not in code.co_varnames), *code.co_freevars]
     given = dict(zip(code.co_varnames, args))
     return [given.get(name, ...) for name in names]
+
+
+def on_stack(*iterators):
+    """The stack at a header: an iterator has a second place from 3.15 on, which is empty for those that loops know."""
+    return [place for it in iterators for place in ([it, ...] if sys.version_info >= (3, 15) else [it])]
 
 
 def fresh(values):
@@ -78,7 +84,7 @@ class Case:
     """
 
     def __init__(self, function, args, stack=(), loop=0):
-        self.function, self.args, self.stack = function, args, list(stack)
+        self.function, self.args, self.stack = function, args, on_stack(*stack)
         self.header = _dynoc._region_headers(function)[loop]
         self.region = None
 

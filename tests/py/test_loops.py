@@ -17,8 +17,6 @@ from test_loops_null import outcome, twin
 
 import dynoc
 
-pytestmark = pytest.mark.skipif(sys.version_info >= (3, 15), reason="regions don't know iterators of two stack places")
-
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p[0].__name__)
 def test_programs(program):
