@@ -1,4 +1,4 @@
-"""What is changed in place while gradients are recorded: in its place among the steps of one graph, and for autograd as in eager."""
+"""Changes in place while gradients are recorded: in their place among the steps of one graph, and for autograd as in eager."""
 
 import pytest
 

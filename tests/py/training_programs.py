@@ -1,6 +1,6 @@
 """Training programs as people write them, for the tests of gradients: each makes what a step needs and gives (step, modules).
 
-A program takes two functions: what becomes of a module, and of a function that makes a whole step. Both are the identity in eager.
+A program takes two functions: what becomes of a module, and of a function that makes a whole step; in eager the identity.
 `step(i)` makes step i, and gives what is compared: numbers and tensors; so are the modules' parameters, buffers and gradients.
 """
 
@@ -186,9 +186,11 @@ def language(model_, step_):
     m = Gpt()
     call = model_(m)
     decays = [p for p in m.parameters() if p.dim() >= 2]
-    groups = [{"params": decays, "weight_decay": 0.1}, {"params": [p for p in m.parameters() if p.dim() < 2], "weight_decay": 0.0}]
+    others = [p for p in m.parameters() if p.dim() < 2]
+    groups = [{"params": decays, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
     optimiser = torch.optim.AdamW(groups, lr=3e-3, betas=(0.9, 0.95))
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda i: min(1, (i + 1) / 5) * 0.5 * (1 + math.cos(i / 20 * math.pi)))
+    rate = lambda i: min(1, (i + 1) / 5) * 0.5 * (1 + math.cos(i / 20 * math.pi))  # noqa: E731
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate)
 
     def step(i):
         tokens = labels(i, 17, 3, 10)
@@ -752,7 +754,8 @@ def changes_in_place(model_, step_):
 @program
 def frozen_in_turns(model_, step_):
     """requires_grad_ toggled, one layer frozen for good, and eval in between."""
-    m = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 16), nn.ELU(), nn.Linear(16, 4))
+    first = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.5))
+    m = nn.Sequential(*first, nn.Linear(16, 16), nn.ELU(), nn.Linear(16, 4))
     m[4].weight.requires_grad_(False)
     call, optimiser = model_(m), torch.optim.Adam(m.parameters(), lr=0.01)
 
@@ -810,7 +813,8 @@ def recurrent(model_, step_):
     class Recurrent(nn.Module):
         def __init__(self):
             super().__init__()
-            self.table, self.lstm, self.gru = nn.Embedding(11, 8, padding_idx=0), nn.LSTM(8, 8, batch_first=True), nn.GRUCell(8, 8)
+            self.table, self.lstm = nn.Embedding(11, 8, padding_idx=0), nn.LSTM(8, 8, batch_first=True)
+            self.gru = nn.GRUCell(8, 8)
             self.head = nn.Linear(8, 11)
 
         def forward(self, tokens):
@@ -821,7 +825,8 @@ def recurrent(model_, step_):
             return self.head(state)
 
     m = Recurrent()
-    return supervised(m, model_(m), torch.optim.Adam(m.parameters(), lr=0.01), lambda i: (labels(i, 11, 4, 6), labels(i + 1, 11, 4)))
+    optimiser = torch.optim.Adam(m.parameters(), lr=0.01)
+    return supervised(m, model_(m), optimiser, lambda i: (labels(i, 11, 4, 6), labels(i + 1, 11, 4)))
 
 
 @program
@@ -887,7 +892,8 @@ def policy_gradient(model_, step_):
         actions = distribution.sample()
         values = judge(states).squeeze(-1)
         advantage = rewards - values.detach()
-        loss = -(distribution.log_prob(actions) * advantage).mean() + F.mse_loss(values, rewards) - 0.01 * distribution.entropy().mean()
+        loss = -(distribution.log_prob(actions) * advantage).mean() + F.mse_loss(values, rewards)
+        loss = loss - 0.01 * distribution.entropy().mean()
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
