@@ -375,22 +375,12 @@ size_t dyn_follow_part_bytes(const DynPart *p) {
 
 bool dyn_follow_part_is_ready(DynPart *p) { return is_ready(p->prepared ? &p->saving : &p->plain); }
 
-static PyObject *part_text(PyObject *self, void *none) {
-    DynStr s = {0};
-    dyn_graph_print(&((DynPart *)self)->graph, &s);
-    PyObject *text = PyUnicode_FromString(dyn_str_at(&s));
-    dyn_str_free(&s);
-    return text;
-}
-
-static PyGetSetDef getters[] = {{"text", part_text, NULL, "The graph as text.", NULL}, {NULL, NULL, NULL, NULL, NULL}};
 PyTypeObject dyn_follow_part_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dynoc._dynoc.Part",
     .tp_doc = "A part of a graph that autograd follows.",
     .tp_basicsize = sizeof(DynPart),
     .tp_dealloc = part_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_getset = getters,
 };
 
 /* ---- calls */

@@ -12,7 +12,7 @@ from training_programs import PROGRAMS  # noqa: E402
 STEPS = 8
 FEW_ENTRIES = {  # programs whose modules are one graph
     "mlp": 1, "convolutional": 1, "language": 1, "vae": 1, "unet": 1, "graph_network": 1, "dlrm": 1, "half_weights": 1,
-    "changes_in_place": 1, "recurrent": 1, "contrastive": 2, "gan": 3,
+    "changes_in_place": 1, "recurrent": 1, "siren": 1, "contrastive": 2, "gan": 3,
 }  # fmt: skip
 
 
@@ -71,3 +71,81 @@ def test_a_program_is_trained_as_in_eager(name):
     if name in FEW_ENTRIES:
         assert sum(len(f.entries) for f in made) == FEW_ENTRIES[name]
         assert sum(e.hits for f in made for e in f.entries) > STEPS // 2
+
+
+# ---- torch.autograd.Function
+
+class Cube(torch.autograd.Function):
+    calls = []  # a class that changes would be another one
+
+    @staticmethod
+    def forward(ctx, x, factor=1.0):
+        Cube.calls.append(factor)
+        ctx.save_for_backward(x)
+        ctx.factor = factor
+        return factor * x**3, x.detach() * 2
+
+    @staticmethod
+    def backward(ctx, g, h):
+        (x,) = ctx.saved_tensors
+        return 3 * ctx.factor * x**2 * g + 2 * h, None
+
+
+class Half(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(0.5)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, g):
+        return g * 0.5
+
+
+def test_a_written_backward_is_one_step_of_the_graph():
+    def function(x, k):
+        a, b = Cube.apply(torch.sin(x) * k, 2.0)
+        return torch.tanh(a) * b + k
+
+    fast = dynoc.optimize(function, wait=True)
+    x = torch.randn(3, 4, requires_grad=True)
+    for k in (2.0, 3.0, 4.0):
+        before = len(Cube.calls)
+        seen = torch.autograd.grad(fast(x, k).sum(), x)[0]
+        assert len(Cube.calls) == before + 1
+        assert torch.allclose(seen, torch.autograd.grad(function(x, k).sum(), x)[0])
+    assert [e.hits for e in fast.entries] == [2]
+    assert torch.autograd.gradgradcheck(lambda x: fast(x, 2.0), x)
+    with torch.no_grad():
+        assert torch.equal(fast(x, 2.0), function(x, 2.0))
+
+
+def test_a_function_that_changes_its_argument():
+    def function(x):
+        h = x * 2
+        y = Half.apply(h)
+        return y * h + x
+
+    fast = dynoc.optimize(function, wait=True)
+    x = torch.randn(3, 4, requires_grad=True)
+    for _ in range(3):
+        assert torch.allclose(torch.autograd.grad(fast(x).sum(), x)[0], torch.autograd.grad(function(x).sum(), x)[0])
+
+
+def test_a_backward_that_raises():
+    class Raises(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            raise KeyError("the program's own")
+
+    fast = dynoc.optimize(lambda x: Raises.apply(x * 2).exp(), wait=True)
+    x = torch.randn(3, requires_grad=True)
+    for _ in range(3):
+        with pytest.raises(KeyError, match="the program's own"):
+            fast(x).sum().backward()
+    assert [e.hits for e in fast.entries] == [2]
