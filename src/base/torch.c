@@ -363,9 +363,13 @@ void dyn_torch_grad_back(bool was_on) {
     PyErr_Restore(type, value, tb);
 }
 
-int dyn_torch_bump(PyObject *tensor) {
-    PyObject *one = PyTuple_Pack(1, tensor), *done = one == NULL ? NULL : PyObject_CallOneArg(ob.increment_version, one);
-    Py_XDECREF(one);
+int dyn_torch_bump(PyObject *const *tensors, Py_ssize_t n) {
+    PyObject *all = PyTuple_New(n), *done = NULL;
+    for (Py_ssize_t i = 0; all != NULL && i < n; i++) {
+        PyTuple_SET_ITEM(all, i, Py_NewRef(tensors[i]));
+    }
+    done = all == NULL ? NULL : PyObject_CallOneArg(ob.increment_version, all);
+    Py_XDECREF(all);
     Py_XDECREF(done);
     return done == NULL ? -1 : 0;
 }

@@ -45,7 +45,8 @@ DYN_HIDDEN void dyn_torch_grad_back(bool was_on);
 
 DYN_HIDDEN PyObject *dyn_torch_dtype_object(DynDtype dt);   /* torch.float32 …; borrowed, NULL: torch has none */
 DYN_HIDDEN DynDtype dyn_torch_dtype_parse(PyObject *dtype); /* DYN_NO_DTYPE: not one of ours */
-DYN_HIDDEN int dyn_torch_bump(PyObject *tensor);            /* its elements were written: one version more; -1 */
+/* Elements of tensors were written: each gets one version more for each time that it stands there; -1. */
+DYN_HIDDEN int dyn_torch_bump(PyObject *const *tensors, Py_ssize_t n);
 /* A new tensor of these sizes and this memory order (dense); strides in bytes where they are given. New reference. */
 DYN_HIDDEN PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
 /* An address in PyTorch's library, of which dladdr says the file. NULL: no torch yet. */

@@ -739,5 +739,6 @@ DYN_HIDDEN DynVal *rec_number_binary(DynRec *r, int nb, DynOperand a, DynOperand
 DYN_HIDDEN DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result);
 DYN_HIDDEN DynVal *rec_new_iter(DynRec *r, DynVal *container); /* of what rec_iterate gave */
 /* The first n rows of an array: shadows (NULL where unknown) and new references, each made by the subscript rule. -1: raised. */
+DYN_HIDDEN Py_ssize_t rec_count_rows(PyObject *array); /* its length; -1: it has none */
 DYN_HIDDEN int rec_array_rows(DynRec *r, DynOperand a, uint32_t n, DynVal **items, PyObject **real);
 #endif
