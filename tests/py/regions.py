@@ -8,6 +8,7 @@ values, types and bits.
 import copy
 import itertools
 import struct
+import sys
 import types
 import warnings
 
@@ -42,6 +43,11 @@ def own(items):
             items[i] = struct.unpack("d", struct.pack("d", item))[0]
         elif type(item) is int and i % 2 == 0:
             items[i] = int(str(item))
+
+
+def on_stack(*iterators):
+    """The stack at a header: an iterator has a second place from 3.15 on, which is empty for those that loops know."""
+    return [place for it in iterators for place in ([it, ...] if sys.version_info >= (3, 15) else [it])]
 
 
 def fresh(values):
@@ -103,7 +109,7 @@ class Case:
     """
 
     def __init__(self, function, args, stack=(), loop=0):
-        self.function, self.args, self.stack = function, args, list(stack)
+        self.function, self.args, self.stack = function, args, on_stack(*stack)
         self.header = _dynoc._region_headers(function)[loop]
         self.region = None
 

@@ -524,8 +524,7 @@ uint32_t dyn_np_elementwise_in(DynRec *r, DynOp op, DynDtype compute, DynDtype r
     if (row == DYN_OP_INT_POWER && int_power_guard(r, args) < 0) {
         return refuse(r), DYN_NONE;
     }
-    bool float_loop = row == DYN_OP_POWER || (row == DYN_OP_FLOAT_POWER && form == NP_UFUNC); /* both are NumPy's loop of power */
-    if (float_loop && form != NP_SCALARS) {
+    if (row == DYN_OP_POWER && form != NP_SCALARS) {
         return float_power(r, compute, args, form);
     }
     if (row == DYN_OP_INT_POWER && form != NP_SCALARS) {
@@ -659,13 +658,14 @@ int dyn_np_store(DynRec *r, uint32_t dst, NpArg value) {
     memcpy(n->shape, d->shape, sizeof(*n->shape) * d->ndim);
     n->layout = d->layout;
     n->storage = d->storage;
+    rec_torch_noted(r);
     return 0;
 }
 
 DynVal *dyn_np_store_into(DynRec *r, DynOperand dst, NpArg value) {
     uint32_t node = dyn_np_node(r, dst);
-    if (dyn_torch_is(dst.real) && rec_torch_trains(r)) {
-        return dyn_np_refuse(r, DYN_R_REQUIRES_GRAD);
+    if (dyn_torch_is(dst.real) && rec_torch_follows(dst.real)) { /* autograd has to see it: a call */
+        return dyn_np_unsupported(r);
     }
     if (node == DYN_NONE || dst.v->kind != DV_ARRAY || dyn_np_store(r, node, value) < 0) {
         return NULL;

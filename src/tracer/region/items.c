@@ -265,7 +265,7 @@ static bool test_end(Plan *p, const Next *next, uint32_t reg) {
     }
     uint32_t block = p->block, depth = p->s.n;
     plan_other_way(p, &ways);
-    p->s.n--;
+    p->s.n -= dyn_iterator_slots();
     if (next->root->v.ref != DYN_NONE && p->s.nframes == 1) {
         leave_at_end(p, next->target, next->root);
     } else {
@@ -346,7 +346,8 @@ static bool take_next(Plan *p, const Next *next, PlanValue *v, PlanValue *item) 
 }
 
 Went plan_next(Plan *p, const DynInstr *in) {
-    PlanValue v = *plan_top(p, 0), item;
+    uint32_t below = dyn_iterator_slots() - 1;
+    PlanValue v = *plan_top(p, below), item;
     uint32_t after = plan_frame(p)->at + 1;
     if (!plan_iterates(&v)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an iterator that loops in native code don't know");
@@ -371,7 +372,7 @@ Went plan_next(Plan *p, const DynInstr *in) {
     if (!take_next(p, &next, &v, &item)) {
         return WENT_AWAY;
     }
-    *plan_top(p, 0) = v;
+    *plan_top(p, below) = v;
     plan_push(p, item);
     if (p->s.nframes == 1) {
         plan_effect(p, after);

@@ -794,7 +794,7 @@ DynRegion *dyn_region_plan(const DynCode *c, uint32_t header, PyObject *const *s
     if (at == DYN_NONE || c->generator || !plan_loop(c, at, p->in_loop)) {
         *why = (DynRegionRefusal){.reason = c->generator ? DYN_R_GENERATOR : DYN_R_UNSUPPORTED_OPCODE, .at = header};
         snprintf(why->detail, sizeof(why->detail), "no loop begins there");
-    } else if (nslots + nstack + 8 > PLAN_VALUES || dyn_iterator_slots() != 1) {
+    } else if (nslots + nstack + 8 > PLAN_VALUES) {
         why->reason = DYN_R_GRAPH_SIZE;
     } else {
         r = attempt(p, slots, nstack, globals, builtins, why);

@@ -218,7 +218,6 @@ static Went operation(Plan *p, const DynInstr *in) {
             return plan_list_item(p, list, top, &item) ? plan_push_item(p, &list, item, 2) : WENT_NOWHERE;
         }
         return result(p, plan_item(p, *plan_top(p, 1), top, &out), 2, out);
-    case DYN_I_GET_ITER: return result(p, plan_iter(p, top, &out), 1, out);
     case DYN_I_TO_BOOL: {
         int known;
         uint32_t reg;
@@ -281,6 +280,19 @@ static Went load_method(Plan *p, const DynInstr *in) {
     return WENT_ON;
 }
 
+/* Where an iterator takes two places the second is NULL, as it is for whatever CPython doesn't walk by an index. */
+static Went get_iter(Plan *p) {
+    PlanValue out;
+    if (!plan_iter(p, *plan_top(p, 0), &out)) {
+        return WENT_NOWHERE;
+    }
+    *plan_top(p, 0) = out;
+    for (uint32_t i = 1; i < dyn_iterator_slots(); i++) {
+        plan_push(p, plan_value(DYN_RK_NULL, DYN_NONE));
+    }
+    return WENT_ON;
+}
+
 static Went swap(Plan *p, uint32_t n) {
     PlanValue top = *plan_top(p, 0);
     *plan_top(p, 0) = *plan_top(p, n - 1);
@@ -311,6 +323,7 @@ Went plan_step(Plan *p, const DynInstr *in) {
     case DYN_I_STORE_FAST: return store(p, in);
     case DYN_I_DELETE_FAST: return delete_fast(p, in);
     case DYN_I_LOAD_CONST: return push_const(p, const_of(p, in->arg));
+    case DYN_I_LOAD_COMMON_CONSTANT: return push_const(p, dyn_cpy_common_constant(in->arg));
     case DYN_I_LOAD_SMALL_INT: plan_push(p, plan_int(in->arg)); return WENT_ON;
     case DYN_I_COPY_FREE_VARS: return p->s.nframes > 1 ? WENT_ON : plan_unknown(p, DYN_R_UNSUPPORTED_OPCODE, "in a loop");
     case DYN_I_LOAD_DEREF: return plan_load_cell(p, in);
@@ -336,7 +349,9 @@ Went plan_step(Plan *p, const DynInstr *in) {
     case DYN_I_IS_OP: return is_op(p, in);
     case DYN_I_STORE_SUBSCR: return store_subscr(p);
     case DYN_I_CONTAINS_OP: return contains(p, in);
+    case DYN_I_GET_ITER: return get_iter(p);
     case DYN_I_FOR_ITER: return plan_next(p, in);
+    case DYN_I_POP_ITER: p->s.n -= dyn_iterator_slots(); return WENT_ON;
     case DYN_I_JUMP: return jump(p, in);
     case DYN_I_CALL: return plan_call(p, in);
     case DYN_I_RETURN_VALUE: return plan_return(p, *plan_top(p, 0));
@@ -344,7 +359,6 @@ Went plan_step(Plan *p, const DynInstr *in) {
     case DYN_I_BINARY_OP:
     case DYN_I_COMPARE_OP:
     case DYN_I_BINARY_SUBSCR:
-    case DYN_I_GET_ITER:
     case DYN_I_TO_BOOL:
     case DYN_I_UNARY_NEGATIVE:
     case DYN_I_UNARY_POSITIVE:
