@@ -239,3 +239,8 @@ def check(plain, fast, maker, tol="bits", reset=None, observe=None, what=""):
 
 def check_case(row, plain, fast, maker, what=""):
     check(plain, fast, maker, row.tol, row.reset, row.observe, what)
+
+
+def graphs_of(function, *args):
+    """The text of the graphs that a call is captured in."""
+    return "\n".join(map(str, dynoc.explain(function)(*args).graphs))

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from case import Call
-from compare import check, dynoc
+from compare import check, dynoc, graphs_of
 from logs import counted as flags
 
 from dynoc import _dynoc
@@ -137,12 +137,12 @@ def test_integers_between_their_extremes(dtype):
     x = np.random.default_rng(0).integers(*ends, 1000).astype(dtype)
     made = [x, x // 3, np.append(x, ends).astype(dtype), np.arange(100).astype(dtype), x[:1], np.full(9, 7, dtype), x[:0]]
     same(between_extremes, *(lambda a=a, b=b: (a, b) for a in made for b in (1, 2, 7, 10, 64)))
-    graph = str(dynoc.explain(between_extremes)(x, 7))
+    graph = graphs_of(between_extremes, x, 7)
     assert "extern" not in graph and "histogram(" in graph
 
 
 def test_it_is_no_call():
-    graph = str(dynoc.explain(counted)(normal(30), 4, 0.0, 1.0))
+    graph = graphs_of(counted, normal(30), 4, 0.0, 1.0)
     assert "extern" not in graph and "histogram(" in graph
 
 
@@ -278,5 +278,5 @@ def test_weights_with_threads():
 def test_forms_are_no_calls():
     x = normal(9)
     for fn, args in [(weighed, (x, x, 3, 0.0, 1.0)), (around, (x, 3)), (counted, (x.astype("f4"), 3, 0.0, 1.0))]:
-        graph = str(dynoc.explain(fn)(*args))
+        graph = graphs_of(fn, *args)
         assert "extern" not in graph and "histogram(" in graph

@@ -271,3 +271,17 @@ def test_lists_that_are_made_dont_pile_up():
         tracemalloc.stop()
     assert fast.loops[0].startswith("native"), fast.loops
     assert gc.isenabled()
+
+
+def added_in_place(xs, k):
+    for i in range(20):
+        xs += [k, i]
+        xs *= 1
+    return xs
+
+
+def test_an_operator_in_place_changes_the_list_itself():
+    fast = dynoc.optimize(added_in_place, wait=True)
+    for _ in range(3):
+        given, expected = [0], added_in_place([0], 7)
+        assert fast(given, 7) is given and given == expected

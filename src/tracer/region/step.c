@@ -202,7 +202,11 @@ static Went result(Plan *p, bool done, uint32_t operands, PlanValue out) {
 static Went operation(Plan *p, const DynInstr *in) {
     PlanValue out, top = *plan_top(p, 0);
     switch (in->op) {
-    case DYN_I_BINARY_OP: return result(p, plan_binary(p, in->sub, *plan_top(p, 1), top, &out), 2, out);
+    case DYN_I_BINARY_OP:
+        if (in->arg != 0 && plan_top(p, 1)->v.kind == DYN_RK_LIST && !(plan_top(p, 1)->v.flags & DYN_RF_TUPLE)) {
+            return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a list that an operator changes in place");
+        }
+        return result(p, plan_binary(p, in->sub, *plan_top(p, 1), top, &out), 2, out);
     case DYN_I_COMPARE_OP:
         if (!plan_compare(p, in->sub, *plan_top(p, 1), top, &out)) {
             return WENT_NOWHERE;
