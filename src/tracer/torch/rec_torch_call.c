@@ -3,8 +3,8 @@
 #include "tracer/torch/rec_torch.h"
 
 /* linear: the last axis of the input, K, with weight (N, K): the product, and the bias as a sum that is fused with what follows.
- * Of halves PyTorch rounds once, behind the sum; and while autograd follows it, the sum would be a node of its own, which PyTorch's
- * call does without. */
+ * Of halves PyTorch rounds once, behind the sum; and where autograd follows it the sum would be a node of its own, which
+ * PyTorch's call does without. */
 DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), w = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[1]), shape[DYN_MAX_NDIM];
     if (w == DYN_NONE) {
