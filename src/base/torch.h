@@ -16,11 +16,9 @@ extern DYN_HIDDEN PyObject *dyn_torch_module; /* the module torch itself */
 
 /* The object at a dotted path below another: new reference, or NULL without an exception. */
 DYN_HIDDEN PyObject *dyn_torch_lookup(PyObject *base, const char *path);
-/* Exactly a tuple, or the tuple of sizes that a tensor's shape is. */
 /* One of the types of PyTorch's named results, torch.return_types.max and the like: tuples whose fields are members. */
-static inline bool dyn_torch_is_named(const PyTypeObject *type) {
-    return dyn_torch_tensor != NULL && strncmp(type->tp_name, "torch.return_types.", 19) == 0;
-}
+DYN_HIDDEN bool dyn_torch_is_named(PyTypeObject *type);
+/* Exactly a tuple, or the tuple of sizes that a tensor's shape is. */
 static inline bool dyn_is_tuple(PyObject *o) {
     return PyTuple_CheckExact(o) || (dyn_torch_size != NULL && Py_IS_TYPE(o, dyn_torch_size));
 }

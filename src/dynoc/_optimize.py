@@ -3,9 +3,9 @@
 C keeps the settings beside a function: backend, fullgraph, dynamic, mode, wait, exact, options.
 """
 
-import functools
 import sys
 import types
+from _functools import partial  # functools imports collections, for what isn't needed here
 
 from dynoc import _config, _dynoc
 from dynoc._errors import ConfigError
@@ -81,8 +81,8 @@ def wrap(fn, settings):
         return type(fn)(wrap(fn.__func__, settings))
     if isinstance(fn, types.MethodType):
         return types.MethodType(wrap(fn.__func__, settings), fn.__self__)
-    if isinstance(fn, functools.partial):
-        return functools.partial(wrap(fn.func, settings), *fn.args, **fn.keywords)
+    if isinstance(fn, partial):
+        return partial(wrap(fn.func, settings), *fn.args, **fn.keywords)
     if isinstance(fn, type):
         return as_it_is(fn, "it is a class")
     if not callable(fn):

@@ -116,6 +116,17 @@ def test_warnings(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_a_product_starts_from_1(dtype):
+    numbers = dtype(np.inf), np.array(np.nan, dtype), np.array(2 - 1j, dtype)
+    for fn in (lambda z: z.prod(), lambda z: z.prod(axis=-1), lambda z: z.prod(axis=())):
+        fast = optimise(fn)
+        for z in (*numbers, *numbers):
+            check(fn, fast, lambda: (z,))  # noqa: B023
+    fn = lambda z: z.prod(axis=())  # noqa: E731
+    check(fn, optimise(fn), lambda: (special(dtype),))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_division_is_smiths(dtype):
     """To the bit, also where parts are zero, infinite or nan."""
     z = np.concatenate([special(dtype), usual(40, dtype)])

@@ -13,8 +13,6 @@ from loop_programs import PROGRAMS, nested, reference_counts, total
 import dynoc
 from dynoc import _dynoc
 
-pytestmark = pytest.mark.skipif(sys.version_info >= (3, 15), reason="regions don't know iterators of two stack places")
-
 MOST = 150
 
 

@@ -39,6 +39,16 @@ def test_round_to_no_digits_is_a_python_int(number):
         assert got == rounded(number) and all(type(n) is int for n in got)
 
 
+def test_parts_of_booleans():
+    def parts(x):
+        t = x.all()
+        return np.imag(t), np.real(t), t.imag, t.real
+
+    fast = dynoc.optimize(parts, wait=True)
+    for x in (np.zeros(3), np.zeros(3), np.ones(3), np.ones(0)):
+        assert fast(x) == parts(x)
+
+
 def raveled(x):
     s = x.max()
     a = s.ravel()

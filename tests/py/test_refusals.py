@@ -118,7 +118,7 @@ def test_explain_says_why_there_is_no_graph():
     report = dynoc.explain(doubled)(np.arange(4.0).view(Units))
     assert report.graph_count == 0
     assert [text.split(":")[0] for text in report.refusals] == ["SUBCLASS"]
-    assert "not captured: SUBCLASS" in str(report) and "return x * 2" in str(report) and "^^^^^" in str(report)
+    assert "not captured\n  SUBCLASS: " in str(report) and "return x * 2" in str(report) and "^^^^^" in str(report)
 
 
 def test_the_log_says_it_too(caplog):

@@ -4,14 +4,13 @@ import gc
 import math
 import signal
 import sys
+import weakref
 
 import numpy as np
 import pytest
-from regions import INTERPRETED, NATIVE, Case, check, seen, slots_of
+from regions import INTERPRETED, NATIVE, Case, check, on_stack, seen, slots_of
 
 from dynoc import _dynoc
-
-pytestmark = pytest.mark.skipif(sys.version_info >= (3, 15), reason="regions don't know iterators of two stack places")
 
 A = np.array([0.5, -1.25, 3.0, 1e-300, 7.75, -0.0, 2.0, 9.5])
 B = np.arange(24.0).reshape(4, 6) - 7.5
@@ -384,7 +383,7 @@ def test_the_types_of_a_later_trip_are_a_way_in_too():
     case = Case(total, (A, 0.0), [iter(range(N))])
     case.plan()
     for s in (0.0, np.float64(1.0)):
-        slots, stack = [A, s, 1], [iter(range(2, N))]
+        slots, stack = [A, s, 1], on_stack(iter(range(2, N)))
         end = _dynoc._region_run(case.region, slots, stack, INTERPRETED, -1, 0)
         assert seen(end[0][1:]) == seen([sum(A[2:], start=s), N - 1])
 
@@ -394,7 +393,7 @@ def test_other_types_do_not_enter():
     region = case.plan()
     for args in ((A.astype(np.float32), 0.0), (A, 1 + 2j), (A, np.float32(1)), (B, 0.0), (A, "text"), (A.tolist(), 0.0)):
         slots = slots_of(total, args)
-        assert _dynoc._region_run(region, slots, [iter(range(N))], INTERPRETED, -1, 0) is None, args
+        assert _dynoc._region_run(region, slots, on_stack(iter(range(N))), INTERPRETED, -1, 0) is None, args
 
 
 def test_a_global_that_changed_does_not_enter():
@@ -405,7 +404,7 @@ def test_a_global_that_changed_does_not_enter():
     case.plan()
     assert case.run(INTERPRETED)[0] == case.eager()
     scope["scale"] = 4
-    assert _dynoc._region_run(case.region, [4, 0, ...], [iter(range(4))], INTERPRETED, -1, 0) is None
+    assert _dynoc._region_run(case.region, [4, 0, ...], on_stack(iter(range(4))), INTERPRETED, -1, 0) is None
     scope["scale"] = 3
     scope["range"] = reversed
     assert case.run(INTERPRETED)[0] == case.eager()
@@ -438,7 +437,7 @@ def test_an_object_that_says_the_same_stays():
     x = float("1.5")
     case = Case(loop, (4, x, 0), [iter(range(4))])
     case.plan()
-    slots, _, stack = [*case.begin()[0]], None, [iter(range(4))]
+    slots, _, stack = [*case.begin()[0]], None, on_stack(iter(range(4)))
     end = _dynoc._region_run(case.region, slots, stack, INTERPRETED, -1, 0)
     assert end[0][1] is x
 
@@ -456,7 +455,7 @@ def test_an_iterator_that_somebody_else_has_is_advanced():
         check(loop, (it, 0), [it], forced=False)
         case = Case(loop, (it, 0), [it])
         case.plan()
-        _dynoc._region_run(case.region, [it, 0, ...], [it], INTERPRETED, -1, 0)
+        _dynoc._region_run(case.region, [it, 0, ...], on_stack(it), INTERPRETED, -1, 0)
         assert list(it) == list(range(n))[7:]
 
 
@@ -561,6 +560,35 @@ def test_iterators_that_are_made_in_the_loop():
     check(powers_of_two, (30, 12345), [iter(range(30))])
 
 
+def sieve(marks, n):
+    for i in range(2, n):
+        last = None
+        if marks[i]:
+            for j in range(i * i, n, i):
+                marks[j] = False
+            last = True
+    return last, n + -1
+
+
+def test_constants_that_are_no_constants_of_the_code():
+    check(sieve, (np.ones(50, dtype=np.bool_), 50), [iter(range(2, 50))], leaves="OK")
+
+
+def inner_break(a, limit):
+    for i in range(N):
+        s = 0.0
+        for j in range(i, N):
+            if a[j] > limit:
+                break
+            s += a[j]
+        limit = limit + s * 0.5
+    return s, limit
+
+
+def test_a_break_out_of_an_inner_loop():
+    check(inner_break, (A, 2.5), [iter(range(N))], leaves="OK")
+
+
 def test_the_members_of_zip_are_taken_as_cpython_takes_them():
     def loop(both, s):
         for x, y in both:
@@ -571,9 +599,9 @@ def test_the_members_of_zip_are_taken_as_cpython_takes_them():
         ours, cpythons = [(iter(range(n)), iter(range(m))) for _ in range(2)]
         both = zip(*ours)
         case = Case(loop, (None, 0), [both])
-        case.stack = [zip(range(3), range(3))]
+        case.stack = on_stack(zip(range(3), range(3)))
         case.plan()
-        end = _dynoc._region_run(case.region, [None, 0, ..., ...], [both], INTERPRETED, -1, 0)
+        end = _dynoc._region_run(case.region, [None, 0, ..., ...], on_stack(both), INTERPRETED, -1, 0)
         assert loop(zip(*cpythons), 0) == end[0][1]
         assert [list(it) for it in ours] == [list(it) for it in cpythons]
 
@@ -597,11 +625,11 @@ def test_variables_of_enclosing_functions():
     case = Case(loop, (N, 0.0), [iter(range(N))])
     cells = dict(zip(loop.__code__.co_freevars, loop.__closure__))
     slots = [N, 0.0, ..., *(cells[name] for name in loop.__code__.co_freevars)]
-    region = _dynoc._region_plan(loop, case.header, slots, [iter(range(N))])
-    end = _dynoc._region_run(region, slots, [iter(range(N))], INTERPRETED, -1, 0)
+    region = _dynoc._region_plan(loop, case.header, slots, on_stack(iter(range(N))))
+    end = _dynoc._region_run(region, slots, on_stack(iter(range(N))), INTERPRETED, -1, 0)
     assert seen(end[0][1]) == seen(loop(N, 0.0))
     scale = 3.5
-    end = _dynoc._region_run(region, slots, [iter(range(N))], INTERPRETED, -1, 0)
+    end = _dynoc._region_run(region, slots, on_stack(iter(range(N))), INTERPRETED, -1, 0)
     assert seen(end[0][1]) == seen(loop(N, 0.0))
 
 
@@ -623,3 +651,38 @@ def test_ufuncs_of_numbers_have_numpys_bits():
     check(ufuncs, (np.linspace(-700, 700, N), 0.0), [iter(range(N))])
     check(logarithms, (abs(A) + 1, 0.0), [iter(range(N))])
     check(logarithms, (A, 0.0), [iter(range(N))])
+
+
+def kept(a, s):
+    for i in range(N):
+        row = range(i, 300 + i, 3)
+        pair = s, i * 1000
+        s += a[i] * len(row) + pair[1]
+    return s, i, row, pair
+
+
+def test_memory_that_is_out_for_the_way_out():
+    """Ranges, tuples and new iterators are made of spare objects as well; spare ones are made anew for the next run."""
+    check(kept, (A, 1.5), [iter(range(N))])
+    check(kept, (A, np.float32(1.5)), [iter(range(N))])
+
+
+def replaced(a, b, out):
+    for i in range(3):
+        out[i] = a[0]
+        a = b
+    return out
+
+
+def test_the_end_of_an_array_is_seen_where_it_is():
+    """An array that someone refers to weakly isn't dropped in the loop: that would be seen too late."""
+    watched = np.arange(3.0)
+    slots, stack = slots_of(replaced, (watched, B[0], np.zeros(3))), [iter(range(3))]
+    header = _dynoc._region_headers(replaced)[0]
+    region = _dynoc._region_plan(replaced, header, slots, stack)
+    reference = weakref.ref(watched)
+    assert _dynoc._region_run(region, slots, stack, INTERPRETED, -1, 0) is None
+    reason, _, what = _dynoc._region_plan(replaced, header, slots, stack)
+    assert (reason, what) == ("UNSUPPORTED_VALUE", "STORE_FAST: an object is dropped whose end may be seen")
+    assert reference() is watched
+    check(replaced, (np.arange(3.0), B[0], np.zeros(3)), [iter(range(3))])

@@ -484,12 +484,12 @@ def test_small_integer_powers(dtype):
 
 
 @pytest.mark.parametrize("dtype", "fdbI")
-def test_exponents_that_numpys_loop_of_floats_knows(dtype):
-    """np.float_power has np.power's loop, which makes products, roots and quotients of some exponents, to the bit."""
-    x = np.random.default_rng(5).uniform(0, 120, (6, 33)).astype(dtype)
+def test_exponents_of_float_power(dtype):
+    """NumPy has np.power's loop for np.float_power or the C library's pow, by processor: their last bits differ."""
+    x = np.random.default_rng(5).uniform(0, 120, (60, 33)).astype(dtype)
     for exponent in (2, 2.0, 0.5, -1, np.float64(2), 1, 0):
         fn = lambda x, e=exponent: np.float_power(x, e)  # noqa: E731
-        fast = dynoc.optimize(fn, wait=True)
+        fast = dynoc.optimize(fn, wait=True, exact=True)
         for a in (x, x[:, ::2], x.T, x[0]):
             with np.errstate(all="ignore"):
                 for _ in range(2):

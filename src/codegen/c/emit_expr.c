@@ -6,6 +6,8 @@
  * nor merge sin and cos of one argument into a call that has no vector version. */
 #include "codegen/loops/loops.h"
 #include <ctype.h>
+#include <dlfcn.h>
+#include <pthread.h>
 
 #define PROLOGUE                                                                                      \
     "#define DYN_INF __builtin_inf()\n"                                                               \
@@ -114,9 +116,9 @@
 #define VECTORS PLAIN
 #endif
 #define SCALAR_REST "#define DYN_VQ(T, f) T dyn_##f(T, T) __asm__(#f) __attribute__((const, nothrow))\n"
-#define PLAIN                                                                                                   \
-    "#define DYN_V1(T, f) T dyn_##f(T) __asm__(#f) __attribute__((const, nothrow, simd(\"notinbranch\")))\n"    \
-    "#define DYN_V2(T, f) T dyn_##f(T, T) __asm__(#f) __attribute__((const, nothrow, simd(\"notinbranch\")))\n" \
+#define PLAIN                                                                            \
+    "#define DYN_V1(T, f) T dyn_##f(T) __asm__(#f) __attribute__((const, nothrow))\n"    \
+    "#define DYN_V2(T, f) T dyn_##f(T, T) __asm__(#f) __attribute__((const, nothrow))\n" \
     "#define DYN_VL(T, f, most, limit) DYN_V1(T, f)\n#define DYN_VN DYN_VL\n" SCALAR_REST
 
 /* Limits for double and float, and whether they are those of vectors below the widest alone (DYN_VN). */
@@ -127,9 +129,9 @@
 #define VAST {"0x4630000000000000L", "0x7f7fffff"}, true  /* 2^100, and what is finite */
 #define ROOT {"0x43b0000000000000L", "0x46000000"}, true  /* 2^60 and 2^13: the square is exact no longer */
 /* Functions of the C library: name, number of arguments, and what they are in generated text. BUILTIN: an instruction, by the
- * compiler's own name; VECTOR: the C library has it for vectors too (libmvec): else nothing that uses it can be loaded; REST_OF:
- * the remainder of a division, in vectors of our own where that is exact; SCALAR_CALL: a call for each element; COMPLEX_CALL,
- * MAGNITUDE: the same of a complex number, giving a complex or a real one. */
+ * compiler's own name; VECTOR: the C library may have it for vectors too (libmvec), and where it doesn't it is a SCALAR_CALL;
+ * REST_OF: the remainder of a division, in vectors of our own where that is exact; SCALAR_CALL: a call for each element;
+ * COMPLEX_CALL, MAGNITUDE: the same of a complex number, giving a complex or a real one. */
 static const struct Function {
     const char *name;
     int nargs;
@@ -282,6 +284,26 @@ static bool is_new(Names *names, const char *name, size_t length) {
     return true;
 }
 
+/* Has this C library the function for vectors? What calls one that it hasn't couldn't be loaded. On x86-64 glibc 2.22 has few,
+ * and all from 2.35 on; elsewhere vectors go by names that aren't known here. */
+#if defined(__x86_64__) && defined(__GLIBC__)
+static void *vector_library;
+static void open_vector_library(void) { vector_library = dlopen("libmvec.so.1", RTLD_LAZY); }
+
+static bool has_vectors(const struct Function *f, const char *suffix) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    char symbol[40];
+    pthread_once(&once, open_vector_library);
+    snprintf(symbol, sizeof symbol, "_ZGVbN%d%s_%s%s", *suffix == 'f' ? 4 : 2, f->nargs == 2 ? "vv" : "v", f->name, suffix);
+    return vector_library != NULL && dlsym(vector_library, symbol) != NULL;
+}
+#else
+static bool has_vectors(const struct Function *f, const char *suffix) {
+    (void)f, (void)suffix;
+    return false;
+}
+#endif
+
 static void put_function(DynStr *out, Names *names, const char *name, size_t length) {
     bool single = name[length - 1] == 'f' && !(length == 3 && !memcmp(name, "erf", 3));
     for (size_t i = 0; i < DYN_COUNTOF(functions); i++) {
@@ -296,7 +318,7 @@ static void put_function(DynStr *out, Names *names, const char *name, size_t len
             dyn_str_printf(out, "#define %s%s __builtin_%s%s\n", f->name, s, f->name, s);
             return;
         }
-        if (f->kind == VECTOR || f->kind == REST_OF) {
+        if (f->kind == REST_OF || (f->kind == VECTOR && has_vectors(f, s))) {
             dyn_str_puts(out, names->vectors ? "" : VECTORS);
             names->vectors = true;
             if (f->kind == REST_OF) {

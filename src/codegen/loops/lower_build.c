@@ -70,10 +70,11 @@ static uint32_t build_gather(DynLower *L, DynKernel *k, uint32_t id) {
 }
 
 /* x ** 2, x ** 3 and x ** 4 are products: within 2 ULP, and far cheaper than pow. (Squares of arrays are a row of their own, as
- * NumPy's are; of a scalar NumPy takes pow, which all but always gives the rounded product.) */
+ * NumPy's are; of a scalar, and for float_power on some processors, NumPy takes pow, which all but always gives the rounded
+ * product.) */
 static uint32_t build_small_power(DynLower *L, DynKernel *k, const DynNode *n) {
     bool of_floats = dyn_dtypes[n->compute].kind == 'f' && !dyn_dtype_is_half((DynDtype)n->compute);
-    if (n->op != DYN_OP_POWER || !of_floats) {
+    if ((n->op != DYN_OP_POWER && n->op != DYN_OP_FLOAT_POWER) || !of_floats) {
         return DYN_NONE;
     }
     if (n->args[1].kind != DYN_ARG_SYM || !dyn_sym_is_const(L->g->syms, n->args[1].id)) {

@@ -137,7 +137,9 @@ DynVal *np_rule_part(DynRec *r, NpCall *c) {
     if (c->b->op == DYN_OP_IMAG && c->slot[0].v->kind == DV_ARRAY) {
         return no_imaginary_part(r, a, c->result);
     }
-    return c->result == c->slot[0].real ? c->slot[0].v : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    /* False is its own imaginary part, and True isn't. */
+    bool same = c->b->op == DYN_OP_REAL && c->result == c->slot[0].real;
+    return same ? c->slot[0].v : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
 }
 
 /* x.flat, x.flags: made anew from the array wherever it is needed, since nothing that is recorded moves or changes it. */
@@ -153,7 +155,15 @@ static PyObject *function_of(const char *module, const char *name) {
     return f;
 }
 
-static bool is_flags(PyObject *o) { return strcmp(Py_TYPE(o)->tp_name, "numpy._core.multiarray.flagsobj") == 0; }
+/* Is it what `flags` of an array gives? */
+static bool is_flags(PyObject *o) {
+    static PyObject *type;
+    if (type == NULL) {
+        type = function_of("numpy._core.multiarray", "flagsobj");
+        PyErr_Clear();
+    }
+    return (PyObject *)Py_TYPE(o) == type;
+}
 
 /* Does the flag say whether the array owns its bytes? The graph doesn't know that. */
 static bool tells_owner(PyObject *name) {

@@ -524,8 +524,7 @@ uint32_t dyn_np_elementwise_in(DynRec *r, DynOp op, DynDtype compute, DynDtype r
     if (row == DYN_OP_INT_POWER && int_power_guard(r, args) < 0) {
         return refuse(r), DYN_NONE;
     }
-    bool float_loop = row == DYN_OP_POWER || (row == DYN_OP_FLOAT_POWER && form == NP_UFUNC); /* both are NumPy's loop of power */
-    if (float_loop && form != NP_SCALARS) {
+    if (row == DYN_OP_POWER && form != NP_SCALARS) {
         return float_power(r, compute, args, form);
     }
     if (row == DYN_OP_INT_POWER && form != NP_SCALARS) {

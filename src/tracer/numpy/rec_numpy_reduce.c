@@ -11,13 +11,15 @@ static DynDtype dtype_at(DynRec *r, uint32_t id) { return (DynDtype)dyn_np_node_
 
 /* ---- nodes */
 
-/* Over no axis at all (rank 0, or axis=()) each element is its own result: a sum starts from 0, which makes 0 of -0. */
+/* Over no axis at all (rank 0, or axis=()) each element is its own result: a sum starts from 0, which makes 0 of -0, and a
+ * product from 1, which makes inf+nanj of the complex number inf. */
 static uint32_t reduce_nothing(DynRec *r, DynOp op, uint32_t a, DynDtype dtype) {
-    if (op != DYN_OP_SUM || !dyn_dtype_is_inexact(dtype)) {
+    bool sum = op == DYN_OP_SUM && dyn_dtype_is_inexact(dtype), product = op == DYN_OP_PROD && dyn_dtypes[dtype].kind == 'c';
+    if (!sum && !product) {
         return dyn_np_copy(r, a, dtype);
     }
-    NpArg args[2] = {dyn_np_node_arg(r, a), {{DYN_ARG_SYM, dyn_np_int(r, 0)}, NP_WEAK_INT}};
-    return dyn_np_elementwise_as(r, DYN_OP_ADD, dtype, dtype, args, 2);
+    NpArg args[2] = {dyn_np_node_arg(r, a), {{DYN_ARG_SYM, dyn_np_int(r, product)}, NP_WEAK_INT}};
+    return dyn_np_elementwise_as(r, product ? DYN_OP_MULTIPLY : DYN_OP_ADD, dtype, dtype, args, 2);
 }
 
 /* may_be_empty: also for rows that have no result of nothing; somebody combines the identity that they give then. */
