@@ -25,7 +25,9 @@
 #define GRAD_NS 8000.0       /* an operator of PyTorch's, … */
 #define GRAD_ELEMENT_NS 2.0  /* … and for each element */
 #define UNFOLLOWED_NS 3000.0 /* one that autograd doesn't follow */
-#define PART_NS 30000.0      /* a part: a node of autograd's that is written in Python */
+#define PART_NS 10000.0      /* a part: a node of autograd's, … */
+#define OUTPUT_NS 2000.0     /* … and each tensor that it gives, or saves */
+#define STEP_NS 2000.0       /* a call or a view that is made from the graph in place of from bytecode */
 
 /* Elements that the operator goes over, in the call that symbols have these values in; sizes that only a call tells, and all of
  * them where sym is NULL, are what they were when it was recorded. */
@@ -82,7 +84,9 @@ double dyn_estimate_gain(const DynCapture *c, uint32_t ninstrs) {
 bool dyn_estimate_followed(const DynGraph *g, const DynFollow *f, const DynScalar *sym) {
     double gain = 0;
     for (uint32_t i = 0; i < f->steps.n; i++) {
-        gain -= f->steps.at[i].kind == DYN_FOLLOW_PART && dyn_follow_part_follows(f->steps.at[i].part) ? PART_NS : 0;
+        const DynFollowStep *s = &f->steps.at[i];
+        bool follows = s->kind == DYN_FOLLOW_PART && dyn_follow_part_follows(s->part);
+        gain -= follows ? PART_NS + OUTPUT_NS * dyn_follow_part_outputs(s->part) : STEP_NS;
     }
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const DynNode *n = &g->nodes.at[i];

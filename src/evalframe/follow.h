@@ -49,6 +49,7 @@ DYN_HIDDEN void dyn_part_share_drop(DynPartShare *s);
 /* The part of g between `inputs` and `outputs`; NULL with an exception, or with a sentence in `error` and none. */
 DYN_HIDDEN DynPart *dyn_follow_part(DynPartShare *s, const DynGraph *g, DynList inputs, DynList outputs, DynStr *error);
 DYN_HIDDEN bool dyn_follow_part_follows(const DynPart *p);
+DYN_HIDDEN uint32_t dyn_follow_part_outputs(const DynPart *p); /* how many tensors it gives, with those that are only saved */
 DYN_HIDDEN bool dyn_follow_part_is_ready(DynPart *p);
 DYN_HIDDEN const DynArtifact *dyn_follow_part_artifact(const DynPart *p); /* of its values; NULL: it has none */
 DYN_HIDDEN size_t dyn_follow_part_bytes(const DynPart *p);

@@ -373,6 +373,8 @@ size_t dyn_follow_part_bytes(const DynPart *p) {
     return bytes;
 }
 
+uint32_t dyn_follow_part_outputs(const DynPart *p) { return p->prepared ? p->saving.graph.outputs.n : p->nout; }
+
 bool dyn_follow_part_is_ready(DynPart *p) { return is_ready(p->prepared ? &p->saving : &p->plain); }
 
 PyTypeObject dyn_follow_part_type = {
