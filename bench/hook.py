@@ -1,4 +1,4 @@
-"""What dynoc's hook costs calls of Python functions that have nothing for it: a function that calls itself, and a method in a loop.
+"""What dynoc's hook costs calls of functions that have nothing for it: a function that calls itself, and a method in a loop.
 
     python bench/hook.py
 
