@@ -277,15 +277,32 @@ PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLay
     return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, ordered ? (npy_intp *)strides : NULL, NULL, 0, NULL);
 }
 
-PyObject *dyn_array_over(PyObject *owner, const DynArrayView *v, bool writeable) {
-    PyObject *a =
-        PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(dyn_dtypes[v->dtype].npy), v->ndim, (npy_intp *)v->dims,
-                             (npy_intp *)v->strides, v->data, writeable ? NPY_ARRAY_WRITEABLE : 0, NULL);
-    if (a != NULL && PyArray_SetBaseObject((PyArrayObject *)a, Py_NewRef(owner)) < 0) {
-        Py_CLEAR(a);
+PyObject *dyn_array_blank(DynDtype dt, int ndim) {
+    static char nowhere[16];
+    npy_intp dims[DYN_MAX_NDIM] = {0};
+    return PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(dyn_dtypes[dt].npy), ndim, dims, NULL, nowhere, 0, NULL);
+}
+
+void dyn_array_lay(PyArrayObject *a, PyObject *owner, const DynArrayView *v, bool writeable) {
+    ((PyArrayObject_fields *)a)->data = v->data;
+    for (int k = 0; k < v->ndim; k++) {
+        PyArray_DIMS(a)[k] = v->dims[k];
+        PyArray_STRIDES(a)[k] = v->strides[k];
     }
+    if (writeable) {
+        PyArray_ENABLEFLAGS(a, NPY_ARRAY_WRITEABLE);
+    }
+    /* This can only fail where there is a base already: it allocates nothing. */
+    if (PyArray_SetBaseObject(a, Py_NewRef(owner)) < 0) {
+        PyErr_Clear();
+    }
+    PyArray_UpdateFlags(a, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
+}
+
+PyObject *dyn_array_over(PyObject *owner, const DynArrayView *v, bool writeable) {
+    PyObject *a = dyn_array_blank((DynDtype)v->dtype, v->ndim);
     if (a != NULL) {
-        PyArray_UpdateFlags((PyArrayObject *)a, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
+        dyn_array_lay((PyArrayObject *)a, owner, v, writeable);
     }
     return a;
 }
@@ -340,6 +357,48 @@ void dyn_npscalar_value(PyObject *o, int how, DynScalar *out) {
     case DYN_F32: out->f = (double)PyArrayScalar_VAL(o, Float); break;
     case DYN_F64: out->f = PyArrayScalar_VAL(o, Double); break;
     default: out->i = PyArrayScalar_VAL(o, Long); break;
+    }
+}
+
+PyObject *dyn_npscalar_new(DynDtype dt, DynScalar value) {
+    union {
+        npy_bool b;
+        int8_t i8;
+        int16_t i16;
+        int32_t i32;
+        int64_t i64;
+        float f32;
+        double f64;
+    } bits;
+    switch (dt) {
+    case DYN_BOOL: bits.b = value.i != 0; break;
+    case DYN_I8:
+    case DYN_U8: bits.i8 = (int8_t)value.i; break;
+    case DYN_I16:
+    case DYN_U16: bits.i16 = (int16_t)value.i; break;
+    case DYN_I32:
+    case DYN_U32: bits.i32 = (int32_t)value.i; break;
+    case DYN_F32: bits.f32 = (float)value.f; break;
+    case DYN_F64: bits.f64 = value.f; break;
+    default: bits.i64 = value.i; break;
+    }
+    PyArray_Descr *descr = PyArray_DescrFromType(dyn_dtypes[dt].npy);
+    PyObject *o = PyArray_Scalar(&bits, descr, NULL);
+    Py_DECREF(descr);
+    return o;
+}
+
+void dyn_npscalar_set(PyObject *o, DynDtype dt, DynScalar value) {
+    switch (dt) {
+    case DYN_I8: PyArrayScalar_VAL(o, Byte) = (npy_byte)value.i; break;
+    case DYN_I16: PyArrayScalar_VAL(o, Short) = (npy_short)value.i; break;
+    case DYN_I32: PyArrayScalar_VAL(o, Int) = (npy_int)value.i; break;
+    case DYN_U8: PyArrayScalar_VAL(o, UByte) = (npy_ubyte)value.i; break;
+    case DYN_U16: PyArrayScalar_VAL(o, UShort) = (npy_ushort)value.i; break;
+    case DYN_U32: PyArrayScalar_VAL(o, UInt) = (npy_uint)value.i; break;
+    case DYN_F32: PyArrayScalar_VAL(o, Float) = (npy_float)value.f; break;
+    case DYN_F64: PyArrayScalar_VAL(o, Double) = value.f; break;
+    default: PyArrayScalar_VAL(o, Long) = value.i; break;
     }
 }
 

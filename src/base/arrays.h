@@ -96,6 +96,8 @@ DYN_HIDDEN PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, c
 /* The same as NumPy makes it of what an index names behind whole axes: a view of one in C order. */
 DYN_HIDDEN PyObject *dyn_array_turned(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
 /* An array of the elements that v says, in memory that `owner` keeps alive. */
+DYN_HIDDEN PyObject *dyn_array_blank(DynDtype dt, int ndim); /* one that lies nowhere yet: dyn_array_lay says where, once */
+DYN_HIDDEN void dyn_array_lay(PyArrayObject *a, PyObject *owner, const DynArrayView *v, bool writeable);
 DYN_HIDDEN PyObject *dyn_array_over(PyObject *owner, const DynArrayView *v, bool writeable);
 /* How a symbol reads a NumPy scalar: as the number of a type (a DynDtype), or a part of a complex number, Python's or NumPy's. */
 #define DYN_READ_REAL DYN_DTYPE_COUNT
@@ -103,5 +105,7 @@ DYN_HIDDEN PyObject *dyn_array_over(PyObject *owner, const DynArrayView *v, bool
 /* Is it exactly NumPy's scalar of this type (of those whose number a symbol can hold)? */
 DYN_HIDDEN bool dyn_npscalar_is(PyObject *o, int how);
 /* The number in an exact NumPy scalar of type dt (floats as double, the rest as int64): guards and the recorder read it alike. */
+DYN_HIDDEN PyObject *dyn_npscalar_new(DynDtype dt, DynScalar value);
+DYN_HIDDEN void dyn_npscalar_set(PyObject *o, DynDtype dt, DynScalar value); /* of one that nobody has seen yet, and no bool */
 DYN_HIDDEN void dyn_npscalar_value(PyObject *o, int how, DynScalar *out);
 #endif

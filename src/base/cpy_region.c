@@ -11,6 +11,42 @@ typedef struct RangeIterator { /* as Objects/rangeobject.c has it */
 } RangeIterator;
 #endif
 
+bool dyn_cpy_mixes_complex(void) { return DYN_PY >= 314; }
+
+bool dyn_cpy_hold_collector(void) { return DYN_PY < 312 && PyGC_Disable() != 0; }
+
+void dyn_cpy_release_collector(bool held) {
+    if (held) {
+        PyGC_Enable();
+    }
+}
+
+PyObject *dyn_cpy_own_attribute(PyObject *o, PyObject *name) {
+    bool plain = Py_TYPE(o)->tp_getattro == PyObject_GenericGetAttr && (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+    PyObject *found = plain && _PyType_Lookup(Py_TYPE(o), name) == NULL ? PyObject_GenericGetAttr(o, name) : NULL;
+    if (found == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    Py_DECREF(found); /* the object has it */
+    return found;
+}
+
+PyObject *dyn_cpy_method_of(PyObject *o, PyObject *name) {
+    bool plain = Py_TYPE(o)->tp_getattro == PyObject_GenericGetAttr && (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+    PyObject *function = plain ? _PyType_Lookup(Py_TYPE(o), name) : NULL;
+    if (function == NULL || !PyFunction_Check(function)) {
+        return NULL;
+    }
+    PyObject *bound = PyObject_GenericGetAttr(o, name);
+    bool is = bound != NULL && PyMethod_Check(bound) && PyMethod_GET_FUNCTION(bound) == function;
+    PyErr_Clear();
+    Py_XDECREF(bound);
+    return is ? function : NULL;
+}
+
+bool dyn_cpy_compensates_sums(void) { return DYN_PY >= 312; }
+
 bool dyn_cpy_range_iterator(PyObject *o, int64_t state[3]) {
     if (!Py_IS_TYPE(o, &PyRangeIter_Type)) {
         return false;
@@ -37,13 +73,58 @@ void dyn_cpy_range_iterator_set(PyObject *o, const int64_t state[3]) {
 #endif
 }
 
-PyObject *dyn_cpy_range_iterator_new(const int64_t state[3]) {
-    int64_t stop = (int64_t)((uint64_t)state[0] + (uint64_t)state[1] * (uint64_t)state[2]);
-    PyObject *range =
-        PyObject_CallFunction((PyObject *)&PyRange_Type, "LLL", (long long)state[0], (long long)stop, (long long)state[2]);
-    PyObject *it = range == NULL ? NULL : PyObject_GetIter(range);
+void dyn_cpy_range_iterator_fill(PyObject *o, const int64_t state[3]) {
+    RangeIterator *it = (RangeIterator *)o;
+#if DYN_PY < 312
+    it->index = 0;
+#endif
+    it->start = (long)state[0];
+    it->len = (long)state[1];
+    it->step = (long)state[2];
+}
+
+PyObject *dyn_cpy_range_iterator_blank(void) {
+    PyObject *range = dyn_cpy_range_blank(), *it = range == NULL ? NULL : PyObject_GetIter(range);
     Py_XDECREF(range);
     return it;
+}
+
+typedef struct Range {                  /* as Objects/rangeobject.c has it, the same on all versions */
+    PyObject_HEAD PyObject *numbers[4]; /* start, stop, step, length */
+} Range;
+
+PyObject *dyn_cpy_range_blank(void) { return PyObject_CallFunction((PyObject *)&PyRange_Type, "i", 1); }
+
+void dyn_cpy_range_set(PyObject *o, PyObject *const numbers[4]) {
+    for (int k = 0; k < 4; k++) {
+        Py_SETREF(((Range *)o)->numbers[k], numbers[k]);
+    }
+}
+
+void dyn_cpy_int_set(PyObject *o, int64_t number) {
+    PyLongObject *l = (PyLongObject *)o;
+    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    int n = 0;
+    for (; rest != 0; rest >>= PyLong_SHIFT) {
+#if DYN_PY >= 312
+        l->long_value.ob_digit[n++] = (digit)(rest & PyLong_MASK);
+#else
+        l->ob_digit[n++] = (digit)(rest & PyLong_MASK);
+#endif
+    }
+#if DYN_PY >= 312
+    l->long_value.lv_tag = (uintptr_t)n << 3 | (number == 0 ? 1 : number < 0 ? 2 : 0);
+#else
+    Py_SET_SIZE(l, number < 0 ? -n : n);
+#endif
+}
+
+bool dyn_cpy_int_has_digits(PyObject *o) {
+#if DYN_PY >= 312
+    return ((PyLongObject *)o)->long_value.lv_tag >> 3 != 0;
+#else
+    return Py_SIZE(o) != 0;
+#endif
 }
 
 const volatile unsigned char *dyn_cpy_breaker(PyThreadState *ts) {
@@ -82,6 +163,53 @@ PyObject *dyn_cpy_sequence_iterator(PyObject *o, int64_t *index) {
 
 void dyn_cpy_sequence_iterator_set(PyObject *o, int64_t index) { ((SequenceIterator *)o)->index = (Py_ssize_t)index; }
 
+void dyn_cpy_sequence_iterator_over(PyObject *o, PyObject *sequence) { Py_XSETREF(((SequenceIterator *)o)->sequence, sequence); }
+
+/* Of all of these they lie as those of other sequences do. A str has two kinds: of ASCII, and of more. */
+PyObject *dyn_cpy_list_iterator(PyObject *o, int64_t *index) {
+    static PyTypeObject *types[DYN_OVER_COUNT + 1];
+    for (int k = 0; k <= DYN_OVER_COUNT && types[DYN_OVER_COUNT] == NULL; k++) {
+        PyObject *more = k == DYN_OVER_COUNT ? PyUnicode_FromOrdinal(255) : NULL;
+        PyObject *it = more != NULL ? PyObject_GetIter(more) : dyn_cpy_list_iterator_blank(k);
+        Py_XDECREF(more);
+        if (it == NULL) {
+            PyErr_Clear();
+            return NULL;
+        }
+        types[k] = Py_TYPE(it);
+        Py_DECREF(it);
+    }
+    for (int k = 0; k <= DYN_OVER_COUNT; k++) {
+        if (Py_IS_TYPE(o, types[k])) {
+            *index = ((const SequenceIterator *)o)->index;
+            return ((const SequenceIterator *)o)->sequence;
+        }
+    }
+    return NULL;
+}
+
+PyObject *dyn_cpy_list_iterator_blank(int over) {
+    PyObject *nothing;
+    switch (over) {
+    case DYN_OVER_LIST: nothing = PyList_New(0); break;
+    case DYN_OVER_TUPLE: nothing = PyTuple_New(0); break;
+    case DYN_OVER_STR: nothing = PyUnicode_FromString("a"); break;
+    case DYN_OVER_BYTES: nothing = PyBytes_FromStringAndSize(NULL, 0); break;
+    default: nothing = PyByteArray_FromStringAndSize(NULL, 0); break;
+    }
+    PyObject *it = nothing == NULL ? NULL : PyObject_GetIter(nothing);
+    Py_XDECREF(nothing);
+    return it;
+}
+
+void dyn_cpy_list_iterator_set(PyObject *o, int64_t index) { ((SequenceIterator *)o)->index = (Py_ssize_t)index; }
+
+PyObject *dyn_cpy_list_iterator_over(PyObject *o, PyObject *list) {
+    PyObject *old = ((SequenceIterator *)o)->sequence;
+    ((SequenceIterator *)o)->sequence = list;
+    return old;
+}
+
 PyObject *dyn_cpy_enumerate(PyObject *o, int64_t *index) {
     const EnumerateObject *e = (const EnumerateObject *)o;
     if (!Py_IS_TYPE(o, &PyEnum_Type) || e->long_index != NULL) {
@@ -92,6 +220,8 @@ PyObject *dyn_cpy_enumerate(PyObject *o, int64_t *index) {
 }
 
 void dyn_cpy_enumerate_set(PyObject *o, int64_t index) { ((EnumerateObject *)o)->index = (Py_ssize_t)index; }
+
+void dyn_cpy_enumerate_over(PyObject *o, PyObject *iterator) { Py_SETREF(((EnumerateObject *)o)->iterator, iterator); }
 
 PyObject *dyn_cpy_zip(PyObject *o) {
     bool strict = Py_IS_TYPE(o, &PyZip_Type) && (((const ZipObject *)o)->strict & 0xff) != 0;

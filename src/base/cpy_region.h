@@ -3,18 +3,49 @@
 #define DYN_CPY_REGION_H
 #include "base/cpy.h"
 
+DYN_HIDDEN bool dyn_cpy_mixes_complex(void);    /* a complex and a real number aren't two complex numbers: from CPython 3.14 on */
+DYN_HIDDEN bool dyn_cpy_compensates_sums(void); /* sum() of floats adds what was rounded off: from CPython 3.12 on */
+/* An attribute that the object itself has, and no class of its; or the Python function of its class that is its method of this
+ * name. Borrowed; NULL where it is neither, or where asking might run code. */
+DYN_HIDDEN PyObject *dyn_cpy_own_attribute(PyObject *o, PyObject *name);
+DYN_HIDDEN PyObject *dyn_cpy_method_of(PyObject *o, PyObject *name);
+/* Before CPython 3.12 the collector runs within allocations, and that code: not while it is held. true: it has to be released. */
+DYN_HIDDEN bool dyn_cpy_hold_collector(void);
+DYN_HIDDEN void dyn_cpy_release_collector(bool held);
 /* An exact iterator of a range whose numbers are C longs: the next, how many are left, the step.
- * It can be set to any state that it may come to. `new` is NULL with an exception where memory is out. */
+ * `set`: to any state that it may come to; `fill`: a blank one, to any. `blank` is NULL with an exception where memory is out. */
 DYN_HIDDEN bool dyn_cpy_range_iterator(PyObject *o, int64_t state[3]);
 DYN_HIDDEN void dyn_cpy_range_iterator_set(PyObject *o, const int64_t state[3]);
-DYN_HIDDEN PyObject *dyn_cpy_range_iterator_new(const int64_t state[3]);
+DYN_HIDDEN void dyn_cpy_range_iterator_fill(PyObject *o, const int64_t state[3]);
+DYN_HIDDEN PyObject *dyn_cpy_range_iterator_blank(void);
+/* A new range of a new one's own: start, stop, step and length, whose references it takes over. */
+DYN_HIDDEN PyObject *dyn_cpy_range_blank(void);
+DYN_HIDDEN void dyn_cpy_range_set(PyObject *o, PyObject *const numbers[4]);
+/* How an int says how many digits it has: by a tag, or by its size. */
+#if PY_VERSION_HEX >= 0x030C0000
+#define DYN_CPY_INT_IS_TAGGED 1
+#else
+#define DYN_CPY_INT_IS_TAGGED 0
+#endif
+/* The number of an int that nobody has seen yet, and that was made for INT64_MIN. */
+DYN_HIDDEN void dyn_cpy_int_set(PyObject *o, int64_t number);
+DYN_HIDDEN bool dyn_cpy_int_has_digits(PyObject *o); /* it has a place for one digit of 30 bits at least */
+/* An exact iterator over a list, tuple, str, bytes or bytearray: what it goes over, borrowed, or NULL, where it has ended too.
+ * `blank`: one of such things. `over` takes the reference over; NULL: it has ended. What it went over is returned. */
+enum { DYN_OVER_LIST, DYN_OVER_TUPLE, DYN_OVER_STR, DYN_OVER_BYTES, DYN_OVER_BYTEARRAY, DYN_OVER_COUNT };
+DYN_HIDDEN PyObject *dyn_cpy_list_iterator(PyObject *o, int64_t *index);
+DYN_HIDDEN PyObject *dyn_cpy_list_iterator_blank(int over);
+DYN_HIDDEN void dyn_cpy_list_iterator_set(PyObject *o, int64_t index);
+DYN_HIDDEN PyObject *dyn_cpy_list_iterator_over(PyObject *o, PyObject *list);
 /* An exact iterator over a sequence by index (that of arrays is one): the sequence, borrowed, or NULL where it is none or has
  * ended. An exact enumerate object whose number is small: its iterator. An exact zip object that isn't strict: its iterators, a
  * tuple. */
 DYN_HIDDEN PyObject *dyn_cpy_sequence_iterator(PyObject *o, int64_t *index);
 DYN_HIDDEN void dyn_cpy_sequence_iterator_set(PyObject *o, int64_t index);
+DYN_HIDDEN void dyn_cpy_sequence_iterator_over(PyObject *o, PyObject *sequence); /* takes the reference over */
 DYN_HIDDEN PyObject *dyn_cpy_enumerate(PyObject *o, int64_t *index);
 DYN_HIDDEN void dyn_cpy_enumerate_set(PyObject *o, int64_t index);
+DYN_HIDDEN void dyn_cpy_enumerate_over(PyObject *o, PyObject *iterator); /* takes the reference over */
 DYN_HIDDEN PyObject *dyn_cpy_zip(PyObject *o);
 /* A byte that isn't 0 while the eval breaker of the thread wants something. */
 DYN_HIDDEN const volatile unsigned char *dyn_cpy_breaker(PyThreadState *ts);

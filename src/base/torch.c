@@ -34,6 +34,7 @@ static const struct TorchType { /* how torch and DLPack call an element type */
     [DYN_F64] = {"float64", 2}, [DYN_C64] = {"complex64", 5}, [DYN_C128] = {"complex128", 5}};
 
 PyTypeObject *dyn_torch_tensor, *dyn_torch_parameter, *dyn_torch_size, *dyn_torch_dtype, *dyn_torch_device;
+static PyObject *named_results; /* a set of types */
 PyObject *dyn_torch_module;
 static const ExchangeApi *api;
 static PyObject *dtypes[DYN_DTYPE_COUNT];
@@ -137,8 +138,28 @@ static bool find_marks(void) {
     return ok && negative != 0 && conjugate != 0;
 }
 
+/* The types in torch.return_types. */
+static bool find_named(PyObject *torch) {
+    PyObject *module = dyn_torch_lookup(torch, "return_types"), *space = module == NULL ? NULL : PyModule_GetDict(module);
+    Py_ssize_t at = 0;
+    named_results = space == NULL ? NULL : PySet_New(NULL);
+    for (PyObject *o; named_results != NULL && PyDict_Next(space, &at, NULL, &o);) {
+        if (PyType_Check(o) && PySet_Add(named_results, o) < 0) {
+            Py_CLEAR(named_results);
+        }
+    }
+    PyErr_Clear();
+    Py_XDECREF(module);
+    return named_results != NULL;
+}
+
+/* A class with a metaclass of its own isn't asked, whose hash may be Python code. */
+bool dyn_torch_is_named(PyTypeObject *type) {
+    return named_results != NULL && Py_IS_TYPE(type, &PyType_Type) && PySet_Contains(named_results, (PyObject *)type) == 1;
+}
+
 static bool find_all(PyObject *torch) {
-    bool ok = find_api() && find_getter();
+    bool ok = find_api() && find_getter() && find_named(torch);
 #define X(name, path) ok = ok && (ob.name = dyn_torch_lookup(torch, path)) != NULL;
     OBJECTS(X)
 #undef X
@@ -342,9 +363,13 @@ void dyn_torch_grad_back(bool was_on) {
     PyErr_Restore(type, value, tb);
 }
 
-int dyn_torch_bump(PyObject *tensor) {
-    PyObject *one = PyTuple_Pack(1, tensor), *done = one == NULL ? NULL : PyObject_CallOneArg(ob.increment_version, one);
-    Py_XDECREF(one);
+int dyn_torch_bump(PyObject *const *tensors, Py_ssize_t n) {
+    PyObject *all = PyTuple_New(n), *done = NULL;
+    for (Py_ssize_t i = 0; all != NULL && i < n; i++) {
+        PyTuple_SET_ITEM(all, i, Py_NewRef(tensors[i]));
+    }
+    done = all == NULL ? NULL : PyObject_CallOneArg(ob.increment_version, all);
+    Py_XDECREF(all);
     Py_XDECREF(done);
     return done == NULL ? -1 : 0;
 }

@@ -16,11 +16,9 @@ extern DYN_HIDDEN PyObject *dyn_torch_module; /* the module torch itself */
 
 /* The object at a dotted path below another: new reference, or NULL without an exception. */
 DYN_HIDDEN PyObject *dyn_torch_lookup(PyObject *base, const char *path);
-/* Exactly a tuple, or the tuple of sizes that a tensor's shape is. */
 /* One of the types of PyTorch's named results, torch.return_types.max and the like: tuples whose fields are members. */
-static inline bool dyn_torch_is_named(const PyTypeObject *type) {
-    return dyn_torch_tensor != NULL && strncmp(type->tp_name, "torch.return_types.", 19) == 0;
-}
+DYN_HIDDEN bool dyn_torch_is_named(PyTypeObject *type);
+/* Exactly a tuple, or the tuple of sizes that a tensor's shape is. */
 static inline bool dyn_is_tuple(PyObject *o) {
     return PyTuple_CheckExact(o) || (dyn_torch_size != NULL && Py_IS_TYPE(o, dyn_torch_size));
 }
@@ -47,7 +45,8 @@ DYN_HIDDEN void dyn_torch_grad_back(bool was_on);
 
 DYN_HIDDEN PyObject *dyn_torch_dtype_object(DynDtype dt);   /* torch.float32 …; borrowed, NULL: torch has none */
 DYN_HIDDEN DynDtype dyn_torch_dtype_parse(PyObject *dtype); /* DYN_NO_DTYPE: not one of ours */
-DYN_HIDDEN int dyn_torch_bump(PyObject *tensor);            /* its elements were written: one version more; -1 */
+/* Elements of tensors were written: each gets one version more for each time that it stands there; -1. */
+DYN_HIDDEN int dyn_torch_bump(PyObject *const *tensors, Py_ssize_t n);
 /* A new tensor of these sizes and this memory order (dense); strides in bytes where they are given. New reference. */
 DYN_HIDDEN PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
 /* An address in PyTorch's library, of which dladdr says the file. NULL: no torch yet. */

@@ -63,7 +63,6 @@ DYN_HIDDEN void dyn_load_lock(bool take);           /* around dlopen, and around
 DYN_HIDDEN const char *dyn_artifact_text(const DynArtifact *a);
 DYN_HIDDEN bool dyn_artifact_is_later(const DynArtifact *a);           /* behind all that are not */
 DYN_HIDDEN const DynConfig *dyn_artifact_config(const DynArtifact *a); /* that it was made with, and is built with */
-DYN_HIDDEN long dyn_artifact_kernel_count(const DynArtifact *a);
 /* build.c's mark: 0 not asked, 1 queued, 2 done (published or failed). claim is true for the one caller that moved it from 0
  * to 1. */
 DYN_HIDDEN bool dyn_artifact_claim(DynArtifact *a);

@@ -79,6 +79,13 @@ def __getattr__(name):
     raise AttributeError(f"module 'dynoc' has no attribute {name!r}")
 
 
+def load_ipython_extension(shell):
+    """``%load_ext dynoc`` in a notebook: gives it the cell magic ``%%dynoc``."""
+    from dynoc import _notebook
+
+    _notebook.register(shell)
+
+
 def __dir__():
     return sorted([*globals(), *LATER])
 

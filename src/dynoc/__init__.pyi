@@ -183,6 +183,7 @@ class Explanation:
     op_count: int
     graphs: list[Graph]
     break_reasons: list[str]
+    breaks: list[str]
     refusals: list[str]
     loops: list[str]
     guards: list[str]
@@ -270,5 +271,7 @@ def set_logs(
     schedule: bool = ...,
     cache: bool = ...,
     perf: bool = ...,
+    loops: bool = ...,
 ) -> None: ...
 def explain(fn: Callable[..., Any], **arguments: Any) -> Callable[..., Explanation]: ...
+def load_ipython_extension(shell: Any) -> None: ...

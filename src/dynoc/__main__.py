@@ -2,13 +2,16 @@
 
     python -m dynoc [options] script.py [arguments]
     python -m dynoc [options] -m package.module [arguments]
-    python -m dynoc doctor
+    python -m dynoc explain FILE::FUNCTION [arguments]      run a program, and tell what became of one of its functions
+    python -m dynoc doctor [--json]                         what dynoc needs and can use here
+    python -m dynoc cache info|clear|prune [DAYS]           the folder of compiled objects
 
 Options, before the script:
     --backend NAME   the back end (see dynoc.list_backends)
     --logs NAMES     log categories, comma separated; help lists them
     --wait           native code is ready before the call that recorded returns
     --summary        print what was compiled when the program ends
+    --version        print the version of dynoc
     -h, --help       this text
 """
 
@@ -38,6 +41,9 @@ def parse(words):
         if word in ("-h", "--help"):
             print(__doc__.strip())
             sys.exit(0)
+        elif word == "--version":
+            print(f"dynoc {dynoc.__version__}")
+            sys.exit(0)
         elif name in ("--backend", "--logs"):
             if not equals and not words:
                 usage_error(f"{name} wants a value")
@@ -52,14 +58,17 @@ def parse(words):
             usage_error(f"unknown option {word}")
         else:
             return options, "script", word, words
+    if options["logs"] == "help":
+        dynoc.config.logs = "help"  # which lists them
+        sys.exit(0)
     usage_error("no script was given")
 
 
 # What `python` itself does with the rest of its command line. tests/py/test_main.py holds it to that.
 
 
-def run_script(path, arguments):
-    """Run a file, or standard input (``-``), as `python path arguments` would."""
+def run_script(path, arguments, code_of=None):
+    """Run a file, or standard input (``-``), as `python path arguments` would. `code_of(source, name)` compiles it."""
     if path != "-" and is_on_path(path):
         run_folder(path, arguments)
         return
@@ -70,7 +79,7 @@ def run_script(path, arguments):
     main.__file__ = name
     if path != "-":
         main.__loader__ = (SourcelessFileLoader if is_compiled(name) else SourceFileLoader)("__main__", name)
-    exec(code_of(source, name), main.__dict__)
+    exec((code_of or compiled)(source, name), main.__dict__)
 
 
 def run_folder(path, arguments):
@@ -139,7 +148,7 @@ def is_compiled(path):
     return path.endswith(".pyc")
 
 
-def code_of(source, name):
+def compiled(source, name):
     if is_compiled(name):
         import marshal
 
@@ -180,19 +189,42 @@ def turn_on(options):
     dynoc.enable(**{name: options[name] for name in ("backend", "wait") if options[name] is not None})
 
 
-def main():
-    words = sys.argv[1:]
-    if words == ["doctor"]:
-        from dynoc import _doctor
+def doctor(words):
+    from dynoc import _doctor
 
-        sys.exit(_doctor.main())
+    sys.exit(_doctor.main(words))
+
+
+def cache(words):
+    from dynoc import _cache
+
+    sys.exit(_cache.main(words))
+
+
+def explain(words):
+    from dynoc import _explain_program
+
+    file, function, arguments = _explain_program.split(words)
+    run_script(file, arguments, lambda source, name: _explain_program.compile_watched(source, name, function))
+
+
+def run(words):
     options, how, target, arguments = parse(words)
     try:
         turn_on(options)
     except dynoc.ConfigError as error:
         sys.exit(f"python -m dynoc: {error}")
+    (run_module if how == "-m" else run_script)(target, arguments)
+
+
+COMMANDS = {"doctor": doctor, "cache": cache, "explain": explain}
+
+
+def main():
+    words = sys.argv[1:]
+    command = COMMANDS.get(words[0]) if words else None
     try:
-        (run_module if how == "-m" else run_script)(target, arguments)
+        command(words[1:]) if command else run(words)
     except BaseException as error:
         if not isinstance(error, SystemExit):
             sys.excepthook = without_own_frames(sys.excepthook)

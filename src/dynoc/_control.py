@@ -110,7 +110,22 @@ def wait():
     _dynoc.wait()
 
 
-def set_logs(*, all=False, **categories):
+def set_logs(
+    *,
+    all=False,
+    guards=None,
+    recompiles=None,
+    graph_breaks=None,
+    graph=None,
+    bytecode=None,
+    output_code=None,
+    fusion=None,
+    schedule=None,
+    cache=None,
+    perf=None,
+    loops=None,
+    **others,
+):
     """Turn log categories on; those that are not named are off.
 
     Records go to the loggers ``dynoc.<category>`` at level DEBUG, and to stderr while the program has set up no handlers.
@@ -119,9 +134,10 @@ def set_logs(*, all=False, **categories):
     ----------
     all : bool
         Turn every category on but those named with False.
-    **categories : bool
-        ``guards``, ``recompiles``, ``graph_breaks``, ``graph``, ``bytecode``, ``output_code``, ``fusion``, ``schedule``,
-        ``cache``, ``perf``.
+    guards, recompiles, graph_breaks, graph, bytecode, output_code, fusion, schedule, cache, perf, loops : bool
+        One category each. ``DYNOC_LOGS=help`` tells what they show.
+    **others
+        What is no category.
 
     Raises
     ------
@@ -134,12 +150,13 @@ def set_logs(*, all=False, **categories):
     >>> dynoc.set_logs(recompiles=True, graph_breaks=True)
     >>> dynoc.set_logs()
     """
+    named = {name: on for name, on in locals().items() if name not in ("all", "others") and on is not None} | others
     from dynoc import _logs
 
     names = _dynoc.log_names()
-    for name, on in categories.items():
+    for name, on in named.items():
         if name not in names:
             raise ConfigError(f"set_logs: there is no log category {name!r}. Valid categories: all, {', '.join(names)}")
         if not isinstance(on, bool):
             raise ConfigError(f"set_logs: {name}={on!r}: valid values are True and False")
-    _logs.turn_on({name for name in names if categories.get(name, all)})
+    _logs.turn_on({name for name in names if named.get(name, all)})

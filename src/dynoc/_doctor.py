@@ -3,6 +3,7 @@
 import ctypes
 import ctypes.util
 import importlib.util
+import json
 import os
 import platform
 import shutil
@@ -98,12 +99,16 @@ def nvrtc():
     return (OK, found, "") if found else (OPTIONAL, "libnvrtc", "only needed for arrays on a GPU")
 
 
-def package(name, advice, absent=OPTIONAL):
+def package(names, advice, absent=OPTIONAL):
+    """A package that is installed by the first of these names, in one word, that there is."""
+
     def look():
-        try:
-            return OK, f"{name} {metadata.version(name)}", ""
-        except metadata.PackageNotFoundError:
-            return absent, name, advice
+        for name in names.split():
+            try:
+                return OK, f"{name} {metadata.version(name)}", ""
+            except metadata.PackageNotFoundError:
+                continue
+        return absent, names.split()[0], advice
 
     return look
 
@@ -123,7 +128,7 @@ def cache_folder():
 PACKAGES = {
     "NumPy": package("numpy", "pip install numpy", MISSING),
     "PyTorch": package("torch", "only needed for tensors"),
-    "CuPy": package("cupy", "only needed for arrays on a GPU"),
+    "CuPy": package("cupy cupy-cuda13x cupy-cuda12x cupy-cuda11x cupy-rocm-7-0", "only needed for arrays on a GPU"),
 }
 CHECKS = {
     "Python": python,
@@ -145,12 +150,17 @@ def has_extension():
     return _python.is_known() and importlib.util.find_spec("numpy") is not None
 
 
-def main():
-    """Print the table; 1 if something that dynoc needs is missing."""
-    print(f"dynoc {dynoc.__version__}")
-    missing = False
-    for name, look in (CHECKS if has_extension() else CHECKS_WITHOUT_EXTENSION).items():
-        state, what, advice = look()
-        missing = missing or state == MISSING
-        print(f"{name:<18}{state:<11}{what}{f'  ->  {advice}' if advice else ''}")
-    return 1 if missing else 0
+def main(words=()):
+    """Print the table, or with ``--json`` the same for programs; 1 if something is missing that dynoc needs."""
+    if list(words) not in ([], ["--json"]):
+        print("python -m dynoc doctor [--json]", file=sys.stderr)
+        return 2
+    rows = {name: look() for name, look in (CHECKS if has_extension() else CHECKS_WITHOUT_EXTENSION).items()}
+    if words:
+        found = {name: {"state": state, "found": what, "advice": advice} for name, (state, what, advice) in rows.items()}
+        print(json.dumps({"dynoc": dynoc.__version__, "checks": found}, indent=2))
+    else:
+        print(f"dynoc {dynoc.__version__}")
+        for name, (state, what, advice) in rows.items():
+            print(f"{name:<18}{state:<11}{what}{f'  ->  {advice}' if advice else ''}")
+    return 1 if any(state == MISSING for state, _, _ in rows.values()) else 0

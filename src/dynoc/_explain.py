@@ -1,8 +1,12 @@
 """`dynoc.explain(fn)(*args)`: one call of a function, and what dynoc made of it."""
 
 import html
+from math import prod
 
 from dynoc._optimize import optimize
+
+MOST_SHOWN = 4  # guards of one group, and breaks at one place, that a printed explanation has; the others are counted
+ITEM_BYTES = {"bool": 1, "bf16": 2}
 
 
 def count(n, word):
@@ -14,8 +18,45 @@ def operations_in(graph):
     return sum(line.startswith("%") and " = input(" not in line for line in str(graph).splitlines())
 
 
+def bytes_of(data, node):
+    """How much memory a node's elements take, with the sizes of the call that was recorded."""
+    dtype = data["nodes"][node]["dtype"]
+    size = ITEM_BYTES[dtype] if dtype in ITEM_BYTES else int(dtype[1:]) // 8
+    return size * prod(data["symbols"][i]["value"] for i in data["nodes"][node]["shape"])
+
+
+def in_and_out(data):
+    """How many bytes a graph has to read and write at least: what comes in, and what goes out."""
+    return sum(bytes_of(data, node) for node in {*data["inputs"], *data["outputs"]})
+
+
+def readable_bytes(n):
+    for unit in ("B", "kB", "MB"):
+        if n < 1000:
+            return f"{n:.3g} {unit}"
+        n /= 1000
+    return f"{n:.3g} GB"
+
+
+def readable_time(seconds):
+    return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def grouped(pairs):
+    """{heading: texts} of (heading, text), in the order in which they first come, each text once."""
+    groups = {}
+    for heading, text in pairs:
+        texts = groups.setdefault(heading, [])
+        if text not in texts:
+            texts.append(text)
+    return groups
+
+
 class Explanation:
     """What became of one call.
+
+    Printed, it begins with what matters most: what broke the graphs or wasn't captured, with its place. The graphs follow, what
+    has to hold for them to be used again, and where compile time went.
 
     Attributes
     ----------
@@ -29,6 +70,8 @@ class Explanation:
         The graphs; ``print_readable()`` shows one.
     break_reasons : list of str
         Why each break was one: codes that docs/graph_breaks.md explains.
+    breaks : list of str
+        The same in a sentence, with the place, the source line, and what can be done.
     refusals : list of str
         What was not captured: a code as in `break_reasons`, the place, and what can be done. Of a call of which nothing at all
         was captured it says why.
@@ -37,42 +80,91 @@ class Explanation:
     guards : list of str
         What has to hold for the compiled code to be used, as Python expressions over the arguments.
     compile_times : dict of str to float
-        Seconds by stage.
+        Seconds by stage. The stage ``record`` has the program's own work in it.
     """
 
     def __init__(self, name, entries, refusals, loops=()):
         self.name = name
-        self.graphs = [graph for graph in (entry.graph for entry in entries) if operations_in(graph)]
+        working = [(entry, graph) for entry, graph in ((entry, entry.graph) for entry in entries) if operations_in(graph)]
+        self.graphs = [graph for _, graph in working]
         self.graph_count = len(self.graphs)
         self.break_reasons = [entry.reason for entry in entries if entry.reason is not None]
+        self.breaks = [entry.why for entry in entries if entry.why is not None]
         self.graph_break_count = len(self.break_reasons)
         self.op_count = sum(map(operations_in, self.graphs))
         self.refusals = list(refusals)
         self.loops = list(loops)
         self.guards = [guard for entry in entries for guard in entry.guards]
+        self._guards = grouped(pair for entry in entries for pair in zip(entry._groups, entry.guards))
+        self._graphs = [
+            (str(operations_in(graph)), str(entry.kernels), readable_bytes(in_and_out(entry._data)), entry.tier)
+            for entry, graph in working
+        ]
         self.compile_times = {}
         for entry in entries:
             for stage, seconds in entry.times.items():
                 self.compile_times[stage] = self.compile_times.get(stage, 0.0) + seconds
 
-    def __str__(self):
+    def _title(self):
         counts = (
             count(self.graph_count, "graph"),
             count(self.graph_break_count, "graph break"),
             count(self.op_count, "operation"),
         )
-        lines = [f"{self.name}: {', '.join(counts)}"]
-        lines += [f"  break: {reason}" for reason in self.break_reasons]
-        lines += ["  not captured: " + refusal.replace("\n", "\n    ") for refusal in self.refusals]
-        lines += ["  loop, " + loop.replace("\n", "\n    ") for loop in self.loops]
-        lines += [f"  guard: {guard}" for guard in self.guards]
-        lines += [f"  time: {stage}, {seconds * 1e6:.0f} us" for stage, seconds in self.compile_times.items()]
-        for graph in self.graphs:
-            lines += ["", str(graph).rstrip()]
+        return f"{self.name}: {', '.join(counts)}"
+
+    def _findings(self):
+        """(heading, texts) of what a reader wants to know first."""
+        found = {"breaks": self.breaks, "not captured": self.refusals, "loops": self.loops}
+        return [(heading, list(dict.fromkeys(texts))) for heading, texts in found.items() if texts]
+
+    def _times(self):
+        """The sum of all stages, and those that make a hundredth of it, the longest first."""
+        total = sum(self.compile_times.values())
+        longest = sorted(self.compile_times.items(), key=lambda item: -item[1])
+        parts = [f"{stage} {readable_time(seconds)}" for stage, seconds in longest if seconds >= total / 100]
+        return f"{readable_time(total)}: {', '.join(parts)}" if total else ""
+
+    def __repr__(self):
+        return f"<dynoc explanation of {self._title()}>"
+
+    def __str__(self):
+        lines = [self._title()]
+        for heading, texts in self._findings():
+            lines += ["", heading]
+            lines += ["  " + text.replace("\n", "\n    ") for text in texts]
+        if self._graphs:
+            lines += ["", "graphs      operations  kernels  in and out  tier"]
+            for i, (operations, kernels, size, tier) in enumerate(self._graphs):
+                lines.append(f"  {i:<9} {operations:>10}  {kernels:>7}  {size:>10}  {tier}")
+        if self.guards:
+            lines += ["", f"guards: {sum(map(len, self._guards.values()))}"]
+        for heading, guards in self._guards.items():
+            lines += [f"  {heading}: {len(guards)}", *(f"    {guard}" for guard in guards[:MOST_SHOWN])]
+            if len(guards) > MOST_SHOWN:
+                lines.append(f"    … and {len(guards) - MOST_SHOWN} more (all of them: .guards)")
+        if self._times():
+            lines += ["", f"compiled in {self._times()}"]
         return "\n".join(lines)
 
     def _repr_html_(self):
-        return f"<pre>{html.escape(str(self))}</pre>"
+        def listed(texts):
+            return "".join(f"<pre>{html.escape(text)}</pre>" for text in texts)
+
+        parts = [f"<h4>{html.escape(self._title())}</h4>"]
+        for heading, texts in self._findings():
+            parts.append(f"<h5>{heading}</h5>{listed(texts)}")
+        if self._graphs:
+            cells = [("graph", "operations", "kernels", "in and out", "tier")]
+            cells += [(str(i), *row) for i, row in enumerate(self._graphs)]
+            rows = ("".join(f"<td>{cell}</td>" for cell in row) for row in cells)
+            parts.append(f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>")
+        for heading, guards in self._guards.items():
+            shown = html.escape("\n".join(guards))
+            parts.append(f"<details><summary>guards, {heading}: {len(guards)}</summary><pre>{shown}</pre></details>")
+        if self._times():
+            parts.append(f"<p>compiled in {self._times()}</p>")
+        return "".join(parts)
 
 
 def explain(fn, **arguments):
@@ -102,7 +194,7 @@ def explain(fn, **arguments):
 
     def call(*args, **kwargs):
         fresh(*args, **kwargs)
-        name = getattr(fn, "__qualname__", repr(fn))
+        name = getattr(fn, "__qualname__", type(fn).__qualname__)
         parts = (getattr(fresh, part, []) for part in ("entries", "refusals", "loops"))
         return Explanation(name, *parts)
 

@@ -3,6 +3,7 @@
 Imported when logs are asked for, never by a plain ``import dynoc``: `logging` costs milliseconds.
 """
 
+import atexit
 import logging
 import sys
 
@@ -43,6 +44,16 @@ def asks_for_help(text):
 def show_help():
     lines = [f"  {name:<13}{what}" for name, what in _dynoc.log_names().items()]
     print("\n".join(["dynoc log categories (comma separated, or all):", *lines]), file=sys.stderr)
+
+
+@atexit.register
+def summarise_recompiles():
+    """At the end of a program whose log ``recompiles`` is on: which functions were recorded again, and how often."""
+    log = logging.getLogger("dynoc.recompiles")
+    counts = sorted(_dynoc.counters.get("recompiles", {}).items(), key=lambda item: -item[1])
+    if counts and log.isEnabledFor(logging.DEBUG):
+        lines = [f"  {n:>5} times {name}" for name, n in counts]
+        log.debug("%s", "\n".join(["recorded again in this program:", *lines]))
 
 
 def turn_on(categories):

@@ -66,6 +66,9 @@ PyObject *dyn_cache_refusals(const DynCache *root) {
         Py_XDECREF(code);
         dyn_str_free(&s);
     }
+    if (root->entries.n == 0) { /* of a function that is captured they are no business of its */
+        dyn_loops_add_refusals(root, &list);
+    }
     return list;
 }
 

@@ -37,10 +37,62 @@ static int follow_code(DynDoor *d) {
     return 0;
 }
 
+/* What to do about calls that miss for such a guard; NULL: nothing. */
+static const char *cure_of(const DynMiss *miss) {
+#define CURE_OF(k, heading, cure) cure,
+    static const char *const cures[] = {DYN_GUARD_GROUPS(CURE_OF)};
+#undef CURE_OF
+    return miss->first == NULL ? NULL : cures[dyn_guard_rows[miss->first->kind].group];
+}
+
+static DynMiss put_miss(const DynEntry *e, PyObject *func, PyObject *const *slots, DynStr *out) {
+    dyn_str_printf(out, "entry %u: ", e->number);
+    size_t before = out->n;
+    DynMiss miss = dyn_guards_explain(e->guards, func, slots, out);
+    if (out->n == before) {
+        dyn_str_puts(out, "it fits by now");
+    }
+    if (miss.failed > 1) {
+        dyn_str_printf(out, " (and %u more of %u guards fail)", miss.failed - 1, e->capture->guards.n);
+    }
+    return miss;
+}
+
+/* Which entry is the closest: the one of which the fewest guards fail. */
+static uint32_t closest_entry(const DynCache *c, PyObject *func, PyObject *const *slots) {
+    uint32_t closest = 0, fewest = UINT32_MAX;
+    for (uint32_t i = 0; i < c->entries.n; i++) {
+        DynStr why = {0};
+        uint32_t failed = dyn_guards_explain(c->entries.at[i]->guards, func, slots, &why).failed;
+        dyn_str_free(&why);
+        if (failed < fewest) {
+            fewest = failed;
+            closest = i;
+        }
+    }
+    return closest;
+}
+
+/* The closest entry and what can be done about it, then the others, a line each. Explaining runs no Python code, so the entries
+ * stay what they are. */
+static void put_misses(const DynCache *c, PyObject *func, PyObject *const *slots, DynStr *out) {
+    uint32_t closest = closest_entry(c, func, slots);
+    DynMiss miss = put_miss(c->entries.at[closest], func, slots, out);
+    const char *cure = cure_of(&miss);
+    if (cure != NULL) {
+        dyn_str_printf(out, "\n  hint: %s", cure);
+    }
+    for (uint32_t i = 0; i < c->entries.n; i++) {
+        if (i != closest) {
+            dyn_str_puts(out, "\n  ");
+            put_miss(c->entries.at[i], func, slots, out);
+        }
+    }
+}
+
 static void explain_miss(DynCache *c, PyObject *func, PyObject *const *slots) {
     PyCodeObject *code = (PyCodeObject *)c->code;
     const char *name = PyUnicode_AsUTF8(code->co_qualname), *file = PyUnicode_AsUTF8(code->co_filename);
-    DynEntry *e = c->entries.at[0];
     if (name == NULL || file == NULL) {
         PyErr_Clear();
         return;
@@ -50,12 +102,9 @@ static void explain_miss(DynCache *c, PyObject *func, PyObject *const *slots) {
         return;
     }
     DynStr why = {0};
-    dyn_entry_incref(e);
-    dyn_guards_explain(e->guards, func, slots, &why);
-    dyn_log(DYN_LOG_recompiles, "%s (%s:%d) is recorded again: entry %u has the guard %s", name, file, code->co_firstlineno,
-            e->number, dyn_str_at(&why));
+    put_misses(c, func, slots, &why);
+    dyn_log(DYN_LOG_recompiles, "%s (%s:%d) is recorded again: %s", name, file, code->co_firstlineno, dyn_str_at(&why));
     dyn_str_free(&why);
-    dyn_entry_decref(e);
 }
 
 /* No entry fits. */

@@ -28,9 +28,15 @@ DYN_HIDDEN void dyn_guards_sizes(const DynGuardProgram *p, uint32_t *nsrc, uint3
 DYN_HIDDEN int dyn_guards_check(DynGuardProgram *p, PyObject *func, PyObject *const *locals, DynEnv *env);
 DYN_HIDDEN bool dyn_guards_missed_name(const DynGuardProgram *p); /* a call that it didn't fit had another string or other keys */
 DYN_HIDDEN void dyn_env_clear(const DynGuardProgram *p, DynEnv *env); /* may run destructors; keeps the current exception */
-/* After a miss: which guard failed first in recording order, as Python expression with old value → new value. Nothing is added to
- * out when none fails (another thread changed something since). Keeps the current exception. */
-DYN_HIDDEN void dyn_guards_explain(DynGuardProgram *p, PyObject *func, PyObject *const *locals, DynStr *out);
+/* After a miss: how many guards fail, and which of them is the first in recording order; NULL: none does, but something else that
+ * the entry needs isn't there. */
+typedef struct DynMiss {
+    uint32_t failed;
+    const DynGuard *first;
+} DynMiss;
+/* … and that guard as a Python expression with old value → new value. Nothing is added to out when nothing fails (another thread
+ * changed something since). Keeps the current exception. */
+DYN_HIDDEN DynMiss dyn_guards_explain(DynGuardProgram *p, PyObject *func, PyObject *const *locals, DynStr *out);
 
 /* Stages of the pipeline, in order: STAGE(name). compile.c has one function for each. */
 #define DYN_STAGES(STAGE) \

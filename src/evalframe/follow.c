@@ -2,15 +2,23 @@
  *
  * Called by compile.c in place of the stages of the back end. What Python sees, what a call takes, and what these are views of,
  * is a tensor of autograd's own, so that hooks on it, and gradients with regard to it, are as in eager: nodes behind it take it
- * from there. Nodes are given levels: a part is what has one level, calls and views stand between; calls keep their order. */
+ * from there. Nodes are given levels: a part is what has one level, calls and views stand between; calls keep their order.
+ *
+ * What is changed in place is such a tensor, too. A change that autograd has to see is a call; another is a STORE, and those of
+ * one level are a part of their own, behind the part of that level: so there is a moment for each change, and what reads the
+ * memory before or behind it has a level that says so. */
 #include "evalframe/follow.h"
 
 typedef struct Split {
-    const DynGraph *g;
+    DynGraph *g;
     DynArena *arena;
     uint32_t *level;
-    bool *shown;  /* it is a tensor of its own between the steps */
-    bool *stored; /* storages that are written */
+    bool *shown;       /* it is a tensor of its own between the steps */
+    bool *stored;      /* storages that are written before anybody reads them */
+    uint32_t *changed; /* storages: 1 + the last node that changes them in place; 0: none does */
+    uint32_t *read;    /* storages: the moment of the last that read them … */
+    uint32_t *wrote;   /* … and that changed them */
+    uint32_t *left;    /* 1 + the last call in front of which the graph may be left and the node is needed; 0: none */
     DynReason *why;
     DynStr *error;
 } Split;
@@ -18,7 +26,10 @@ typedef struct Split {
 static const DynNode *node_at(const Split *s, uint32_t id) { return dyn_graph_node(s->g, id); }
 static bool is_call(const DynNode *n) { return dyn_node_calls(n) || n->op == DYN_OP_RESULT; }
 static bool is_view(const DynNode *n) { return (n->flags & DYN_NODE_VIEW) != 0; }
+static bool is_change(const DynNode *n) { return (n->flags & DYN_NODE_APART) != 0; }
 static bool is_computed(const DynNode *n) { return n->op != DYN_OP_INPUT && !is_call(n) && !is_view(n); }
+
+static uint32_t max_of(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 bool dyn_follow_wanted(const DynGraph *g) {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
@@ -38,22 +49,46 @@ static int refuse(Split *s, uint32_t id, const char *what) {
     return -1;
 }
 
-/* A store is one that a rule made, into memory that nobody has read: autograd sees no change in place then. */
-static int look_at_store(Split *s, uint32_t id) {
+/* Is it into memory that was made here, and that nobody has read or changed? Autograd sees no change in place then. */
+static bool fills(const Split *s, uint32_t id) {
     uint32_t storage = node_at(s, id)->storage;
-    if (dyn_ops[node_at(s, storage)->op].kind != DYN_K_CREATE) {
-        return refuse(s, id, "a tensor is changed in place");
+    if (dyn_ops[node_at(s, storage)->op].kind != DYN_K_CREATE || s->changed[storage] != 0) {
+        return false;
     }
     for (uint32_t i = storage + 1; i < id; i++) {
         const DynNode *n = node_at(s, i);
         for (int k = dyn_node_stores(n); k < n->nargs && !is_view(n); k++) {
             if (n->args[k].kind == DYN_ARG_NODE && node_at(s, n->args[k].id)->storage == storage) {
-                return refuse(s, id, "a tensor is changed in place that was used before");
+                return false;
             }
         }
     }
-    s->stored[storage] = true;
+    return true;
+}
+
+static int look_at_store(Split *s, uint32_t id) {
+    DynNode *n = dyn_graph_node(s->g, id);
+    if (fills(s, id)) {
+        s->stored[n->storage] = true;
+        return 0;
+    }
+    if (n->flags & DYN_NODE_GRAD) {
+        return refuse(s, id, "a tensor is changed in place");
+    }
+    n->flags |= DYN_NODE_APART;
+    s->changed[n->storage] = id + 1;
     return 0;
+}
+
+/* What a call with an effect changes: what is known of it, or else any of its operands. */
+static void look_at_call(Split *s, uint32_t id) {
+    const DynNode *n = node_at(s, id);
+    const DynExtern *x = &s->g->externs.at[n->extern_index];
+    for (int k = 0; k < n->nargs; k++) {
+        if (n->args[k].kind == DYN_ARG_NODE && (k == x->writes || (x->once && x->writes < 0))) {
+            s->changed[node_at(s, n->args[k].id)->storage] = id + 1;
+        }
+    }
 }
 
 static int look(Split *s) {
@@ -65,8 +100,8 @@ static int look(Split *s) {
         if (n->flags & (DYN_NODE_NPSCALAR | DYN_NODE_OBJECT)) {
             return refuse(s, i, "no tensor");
         }
-        if (dyn_node_calls(n) && s->g->externs.at[n->extern_index].writes >= 0) {
-            return refuse(s, i, "a tensor is changed in place");
+        if (dyn_node_calls(n)) {
+            look_at_call(s, i);
         }
         if (dyn_node_stores(n) && look_at_store(s, i) < 0) {
             return -1;
@@ -87,6 +122,21 @@ static void show(Split *s, uint32_t id) {
     }
 }
 
+/* What a change in place is computed from, as far as autograd follows it, is computed where that is, and no second time. */
+static void show_followed(Split *s, const DynNode *n) {
+    for (int k = 0; k < n->nargs; k++) {
+        const DynNode *of = n->args[k].kind == DYN_ARG_NODE ? node_at(s, n->args[k].id) : NULL;
+        if (of == NULL || s->shown[n->args[k].id]) {
+            continue;
+        }
+        if (is_computed(of) && of->flags & DYN_NODE_GRAD) {
+            show(s, n->args[k].id);
+        } else {
+            show_followed(s, of);
+        }
+    }
+}
+
 static void show_all(Split *s) {
     for (uint32_t i = 0; i < s->g->outputs.n; i++) {
         show(s, s->g->outputs.at[i]);
@@ -102,6 +152,40 @@ static void show_all(Split *s) {
         if (is_call(n) || n->op == DYN_OP_INPUT || by_torch) {
             show(s, i);
         }
+        if (is_change(n)) {
+            show(s, n->storage);
+            show_followed(s, n);
+        }
+    }
+}
+
+/* Does the node read memory that is changed behind it, by the time that the graph is left in front of call `left` - 1? */
+static bool is_lost(const Split *s, uint32_t id, uint32_t left) {
+    const DynNode *n = node_at(s, id);
+    bool lost = s->stored[n->storage];
+    for (int k = 0; k < n->nargs && !lost; k++) {
+        uint32_t changed = n->args[k].kind == DYN_ARG_NODE ? s->changed[node_at(s, n->args[k].id)->storage] : 0;
+        lost = changed > id + 1 && changed < left;
+    }
+    return lost;
+}
+
+/* Finds out up to which call a node is needed by who leaves the graph; what couldn't be computed then is shown. */
+static void look_at_leaving(Split *s) {
+    for (uint32_t i = s->g->nodes.n; i-- > 0;) {
+        const DynNode *n = node_at(s, i);
+        uint32_t left = s->left[i] = max_of(s->left[i], n->left);
+        if (left == 0 || n->op == DYN_OP_INPUT || is_call(n)) {
+            continue;
+        }
+        if (is_computed(n) && !s->shown[i] && is_lost(s, i, left)) {
+            show(s, n->storage);
+        }
+        for (int k = 0; k < n->nargs && !(s->shown[i] && is_computed(n)); k++) {
+            if (n->args[k].kind == DYN_ARG_NODE) {
+                s->left[n->args[k].id] = max_of(s->left[n->args[k].id], left);
+            }
+        }
     }
 }
 
@@ -112,8 +196,6 @@ static uint32_t level_of_symbol(const Split *s, uint32_t sym) {
     uint32_t after = dyn_sym_at(s->g->syms, sym)->after;
     return after == 0 || after == DYN_NONE ? 0 : s->level[after - 1];
 }
-
-static uint32_t max_of(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 /* The level at which node `by` can take node `id`. */
 static uint32_t level_for(const Split *s, uint32_t id, const DynNode *by) {
@@ -141,15 +223,65 @@ static uint32_t level_of(const Split *s, uint32_t id) {
     return level;
 }
 
+/* When a node of a level runs: calls and views first, then what is computed, then changes in place. */
+static uint32_t moment_of(const Split *s, uint32_t id, uint32_t level) {
+    const DynNode *n = node_at(s, id);
+    return 3 * level + (is_change(n) ? 2 : is_computed(n));
+}
+
+/* The lowest level from `level` on at which the node runs at that moment, or behind it. */
+static uint32_t level_behind(const Split *s, uint32_t id, uint32_t level, uint32_t moment) {
+    uint32_t phase = moment_of(s, id, 0);
+    return max_of(level, moment > phase ? (moment - phase + 2) / 3 : 0);
+}
+
+static bool changes(const Split *s, uint32_t id, uint32_t storage) {
+    const DynNode *n = node_at(s, id);
+    if (!dyn_node_calls(n)) {
+        return is_change(n) && n->storage == storage;
+    }
+    const DynExtern *x = &s->g->externs.at[n->extern_index];
+    return x->writes >= 0 ? dyn_graph_written(s->g, id) == storage : x->once;
+}
+
+/* Reads and changes of memory that is changed keep their order. */
+static uint32_t level_in_order(const Split *s, uint32_t id, uint32_t level) {
+    const DynNode *n = node_at(s, id);
+    for (int k = 0; k < n->nargs; k++) {
+        uint32_t storage = n->args[k].kind == DYN_ARG_NODE ? node_at(s, n->args[k].id)->storage : DYN_NONE;
+        if (storage != DYN_NONE && s->changed[storage] != 0) {
+            level = level_behind(s, id, level, s->wrote[storage]);
+            level = changes(s, id, storage) ? level_behind(s, id, level, s->read[storage]) : level;
+        }
+    }
+    return level;
+}
+
+static void note_moments(Split *s, uint32_t id) {
+    const DynNode *n = node_at(s, id);
+    for (int k = 0; k < n->nargs; k++) {
+        if (n->args[k].kind == DYN_ARG_NODE) {
+            uint32_t storage = node_at(s, n->args[k].id)->storage, moment = moment_of(s, id, s->level[id]);
+            uint32_t *last = changes(s, id, storage) ? &s->wrote[storage] : &s->read[storage];
+            *last = max_of(*last, moment);
+        }
+    }
+}
+
 static void give_levels(Split *s) {
     uint32_t of_call = 0;
     for (uint32_t i = 0; i < s->g->nodes.n; i++) {
         const DynNode *n = node_at(s, i);
         s->level[i] = n->op == DYN_OP_RESULT ? s->level[n->args[0].id] : level_of(s, i);
         if (dyn_node_calls(n)) {
-            s->level[i] = of_call = max_of(of_call, s->level[i]);
+            s->level[i] = max_of(of_call, s->level[i]);
         }
-        if (dyn_node_stores(n)) {
+        if (n->op != DYN_OP_RESULT && !is_view(n)) {
+            s->level[i] = level_in_order(s, i, s->level[i]);
+            note_moments(s, i);
+        }
+        of_call = dyn_node_calls(n) ? s->level[i] : of_call;
+        if (dyn_node_stores(n) && !is_change(n)) {
             s->level[n->storage] = max_of(s->level[n->storage], s->level[i]);
         }
     }
@@ -167,7 +299,7 @@ static void show_across(Split *s) {
             while (is_view(node_at(s, of)) && !s->shown[of]) {
                 of = node_at(s, of)->args[0].id;
             }
-            uint32_t level = s->stored[n->storage] ? s->level[n->storage] : s->level[i];
+            uint32_t level = s->stored[n->storage] && !is_change(n) ? s->level[n->storage] : s->level[i];
             bool is_made_again = dyn_ops[node_at(s, of)->op].kind == DYN_K_CREATE && !s->stored[of];
             if (is_computed(node_at(s, of)) && !is_made_again && s->level[of] < level) {
                 s->shown[of] = true;
@@ -186,15 +318,18 @@ static DynList copied(Split *s, const uint32_t *at, uint32_t n) {
     return (DynList){kept, kept == NULL ? 0 : n};
 }
 
-/* The nodes that a part with these outputs takes from outside: what is shown, and isn't of its own level and computed. */
-static uint32_t find_inputs(Split *s, uint32_t level, const uint32_t *outputs, uint32_t noutputs, uint32_t *inputs) {
+/* The nodes that a part with these outputs takes from outside: what is shown, and isn't of its own level and computed. Changes
+ * in place take whole tensors, and find the views themselves. */
+static uint32_t find_inputs(Split *s, uint32_t level, bool changing, const uint32_t *outputs, uint32_t noutputs,
+                            uint32_t *inputs) {
     uint32_t n = 0, total = s->g->nodes.n;
     bool *stops = DYN_NEW_N(s->arena, bool, total + 1), *needed = DYN_NEW_N(s->arena, bool, total + 1);
     if (!DYN_ALLOCATED(stops, needed)) {
         return DYN_NONE;
     }
     for (uint32_t i = 0; i < total; i++) {
-        stops[i] = s->shown[i] && !(is_computed(node_at(s, i)) && s->level[i] == level);
+        bool own = changing ? is_view(node_at(s, i)) : is_computed(node_at(s, i)) && s->level[i] == level;
+        stops[i] = s->shown[i] && !own;
     }
     for (uint32_t i = 0; i < noutputs; i++) {
         needed[outputs[i]] = true;
@@ -208,27 +343,30 @@ static uint32_t find_inputs(Split *s, uint32_t level, const uint32_t *outputs, u
     return n;
 }
 
-static int add_part(Split *s, DynFollow *f, DynPartShare *share, uint32_t level, uint32_t *room) {
+/* What is computed at a level, or what is changed in place. */
+static int add_part(Split *s, DynFollow *f, DynPartShare *share, uint32_t level, bool changing, uint32_t *room) {
     uint32_t n = 0, total = s->g->nodes.n;
     for (uint32_t i = 0; i < total; i++) {
-        if (s->shown[i] && is_computed(node_at(s, i)) && s->level[i] == level) {
+        bool belongs = changing ? is_change(node_at(s, i)) : s->shown[i] && is_computed(node_at(s, i));
+        if (belongs && s->level[i] == level) {
             room[n++] = i;
         }
     }
     if (n == 0) {
         return 0;
     }
-    uint32_t ninputs = find_inputs(s, level, room, n, room + total);
+    uint32_t ninputs = find_inputs(s, level, changing, room, n, room + total);
     if (ninputs == DYN_NONE) {
         return -1;
     }
-    DynFollowStep step = {.kind = DYN_FOLLOW_PART};
+    DynFollowStep step = {.kind = changing ? DYN_FOLLOW_CHANGES : DYN_FOLLOW_PART};
     step.outputs = copied(s, room, n);
     step.inputs = copied(s, room + total, ninputs);
     if (!DYN_ALLOCATED(step.outputs.at, step.inputs.at)) {
         return -1;
     }
     step.part = dyn_follow_part(share, s->g, step.inputs, step.outputs, s->error);
+    step.outputs.n = changing ? 0 : n;
     if (step.part == NULL) {
         *s->why = s->error->n > 0 ? DYN_R_REQUIRES_GRAD : DYN_R_NO_MEMORY;
         PyErr_Clear();
@@ -258,43 +396,63 @@ static int add_steps(Split *s, DynFollow *f, DynPartShare *share) {
                 return -1;
             }
         }
-        if (add_part(s, f, share, level, room) < 0) {
+        if (add_part(s, f, share, level, false, room) < 0 || add_part(s, f, share, level, true, room) < 0) {
             return -1;
         }
     }
     return room == NULL ? -1 : 0;
 }
 
-/* Which step takes a node last, so that what nobody needs any more goes. A graph that may be left in the middle keeps all. */
-static int find_last(Split *s, DynFollow *f) {
-    const DynGraph *g = s->g;
-    f->last = DYN_NEW_N(s->arena, uint32_t, g->nodes.n + 1);
-    bool keeps = false;
-    for (uint32_t i = 0; i < g->externs.n; i++) {
-        keeps = keeps || g->externs.at[i].once;
-    }
-    for (uint32_t i = 0; f->last != NULL && i < f->steps.n; i++) {
+static void taken_by(uint32_t *last, uint32_t node, uint32_t step) { last[node] = max_of(last[node], step + 1); }
+
+/* Of each node, 1 + the last step that takes it, or in front of which the graph may be left and it is needed; 0: none does. */
+static void find_last(const Split *s, const DynFollow *f, uint32_t *last) {
+    for (uint32_t i = 0; i < f->steps.n; i++) {
         const DynFollowStep *step = &f->steps.at[i];
-        const DynNode *n = step->kind == DYN_FOLLOW_PART ? NULL : node_at(s, step->node);
+        const DynNode *n = step->part != NULL ? NULL : node_at(s, step->node);
         for (int k = 0; n != NULL && k < n->nargs; k++) {
             if (n->args[k].kind == DYN_ARG_NODE) {
-                f->last[n->args[k].id] = i + 1;
+                taken_by(last, n->args[k].id, i);
             }
         }
         for (uint32_t k = 0; k < step->inputs.n; k++) {
-            f->last[step->inputs.at[k]] = i + 1;
+            taken_by(last, step->inputs.at[k], i);
+        }
+        for (uint32_t k = 0; n != NULL && dyn_node_calls(n) && k < s->g->nodes.n; k++) {
+            if (s->left[k] == step->node + 1) {
+                taken_by(last, k, i);
+            }
         }
     }
-    for (uint32_t i = 0; f->last != NULL && i < g->nodes.n; i++) {
-        f->last[i] = keeps || node_at(s, i)->op == DYN_OP_INPUT ? UINT32_MAX : f->last[i];
+    for (uint32_t i = 0; i < s->g->nodes.n; i++) {
+        last[i] = node_at(s, i)->op == DYN_OP_INPUT ? 0 : last[i];
     }
-    for (uint32_t i = 0; f->last != NULL && i < g->outputs.n; i++) {
-        f->last[g->outputs.at[i]] = UINT32_MAX;
+    for (uint32_t i = 0; i < s->g->outputs.n; i++) {
+        last[s->g->outputs.at[i]] = 0;
     }
-    return f->last == NULL ? -1 : 0;
 }
 
-DynFollow *dyn_follow_new(const DynGraph *g, const DynOptions *options, DynReason *why, DynStr *error) {
+/* Gives each step the list of nodes that nobody needs behind it. */
+static int find_drops(Split *s, DynFollow *f) {
+    uint32_t total = s->g->nodes.n, *last = DYN_NEW_N(s->arena, uint32_t, total + 1);
+    uint32_t *list = DYN_NEW_N(s->arena, uint32_t, total + 1);
+    if (!DYN_ALLOCATED(last, list)) {
+        return -1;
+    }
+    find_last(s, f, last);
+    for (uint32_t i = 0; i < f->steps.n; i++) {
+        f->steps.at[i].drops.at = list;
+        for (uint32_t k = 0; k < total; k++) {
+            if (last[k] == i + 1) {
+                *list++ = k;
+                f->steps.at[i].drops.n++;
+            }
+        }
+    }
+    return 0;
+}
+
+DynFollow *dyn_follow_new(DynGraph *g, const DynOptions *options, DynReason *why, DynStr *error) {
     DynFollow *f = PyMem_RawCalloc(1, sizeof(*f));
     DynPartShare *share = dyn_part_share_new(g->syms, options);
     *why = DYN_R_NO_MEMORY;
@@ -305,11 +463,16 @@ DynFollow *dyn_follow_new(const DynGraph *g, const DynOptions *options, DynReaso
         s.level = DYN_NEW_N(s.arena, uint32_t, g->nodes.n + 1);
         s.shown = DYN_NEW_N(s.arena, bool, g->nodes.n + 1);
         s.stored = DYN_NEW_N(s.arena, bool, g->nodes.n + 1);
-        if (DYN_ALLOCATED(s.level, s.shown, s.stored) && look(&s) == 0) {
+        s.changed = DYN_NEW_N(s.arena, uint32_t, g->nodes.n + 1);
+        s.read = DYN_NEW_N(s.arena, uint32_t, g->nodes.n + 1);
+        s.wrote = DYN_NEW_N(s.arena, uint32_t, g->nodes.n + 1);
+        s.left = DYN_NEW_N(s.arena, uint32_t, g->nodes.n + 1);
+        if (DYN_ALLOCATED(s.level, s.shown, s.stored, s.changed, s.read, s.wrote, s.left) && look(&s) == 0) {
             show_all(&s);
+            look_at_leaving(&s);
             give_levels(&s);
             show_across(&s);
-            done = add_steps(&s, f, share) < 0 ? -1 : find_last(&s, f);
+            done = add_steps(&s, f, share) < 0 ? -1 : find_drops(&s, f);
         }
     }
     if (share != NULL) {

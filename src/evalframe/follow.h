@@ -1,35 +1,34 @@
 /* follow.h: graphs whose values require gradients: what autograd follows of them.
  *
  * Such a graph is a list of steps, made once for its entry (follow.c). A step is a part: nodes that are compiled together, and
- * one node of autograd's, with a backward graph of its own (part.c); or a call of PyTorch's, or a view, made by PyTorch itself
- * while gradients are recorded (hit_follow.c). */
+ * one node of autograd's, with a backward graph of its own (part.c); or changes in place that autograd doesn't follow; or a call
+ * of PyTorch's, or a view, made by PyTorch itself while gradients are recorded (hit_follow.c). */
 #ifndef DYN_FOLLOW_H
 #define DYN_FOLLOW_H
 #include "evalframe/door.h"
 #include "ir/derive.h"
 
 typedef struct DynPart DynPart; /* a Python object, dynoc._dynoc.Part */
-typedef enum DynFollowKind { DYN_FOLLOW_PART, DYN_FOLLOW_CALL, DYN_FOLLOW_VIEW } DynFollowKind;
+typedef enum DynFollowKind { DYN_FOLLOW_PART, DYN_FOLLOW_CHANGES, DYN_FOLLOW_CALL, DYN_FOLLOW_VIEW } DynFollowKind;
 typedef struct DynFollowStep {
     uint8_t kind;    /* DynFollowKind */
     uint32_t node;   /* CALL, VIEW: the node */
-    DynPart *part;   /* PART: strong */
-    DynList inputs;  /* PART: nodes of the graph that it takes … */
-    DynList outputs; /* … and gives */
-    bool follows;    /* PART: it gives what requires gradients */
+    DynPart *part;   /* PART, CHANGES: strong */
+    DynList inputs;  /* PART, CHANGES: nodes of the graph that it takes … */
+    DynList outputs; /* … and gives; CHANGES gives nothing */
+    DynList drops;   /* nodes that nobody needs behind it */
 } DynFollowStep;
 struct DynFollow {
     DYN_VEC(DynFollowStep)
     steps;
-    uint32_t *last; /* of each node: 1 + the last step that takes it; UINT32_MAX: Python gets it, or a frame may */
-    bool judged;    /* calls that don't look as if they paid are CPython's */
+    bool judged; /* calls that don't look as if they paid are CPython's */
     DynArena arena;
 };
 
 /* ---- follow.c */
 DYN_HIDDEN bool dyn_follow_wanted(const DynGraph *g); /* does anything that the graph computes require gradients? */
-/* NULL with a reason and a sentence. It borrows the graph. */
-DYN_HIDDEN DynFollow *dyn_follow_new(const DynGraph *g, const DynOptions *options, DynReason *why, DynStr *error);
+/* NULL with a reason and a sentence. It borrows the graph, whose changes in place it marks (DYN_NODE_APART). */
+DYN_HIDDEN DynFollow *dyn_follow_new(DynGraph *g, const DynOptions *options, DynReason *why, DynStr *error);
 DYN_HIDDEN void dyn_follow_free(DynFollow *f);
 /* The nodes of a graph that have been made are `values`; these are needed too: they are made as a part of their own, which
  * autograd follows. 0, or -1 with an exception. */
@@ -58,10 +57,10 @@ DYN_HIDDEN PyObject *dyn_follow_part_call(DynPart *p, const DynScalar *sym, PyOb
 DYN_HIDDEN int dyn_follow_part_compile(DynPart *p); /* asks for its code; -1: the parts can't be compiled, with no exception */
 DYN_HIDDEN int dyn_follow_init(PyObject *module);
 
-/* ---- hit_follow.c */
+/* ---- follow_node.c */
 /* Is autograd in no mode that looks at how it gets to a gradient? */
 DYN_HIDDEN bool dyn_follow_may_run(void);
-/* `apply` of the autograd function: borrowed, NULL with an exception. */
-DYN_HIDDEN PyObject *dyn_follow_apply(void);
+
+/* ---- hit_follow.c */
 DYN_HIDDEN DynRunStatus dyn_hit_followed(const DynEntry *e, DynRun *run);
 #endif

@@ -6,41 +6,6 @@
 #include "base/torch.h"
 #include "evalframe/follow.h"
 
-/* ---- the Python face */
-
-static PyObject *apply; /* of the autograd function; NULL: not looked up yet */
-static PyObject *anomaly, *hooks;
-
-static int find_face(void) {
-    if (apply == NULL) {
-        PyObject *face = PyImport_ImportModule("dynoc._autograd");
-        PyObject *all = face == NULL ? NULL : PyObject_CallMethod(face, "bind", NULL);
-        if (all != NULL && PyArg_ParseTuple(all, "OOO", &apply, &anomaly, &hooks)) {
-            Py_INCREF(apply);
-            Py_INCREF(anomaly);
-            Py_INCREF(hooks);
-        }
-        Py_XDECREF(all);
-        Py_XDECREF(face);
-    }
-    return apply == NULL ? -1 : 0;
-}
-
-bool dyn_follow_may_run(void) {
-    if (find_face() < 0) {
-        PyErr_Clear();
-        return false;
-    }
-    PyObject *detects = PyObject_CallNoArgs(anomaly), *saves = PyObject_CallFunctionObjArgs(hooks, Py_False, NULL);
-    bool may = detects == Py_False && saves == Py_None;
-    PyErr_Clear();
-    Py_XDECREF(detects);
-    Py_XDECREF(saves);
-    return may;
-}
-
-PyObject *dyn_follow_apply(void) { return find_face() < 0 ? NULL : apply; }
-
 static PyObject *number(const DynRun *run, uint32_t sym) { return PyLong_FromLongLong(run->sym[sym].i); }
 
 static PyObject *numbers(const DynRun *run, const uint32_t *syms, int n) {
@@ -180,20 +145,10 @@ static DynExternStatus run_call(const DynGraph *g, DynRun *run, PyObject **value
     return status;
 }
 
-/* What no step behind this one takes goes. */
-static void drop_taken(const DynGraph *g, const DynFollow *f, PyObject **values, uint32_t step) {
-    const DynFollowStep *s = &f->steps.at[step];
-    for (uint32_t k = 0; k < s->inputs.n; k++) {
-        if (f->last[s->inputs.at[k]] == step + 1) {
-            Py_CLEAR(values[s->inputs.at[k]]);
-        }
-    }
-    const DynNode *n = s->kind == DYN_FOLLOW_PART ? NULL : dyn_graph_node(g, s->node);
-    for (int k = 0; n != NULL && k < n->nargs; k++) {
-        if (n->args[k].kind == DYN_ARG_NODE && f->last[n->args[k].id] == step + 1) {
-            Py_CLEAR(values[n->args[k].id]);
-        }
-    }
+/* Has a call an effect, so that it can't be made again? */
+static bool acts(const DynGraph *g, uint32_t call) {
+    const DynExtern *x = &g->externs.at[dyn_graph_node(g, call)->extern_index];
+    return x->once || x->writes >= 0;
 }
 
 static DynRunStatus run_steps(const DynEntry *e, DynRun *run, PyObject **values) {
@@ -204,16 +159,17 @@ static DynRunStatus run_steps(const DynEntry *e, DynRun *run, PyObject **values)
         const DynFollowStep *s = &f->steps.at[i];
         if (s->kind == DYN_FOLLOW_CALL) {
             DynExternStatus status = run_call(g, run, values, s->node);
-            bool once = g->externs.at[dyn_graph_node(g, s->node)->extern_index].once;
+            acted = acted || acts(g, s->node);
             if (status != DYN_EXTERN_OK) {
-                bool again = !acted && !once;
-                return again ? (PyErr_Clear(), DYN_RUN_AGAIN) : dyn_hit_leave(g, run, values, status, s->node);
+                return acted ? dyn_hit_leave(g, run, values, status, s->node) : (PyErr_Clear(), DYN_RUN_AGAIN);
             }
-            acted = acted || once;
         } else if ((s->kind == DYN_FOLLOW_VIEW ? run_view(g, run, values, s->node) : run_part(s, run, values)) < 0) {
             return DYN_RUN_ERROR;
         }
-        drop_taken(g, f, values, i);
+        acted = acted || s->kind == DYN_FOLLOW_CHANGES;
+        for (uint32_t k = 0; k < s->drops.n; k++) {
+            Py_CLEAR(values[s->drops.at[k]]);
+        }
     }
     for (uint32_t i = 0; i < g->outputs.n; i++) {
         run->outputs[i] = Py_NewRef(values[g->outputs.at[i]]);

@@ -8,15 +8,17 @@
 #include "evalframe/hook.h"
 #include "ir/place.h"
 
-static const DynLoopEngine native = {dyn_region_headers,  dyn_region_plan, dyn_region_build, dyn_region_state,
-                                     dyn_region_failure,  dyn_region_run,  dyn_region_exit,  dyn_region_source,
-                                     dyn_region_traverse, dyn_region_free};
+static const DynLoopEngine native = {
+    dyn_region_headers, dyn_region_plan,   dyn_region_build,    dyn_region_state,           dyn_region_failure, dyn_region_run,
+    dyn_region_exit,    dyn_region_source, dyn_region_traverse, dyn_region_has_array_paths, dyn_region_free};
 const DynLoopEngine *dyn_loop_engine = &native;
 static DynLoops *all_loops;
 
 /* What is taken for true of loops that weren't measured. */
 #define USUAL_TRIPS 100
 #define INNER_TRIPS 8
+#define SHORT_NS 2e6       /* a loop that CPython takes less for is built when it has run for a while */
+#define FEW_TRIPS 256      /* so many are recorded, where there are array operations in them */
 #define INSTRUCTION_NS 25. /* of CPython's, in a loop */
 #define OPERATION_NS 2000. /* that a graph saves for an array operation */
 
@@ -61,9 +63,6 @@ static void say_why(DynLoops *l, const DynRegionRefusal *why) {
         dyn_log(DYN_LOG_loops, "a loop stays in CPython: %s", dyn_str_at(&s));
         dyn_str_free(&s);
     }
-    if (l->cache != NULL) {
-        dyn_cache_tell(l->cache, why->reason, &place);
-    }
 }
 
 static uint32_t nnews; /* of all functions */
@@ -100,9 +99,10 @@ static void say(DynLoops *l, uint32_t i, const char *what) {
     }
 }
 
-static void say_refusal(DynLoops *l, DynReason reason, uint32_t at, const char *detail) {
+static void say_refusal(DynLoops *l, uint32_t i, DynReason reason, uint32_t at, const char *detail) {
     DynLoopNews news = {NULL, {.reason = reason, .at = at}};
     snprintf(news.refusal.detail, sizeof news.refusal.detail, "%s", detail != NULL ? detail : "");
+    l->loops[i].why = news.refusal;
     dyn_count("loops", "refused");
     bring(l, &news);
 }
@@ -185,7 +185,7 @@ static void look_at_build(DynLoops *l, uint32_t i) {
     } else {
         const char *detail = NULL;
         DynReason why = l->engine->failure(loop->regions[0], &detail);
-        say_refusal(l, why != DYN_R_OK ? why : DYN_R_LOAD_FAILED, l->headers[i], detail);
+        say_refusal(l, i, why != DYN_R_OK ? why : DYN_R_LOAD_FAILED, l->headers[i], detail);
         remove_region(l, loop, 0);
         settle(l, i, loop->nregions > 0 ? DYN_LOOP_NATIVE : DYN_LOOP_REFUSED);
         look_at_all(l);
@@ -221,7 +221,7 @@ static int complete(DynLoops *l) {
 }
 
 static DynLoopState refuse(DynLoops *l, uint32_t i, const DynRegionRefusal *why) {
-    say_refusal(l, why->reason, why->at, why->detail[0] != 0 ? why->detail : NULL);
+    say_refusal(l, i, why->reason, why->at, why->detail[0] != 0 ? why->detail : NULL);
     settle(l, i, DYN_LOOP_REFUSED);
     look_at_all(l);
     return DYN_LOOP_REFUSED;
@@ -252,6 +252,11 @@ DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyO
     if (r == NULL) {
         return refuse(l, i, &why);
     }
+    if (l->recording && l->few_trips && l->engine->has_array_paths(r)) {
+        l->engine->free(r);
+        say(l, i, "a loop is left to the graph, for the array operations on some of its paths");
+        return DYN_LOOP_NEW;
+    }
     if (complete(l) < 0 || !fits(l, i, r)) {
         l->engine->free(r);
         return refuse(l, i, &(DynRegionRefusal){DYN_R_INTERNAL, l->headers[i], "a place where it is left has no way out"});
@@ -261,7 +266,8 @@ DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyO
     loop->nregions++;
     dyn_count("loops", "planned");
     const DynOptions *o = l->cache->options;
-    if (l->cache->quiet && !dyn_options_wait(o) && loop->nregions == 1) {
+    bool can_wait = l->cache->quiet || (l->recording && l->short_loop);
+    if (can_wait && !dyn_options_wait(o) && loop->nregions == 1) {
         loop->arrived = 0;
         loop->since = dyn_cycles();
         settle(l, i, DYN_LOOP_COLD);
@@ -309,6 +315,7 @@ static void try_again(DynLoops *l) {
         if (loop->state == DYN_LOOP_RETIRED && dyn_cycles() >= loop->next) {
             loop->entered = 0;
             loop->inside = 0;
+            loop->weighed = false;
             settle(l, i, DYN_LOOP_NATIVE);
         }
     }
@@ -511,25 +518,37 @@ static Py_ssize_t trips_of(const PyObject *it) {
     return n < 0 ? USUAL_TRIPS : n;
 }
 
+/* How often the loop runs, with those in it. */
+static double all_trips(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, const bool *members) {
+    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(c->code), iterator = dyn_iterator_slots();
+    bool has_iterator = c->v.at[c->at_unit[header]].op == DYN_I_FOR_ITER && nstack >= iterator;
+    double trips = (double)(has_iterator ? trips_of(slots[nslots + nstack - iterator]) : USUAL_TRIPS);
+    for (uint32_t i = 0; i < c->v.n; i++) {
+        bool inner = members[i] && c->v.at[i].op == DYN_I_FOR_ITER && c->v.at[i].start != header;
+        trips *= inner ? INNER_TRIPS : 1;
+    }
+    return trips;
+}
+
 /* Is there more to gain in the loop than in the array operations that were recorded before it? Either way is what it will be at
- * later calls: the function's graphs, or its loops. */
-static bool outweighs(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, uint32_t nnodes) {
-    uint32_t n = 0, nslots = (uint32_t)dyn_code_nlocalsplus(c->code), inner = 0, iterator = dyn_iterator_slots();
-    bool *members = nnodes > 0 ? dyn_loop_members(c, header) : NULL;
+ * later calls: the function's graphs, or its loops. *few: it runs so seldom that a graph could have all of its trips;
+ * *short_loop: so shortly that no compiler need hurry. */
+static bool outweighs(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, uint32_t nnodes, bool *few,
+                      bool *short_loop) {
+    bool *members = dyn_loop_members(c, header);
+    uint32_t n = 0;
+    *few = *short_loop = false;
     if (members == NULL) {
         return true;
     }
     for (uint32_t i = 0; i < c->v.n; i++) {
         n += members[i];
-        inner += members[i] && c->v.at[i].op == DYN_I_FOR_ITER && c->v.at[i].start != header;
     }
+    double trips = all_trips(c, header, slots, nstack, members);
     PyMem_RawFree(members);
-    bool has_iterator = c->v.at[c->at_unit[header]].op == DYN_I_FOR_ITER && nstack >= iterator;
-    double trips = (double)(has_iterator ? trips_of(slots[nslots + nstack - iterator]) : USUAL_TRIPS);
-    for (uint32_t i = 0; i < inner; i++) {
-        trips *= INNER_TRIPS;
-    }
-    return trips * n * INSTRUCTION_NS > (double)nnodes * OPERATION_NS;
+    *few = trips <= FEW_TRIPS;
+    *short_loop = trips * n * INSTRUCTION_NS < SHORT_NS;
+    return nnodes == 0 || trips * n * INSTRUCTION_NS > (double)nnodes * OPERATION_NS;
 }
 
 bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t header, PyObject *const *slots, uint32_t nstack,
@@ -545,18 +564,21 @@ bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t h
     if (l == NULL || i == l->nloops || l->loops[i].state == DYN_LOOP_REFUSED || l->loops[i].state == DYN_LOOP_RETIRED) {
         return false;
     }
-    if (!outweighs(decoded, header, slots, nstack, nnodes)) {
+    bool few, short_loop;
+    if (!outweighs(decoded, header, slots, nstack, nnodes, &few, &short_loop)) {
         return false;
     }
     DynLoopState state = l->loops[i].state;
     if (state == DYN_LOOP_NEW) {
         l->refs++;
         l->recording = true;
+        l->few_trips = few;
+        l->short_loop = short_loop;
         state = dyn_loops_plan(l, i, decoded, slots, nstack, dyn_frame_globals(f), dyn_frame_builtins(f));
         l->recording = false;
         dyn_loops_decref(l);
     }
-    if (c->loops != l || l->made == NULL || state == DYN_LOOP_REFUSED) {
+    if (c->loops != l || l->made == NULL || state == DYN_LOOP_REFUSED || state == DYN_LOOP_NEW) {
         return false;
     }
     c->loops_on = true;
@@ -579,6 +601,22 @@ static const char *said_of(DynLoopState state) {
     return NULL;
 }
 
+static void say_refused(const DynLoops *l, const DynRegionRefusal *why, DynStr *s) {
+    DynPlace place;
+    place_of(l, why->at, &place);
+    dyn_report_reason(s, why->reason, why->detail[0] != 0 ? why->detail : NULL, &place);
+}
+
+/* Takes the text over; *list is dropped where memory is out. */
+static void add_text(PyObject **list, DynStr *s) {
+    PyObject *text = s->failed ? PyErr_NoMemory() : PyUnicode_FromString(dyn_str_at(s));
+    if (text == NULL || PyList_Append(*list, text) < 0) {
+        Py_CLEAR(*list);
+    }
+    Py_XDECREF(text);
+    dyn_str_free(s);
+}
+
 PyObject *dyn_loops_list(const DynCache *c) {
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list != NULL && c->loops != NULL && i < c->loops->nloops; i++) {
@@ -591,14 +629,28 @@ PyObject *dyn_loops_list(const DynCache *c) {
         place_of(c->loops, c->loops->headers[i], &place);
         dyn_str_printf(&s, "%s: ", what);
         dyn_report_place(&s, &place);
-        PyObject *text = PyUnicode_FromString(dyn_str_at(&s));
-        if (text == NULL || PyList_Append(list, text) < 0) {
-            Py_CLEAR(list);
+        if (c->loops->loops[i].state == DYN_LOOP_REFUSED) {
+            dyn_str_puts(&s, "\n    ");
+            say_refused(c->loops, &c->loops->loops[i].why, &s);
         }
-        Py_XDECREF(text);
-        dyn_str_free(&s);
+        add_text(&list, &s);
     }
     return list;
+}
+
+void dyn_loops_add_refusals(const DynCache *c, PyObject **list) {
+    for (uint32_t i = 0; *list != NULL && c->loops != NULL && i < c->loops->nloops; i++) {
+        DynStr s = {0};
+        bool again = false; /* another loop says the same */
+        for (uint32_t k = 0; k < i; k++) {
+            const DynLoop *other = &c->loops->loops[k];
+            again |= other->state == DYN_LOOP_REFUSED && other->why.at == c->loops->loops[i].why.at;
+        }
+        if (c->loops->loops[i].state == DYN_LOOP_REFUSED && !again) {
+            say_refused(c->loops, &c->loops->loops[i].why, &s);
+            add_text(list, &s);
+        }
+    }
 }
 
 void dyn_loops_source(const DynCache *c, DynStr *out) {

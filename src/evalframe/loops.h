@@ -23,6 +23,7 @@ typedef struct DynLoopEngine {
     bool (*exit)(const DynRegion *r, uint32_t i, uint32_t *at, uint32_t *nstack);
     void (*source)(const DynRegion *r, DynStr *out);
     int (*traverse)(const DynRegion *r, visitproc visit, void *arg);
+    bool (*has_array_paths)(const DynRegion *r);
     void (*free)(DynRegion *r);
 } DynLoopEngine;
 extern DYN_HIDDEN const DynLoopEngine *dyn_loop_engine;
@@ -50,9 +51,14 @@ typedef struct DynLoop {
     bool open;
     uint32_t arrived; /* while it is cold, from the time `since`, in cycles */
     uint64_t since;
-    uint32_t entered;        /* arrivals that ran a region … */
-    uint64_t inside;         /* … and cycles that regions ran in them */
-    uint64_t next, patience; /* when a retired one is tried again, and the time behind that; in cycles */
+    uint32_t entered;         /* arrivals that ran a region … */
+    uint64_t inside;          /* … and cycles that regions ran in them */
+    uint32_t weighing;        /* arrivals for which it is still weighed: in turns native and CPython's */
+    bool weighed, was_native; /* … it was; at the last arrival, at the time `last`, it ran natively */
+    uint64_t last, taken[2];  /* cycles from arrivals to the next in all, CPython's and native … */
+    uint32_t narrived[2];     /* … of so many */
+    DynRegionRefusal why;     /* REFUSED: the reason */
+    uint64_t next, patience;  /* when a retired one is tried again, and the time behind that; in cycles */
 } DynLoop;
 
 /* What became of a loop while it was recorded. Saying it runs Python code (linecache, logging), which might change what the
@@ -76,6 +82,8 @@ struct DynLoops {
     uint32_t headers[DYN_MOST_LOOPS]; /* of each of them, the code unit where it starts */
     uint32_t nwaiting;                /* loops that the compiler works on */
     bool recording;                   /* a recording asks: what is to be said waits */
+    bool short_loop;                  /* … and CPython is through with the loop before a compiler would be */
+    bool few_trips;                   /* it could have all of the loop's trips in its graph */
     DynLoopNews news[DYN_MOST_NEWS];  /* what waits to be said */
     uint32_t nnews;
     DynLoops *previous, *following; /* all of them, for the poll */
@@ -108,6 +116,7 @@ DYN_HIDDEN void dyn_loops_retire(DynLoops *l, uint32_t i);
 /* What became of the loops that were arrived at: a list of str, or NULL; and the C of those that are native. */
 DYN_HIDDEN void dyn_loops_say_news(void); /* a recording is over: what became of loops in it is logged and told */
 DYN_HIDDEN PyObject *dyn_loops_list(const DynCache *c);
+DYN_HIDDEN void dyn_loops_add_refusals(const DynCache *c, PyObject **list); /* why loops have no region; NULL: memory is out */
 DYN_HIDDEN void dyn_loops_source(const DynCache *c, DynStr *out);
 DYN_HIDDEN int dyn_loops_init(PyObject *module); /* adds functions for tests */
 

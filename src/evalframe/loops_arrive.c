@@ -12,6 +12,11 @@
 #define TRIAL 64             /* arrivals, before it is asked whether they pay */
 #define MOST_COLD 256        /* arrivals at a loop of a function that nobody asked for, before it is built … */
 #define MOST_COLD_NS 2e6     /* … or so long after the first */
+#define SMALL_NS 1000.       /* a region that runs for less is weighed: */
+#define WEIGHED 64           /* for so many arrivals it is in turns native and CPython's, … */
+#define TURN 8               /* … each for so many of them; */
+#define AWAY_NS 20e3         /* the next arrival tells nothing when it comes so late */
+#define ASKED_NS 100.        /* what an open way costs that isn't taken */
 #define LEAST_INSIDE_NS 150. /* that a region has to run, on average, to pay for the way in and out */
 
 typedef struct WayIn {
@@ -138,6 +143,48 @@ static bool run(const DynLoops *l, DynLoop *loop, Slots *s, DynRegionExit *exit)
     return false;
 }
 
+/* How long it is from one arrival to the next was taken natively and in CPython: the better way stays. */
+static void weigh(DynLoops *l, uint32_t i) {
+    DynLoop *loop = &l->loops[i];
+    double each[2];
+    loop->weighed = true;
+    for (int k = 0; k < 2; k++) {
+        if (loop->narrived[k] < TURN) {
+            return; /* too few tell something */
+        }
+        each[k] = dyn_cycles_ns((double)loop->taken[k]) / loop->narrived[k];
+    }
+    if (each[1] > each[0] - ASKED_NS && l->cache != NULL && dyn_profit_is_judged(l->cache)) {
+        dyn_loops_retire(l, i);
+    }
+}
+
+/* The loop is being weighed, and it is CPython's turn. */
+static bool sits_out(DynLoops *l, uint32_t i, uint64_t now) {
+    DynLoop *loop = &l->loops[i];
+    if (loop->weighing == 0) {
+        return false;
+    }
+    double since = dyn_cycles_ns((double)(now - loop->last));
+    if (loop->last != 0 && since < AWAY_NS) {
+        loop->taken[loop->was_native] += now - loop->last;
+        loop->narrived[loop->was_native]++;
+    }
+    loop->last = now;
+    loop->was_native = (--loop->weighing / TURN) % 2 == 0;
+    if (loop->weighing == 0) {
+        weigh(l, i);
+    }
+    return !loop->was_native || loop->state != DYN_LOOP_NATIVE;
+}
+
+static void begin_to_weigh(DynLoop *loop) {
+    loop->weighing = WEIGHED;
+    loop->last = 0;
+    memset(loop->taken, 0, sizeof loop->taken);
+    memset(loop->narrived, 0, sizeof loop->narrived);
+}
+
 static void judge(DynLoops *l, uint32_t i) {
     DynLoop *loop = &l->loops[i];
     if (loop->entered < TRIAL) {
@@ -146,6 +193,8 @@ static void judge(DynLoops *l, uint32_t i) {
     double inside = dyn_cycles_ns((double)loop->inside) / loop->entered;
     if (inside < LEAST_INSIDE_NS && l->cache != NULL && dyn_profit_is_judged(l->cache)) {
         dyn_loops_retire(l, i);
+    } else if (inside < SMALL_NS && !loop->weighed) {
+        begin_to_weigh(loop);
     }
     loop->entered = 0;
     loop->inside = 0;
@@ -181,6 +230,10 @@ static bool enter(WayIn *w, DynLoops *l, DynFrame *f) {
         return true;
     }
     uint64_t began = dyn_cycles();
+    if (sits_out(l, w->index, began)) {
+        close_slots(f, &s);
+        return true;
+    }
     bool ran = run(l, loop, &s, &exit);
     if (!ran && plan_another(l, w->index, f, &s)) {
         began = dyn_cycles();

@@ -338,6 +338,8 @@ static DynReason null_failure(DynRegion *r, const char **detail) { return DYN_R_
 
 static bool null_exit(const DynRegion *r, uint32_t i, uint32_t *at, uint32_t *nstack) { return false; }
 
+static bool null_has_array_paths(const DynRegion *r) { return false; }
+
 static void null_source(const DynRegion *r, DynStr *out) {}
 
 static int null_traverse(const DynRegion *region, visitproc visit, void *arg) {
@@ -347,5 +349,5 @@ static int null_traverse(const DynRegion *region, visitproc visit, void *arg) {
     return 0;
 }
 
-const DynLoopEngine dyn_loop_null = {dyn_loop_headers, null_plan, null_build,  null_state,    null_failure,
-                                     null_run,         null_exit, null_source, null_traverse, null_free};
+const DynLoopEngine dyn_loop_null = {dyn_loop_headers, null_plan,   null_build,    null_state,           null_failure, null_run,
+                                     null_exit,        null_source, null_traverse, null_has_array_paths, null_free};

@@ -2,6 +2,7 @@
  *
  * Made by the door's `entries`. Holds the entry; everything is made when it is asked for. */
 #include "evalframe/follow.h"
+#include "ir/place.h"
 
 typedef struct PyEntry {
     PyObject_HEAD DynEntry *entry;
@@ -26,6 +27,22 @@ static PyObject *get_guards(PyObject *self, void *none) {
             Py_CLEAR(list);
         }
         Py_XDECREF(text);
+    }
+    return list;
+}
+
+static PyObject *get_groups(PyObject *self, void *none) {
+#define HEADING_OF(k, heading, cure) heading,
+    static const char *const headings[] = {DYN_GUARD_GROUPS(HEADING_OF)};
+#undef HEADING_OF
+    const DynCapture *c = entry_of(self)->capture;
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list != NULL && i < c->guards.n; i++) {
+        PyObject *heading = PyUnicode_FromString(headings[dyn_guard_rows[c->guards.at[i].kind].group]);
+        if (heading == NULL || PyList_Append(list, heading) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(heading);
     }
     return list;
 }
@@ -118,6 +135,27 @@ static PyObject *get_reason(PyObject *self, void *none) {
     return entry_of(self)->capture->end == DYN_END_RETURN ? Py_NewRef(Py_None) : PyUnicode_FromString(dyn_reason_code(r));
 }
 
+static PyObject *get_why(PyObject *self, void *none) {
+    const DynCapture *c = entry_of(self)->capture;
+    DynStr s = {0};
+    if (c->end == DYN_END_RETURN) {
+        Py_RETURN_NONE;
+    }
+    dyn_report_reason(&s, c->reason, NULL, &c->end_place);
+    return from_str(&s);
+}
+
+static PyObject *get_kernels(PyObject *self, void *none) {
+    const DynEntry *e = entry_of(self);
+    long n = e->artifact == NULL ? 0 : dyn_artifact_kernel_count(e->artifact);
+    for (uint32_t i = 0; e->follow != NULL && i < e->follow->steps.n; i++) {
+        const DynFollowStep *step = &e->follow->steps.at[i];
+        const DynArtifact *part = step->kind == DYN_FOLLOW_PART ? dyn_follow_part_artifact(step->part) : NULL;
+        n += part == NULL ? 0 : dyn_artifact_kernel_count(part);
+    }
+    return PyLong_FromLong(n);
+}
+
 static PyObject *get_failure(PyObject *self, void *none) {
     DynEntry *e = entry_of(self);
     const char *detail = NULL;
@@ -128,9 +166,9 @@ static PyObject *get_failure(PyObject *self, void *none) {
 static PyObject *get_times(PyObject *self, void *none) {
     DynEntry *e = entry_of(self);
     PyObject *times = PyDict_New();
-    for (int i = 0; times != NULL && i < DYN_STAGE_COUNT; i++) {
-        PyObject *seconds = PyFloat_FromDouble((double)e->stage_ns[i] * 1e-9);
-        if (seconds == NULL || PyDict_SetItemString(times, dyn_stage_names[i], seconds) < 0) {
+    for (int i = -1; times != NULL && i < DYN_STAGE_COUNT; i++) {
+        PyObject *seconds = PyFloat_FromDouble((double)(i < 0 ? e->capture->record_ns : e->stage_ns[i]) * 1e-9);
+        if (seconds == NULL || PyDict_SetItemString(times, i < 0 ? "record" : dyn_stage_names[i], seconds) < 0) {
             Py_CLEAR(times);
         }
         Py_XDECREF(seconds);
@@ -146,6 +184,7 @@ static PyObject *repr(PyObject *self) {
 
 static PyGetSetDef getset[] = {
     {"guards", get_guards, NULL, "What has to hold, as Python expressions over the arguments.", NULL},
+    {"_groups", get_groups, NULL, "The heading under which each guard belongs.", NULL},
     {"graph", get_graph, NULL, "The captured graph.", NULL},
     {"_text", get_text, NULL, "The captured graph, one node a line.", NULL},
     {"_data", get_data, NULL, "The captured graph as plain data: src/dynoc/_capture.py.", NULL},
@@ -159,8 +198,11 @@ static PyGetSetDef getset[] = {
     {"number", get_number, NULL, "Entries are numbered in the order in which they are made.", NULL},
     {"end", get_end, NULL, "\"return\", \"break\" or \"leave\": how the recorded segment ended.", NULL},
     {"reason", get_reason, NULL, "Code of the reason why the segment ended before the function; None: it didn't.", NULL},
+    {"why", get_why, NULL, "That reason in a sentence, its place, and what can be done; None: the segment is the whole function.",
+     NULL},
+    {"kernels", get_kernels, NULL, "How many kernels its graph became.", NULL},
     {"failure", get_failure, NULL, "Code of the reason why it runs as plain Python; None.", NULL},
-    {"times", get_times, NULL, "Seconds spent in each stage of the pipeline.", NULL},
+    {"times", get_times, NULL, "Seconds spent in each stage; recording has the program's own work in it.", NULL},
     {0}};
 
 static void dealloc(PyObject *self) {

@@ -251,16 +251,21 @@ static PyObject *go_on(PyObject *module, PyObject *args) {
     return result;
 }
 
-static PyMethodDef methods[] = {{"_region_headers", headers, METH_O, NULL},
-                                {"_region_plan", plan, METH_VARARGS, NULL},
-                                {"_region_text", text, METH_O, NULL},
-                                {"_region_source", source, METH_O, NULL},
-                                {"_region_parse", parse, METH_O, NULL},
-                                {"_region_exits", exits, METH_O, NULL},
-                                {"_region_build", build, METH_VARARGS, NULL},
-                                {"_region_run", run, METH_VARARGS, NULL},
-                                {"_region_optimise", optimise, METH_O, NULL},
-                                {"_region_go_on", go_on, METH_VARARGS, NULL},
-                                {NULL, NULL, 0, NULL}};
+/* _region_starve(n): on the way out of regions memory is out after n objects; -1: it isn't. What was left. */
+static PyObject *starve(PyObject *module, PyObject *n) {
+    long before = dyn_region_starve, after = PyLong_AsLong(n);
+    if (after == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    dyn_region_starve = after;
+    return PyLong_FromLong(before);
+}
+
+static PyMethodDef methods[] = {{"_region_headers", headers, METH_O, NULL},   {"_region_plan", plan, METH_VARARGS, NULL},
+                                {"_region_text", text, METH_O, NULL},         {"_region_source", source, METH_O, NULL},
+                                {"_region_parse", parse, METH_O, NULL},       {"_region_exits", exits, METH_O, NULL},
+                                {"_region_build", build, METH_VARARGS, NULL}, {"_region_run", run, METH_VARARGS, NULL},
+                                {"_region_optimise", optimise, METH_O, NULL}, {"_region_starve", starve, METH_O, NULL},
+                                {"_region_go_on", go_on, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 
 int dyn_region_door_init(PyObject *module) { return PyModule_AddFunctions(module, methods); }

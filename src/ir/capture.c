@@ -5,8 +5,8 @@
 #include "ir/capture.h"
 
 const DynGuardRow dyn_guard_rows[DYN_GUARD_COUNT] = {
-#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags) \
-    {#kind, DYN_ABOUT_##subject, DYN_WANTS_##object, cost, flags, text, was, is},
+#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags, group) \
+    {#kind, DYN_ABOUT_##subject, DYN_WANTS_##object, cost, flags, DYN_GROUP_##group, text, was, is},
 #include "ir/guards.def"
 #undef GUARD
 };

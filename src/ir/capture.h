@@ -16,13 +16,13 @@
 #define DYN_TENSOR_GRAD (1 << 16) /* of a TENSOR guard: it requires gradients */
 
 typedef enum DynGuardKind {
-#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags) DYN_GUARD_##kind,
+#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags, group) DYN_GUARD_##kind,
 #include "ir/guards.def"
 #undef GUARD
 } DynGuardKind;
 enum { /* no kind of guard, so that switches over kinds are complete without it */
        DYN_GUARD_COUNT = 0
-#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags) +1
+#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags, group) +1
 #include "ir/guards.def"
 #undef GUARD
 };
@@ -42,6 +42,18 @@ enum { /* no kind of guard, so that switches over kinds are complete without it 
     OBJECT(TUPLE)                 \
     OBJECT(DICT)                  \
     OBJECT(CODE)
+/* GROUP(name, heading, cure): what a program can do whose calls differ in such a guard. */
+#define DYN_GUARD_GROUPS(GROUP)                                                                                            \
+    GROUP(ARRAYS, "arrays and tensors",                                                                                    \
+          "call it with arrays of one dtype, rank and memory order, or give each kind of call a function of its own")      \
+    GROUP(NUMBERS, "sizes and numbers", "a number that picks an axis, a length or a branch has an entry for each outcome") \
+    GROUP(VALUES, "types and values",                                                                                      \
+          "pass values of one type; one that picks an axis, a dtype or a branch has an entry for each value")              \
+    GROUP(CONTAINERS, "what containers hold", "pass containers of one length with the same keys, or an array")             \
+    GROUP(OBJECTS, "which object something is", "make the object once, outside of what is called again and again")         \
+    GROUP(NAMES, "names that are there, or not", "define attributes and globals before the first call")                    \
+    GROUP(CODE, "functions and classes", "define functions and classes once, and leave them as they are")                  \
+    GROUP(MODES, "modes of PyTorch", "call it under the same modes: torch.no_grad, inference_mode, the default dtype")
 typedef enum DynGuardSubject {
 #define SUBJECT(k) DYN_ABOUT_##k,
     DYN_GUARD_SUBJECTS(SUBJECT)
@@ -52,12 +64,18 @@ typedef enum DynGuardObject {
     DYN_GUARD_OBJECTS(OBJECT)
 #undef OBJECT
 } DynGuardObject;
+typedef enum DynGuardGroup {
+#define GROUP(k, heading, cure) DYN_GROUP_##k,
+    DYN_GUARD_GROUPS(GROUP)
+#undef GROUP
+} DynGuardGroup;
 typedef struct DynGuardRow {
     const char *name; /* The kind's name. */
     uint8_t subject;  /* What the guard looks at, a DynGuardSubject. */
     uint8_t object;   /* What `obj` has to be, a DynGuardObject. */
     uint8_t cost;     /* Checking takes at least as long as reaching a source of this cost. */
     uint8_t flags;    /* Any of DYN_GF_…. */
+    uint8_t group;    /* Under which heading an explanation lists it, a DynGuardGroup. */
     const char *text; /* The guard as a Python expression with {parts}. */
     const char *was;  /* The old value in the explanation of a miss. */
     const char *is;   /* The new value there. */
@@ -201,8 +219,8 @@ typedef struct DynCapture {
     DynFrameShape after[DYN_WAYS];
     DynReason reason; /* why it ended at a BREAK or LEAVE */
     DynPlace end_place;
-    uint32_t ninstrs; /* instructions recorded */
-    int64_t record_ns, eager_ns;
+    uint32_t ninstrs;   /* instructions recorded */
+    int64_t record_ns;  /* from the segment's beginning to its end, the program's own work in it included */
     PyObject *examples; /* strong or NULL: a tuple of the arrays that came in, where a back end is to see them; cleared by it */
 } DynCapture;
 DYN_HIDDEN DynCapture *dyn_capture_new(PyObject *code, const char *name);

@@ -25,7 +25,8 @@ DYN_HIDDEN const DynFormula *dyn_graph_formula_of(const DynGraph *g, uint32_t no
 
 /* part.c: the nodes of g that `outputs` need, cut off at `inputs`, which become INPUT nodes in that order, as a graph of their
  * own in `out` (initialised, with the same symbols). map[i]: the copy of node i, DYN_NONE where it has none. What is written
- * into the storage of a copied node is copied too. 0, or -1 with a sentence in `error`. */
+ * into the storage of a copied node is copied too, but for changes that are APART: those are among `outputs`, or in no part. 0,
+ * or -1 with a sentence in `error`. */
 typedef struct DynList {
     const uint32_t *at;
     uint32_t n;

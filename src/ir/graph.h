@@ -42,6 +42,8 @@ typedef struct DynArg {
 #define DYN_NODE_WRITE_WARNS 32u  /* a BROADCAST that can be written, with a warning: np.broadcast_arrays */
 #define DYN_NODE_GRAD 4096u       /* eager's value is a tensor that requires gradients */
 #define DYN_NODE_UNFOLLOWED 8192u /* gradients weren't recorded when it was made */
+#define DYN_NODE_APART 16384u /* a STORE that is made for its own sake, in a part of the graph of its own: evalframe/follow.c */
+#define DYN_NODE_GRAD_LATER 32768u /* it requires gradients from a change in place on that a call makes */
 
 typedef struct DynNode {
     uint16_t op;     /* DynOp: row of ops.def */

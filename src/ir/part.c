@@ -26,7 +26,8 @@ static bool marks_stores(const DynGraph *g, const bool *stops, bool *needed) {
     bool more = false;
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(g, i);
-        if (dyn_node_stores(n) && !needed[i] && needed[n->storage] && !stops[n->storage]) {
+        bool own = dyn_node_stores(n) && !(n->flags & DYN_NODE_APART);
+        if (own && !needed[i] && needed[n->storage] && !stops[n->storage]) {
             needed[i] = more = true;
         }
     }
@@ -135,7 +136,8 @@ int dyn_part_copy(const DynGraph *g, DynGraph *out, DynList inputs, DynList outp
         }
     }
     for (uint32_t i = 0; i < outputs.n; i++) {
-        if (dyn_vec_push(&out->outputs, map[outputs.at[i]]) < 0) {
+        bool value = !dyn_node_stores(dyn_graph_node(g, outputs.at[i]));
+        if (value && dyn_vec_push(&out->outputs, map[outputs.at[i]]) < 0) {
             return fail(error, "memory is out");
         }
     }

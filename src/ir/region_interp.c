@@ -1,16 +1,20 @@
 /* region_interp.c: the table of region_ops.def, and the interpreter of region IR, instruction by instruction: what native code is
  * compared with. Called by codegen/region (run.c) where a test asks for it. Owns nothing. */
+#include "base/cpy_region.h"
 #include "ir/region_ir.h"
 #include "ir/region_math.h"
 
-typedef short M_I16 __attribute__((may_alias));
-typedef unsigned short M_U16 __attribute__((may_alias));
-typedef int M_I32 __attribute__((may_alias));
-typedef unsigned int M_U32 __attribute__((may_alias));
-typedef int64_t M_I64 __attribute__((may_alias));
-typedef float M_F32 __attribute__((may_alias));
-typedef double M_F64 __attribute__((may_alias));
+enum {
+#define WORLD(NAME, address) W_##NAME,
+#include "ir/region_world.def"
+    W_TAGGED = DYN_CPY_INT_IS_TAGGED
+};
+#define MATH(name, type, args, ...) static inline type name args __VA_ARGS__
+#include "ir/region_objects.def"
+#undef MATH
 
+#define TEXT_OF(x) TEXT_OF_TOKENS(x)
+#define TEXT_OF_TOKENS(x) #x
 #define LIBM(name, arity) LIBM_##arity(name)
 #define LIBM_1(name) "D rg_" #name "(D) __asm__(\"" #name "\") __attribute__((const, nothrow));\n"
 #define LIBM_2(name) "D rg_" #name "(D, D) __asm__(\"" #name "\") __attribute__((const, nothrow));\n"
@@ -20,8 +24,13 @@ const char *const dyn_region_math =
     "typedef short M_I16 __attribute__((may_alias)); typedef unsigned short M_U16 __attribute__((may_alias));\n"
     "typedef int M_I32 __attribute__((may_alias)); typedef unsigned int M_U32 __attribute__((may_alias));\n"
     "typedef long M_I64 __attribute__((may_alias)); typedef float M_F32 __attribute__((may_alias));\n"
-    "typedef double M_F64 __attribute__((may_alias));\n"
+    "typedef double M_F64 __attribute__((may_alias)); typedef char *M_P __attribute__((may_alias));\n"
 #include "ir/region_math.def"
+    "enum {"
+#define WORLD(NAME, address) " W_" #NAME ","
+#include "ir/region_world.def"
+    " W_TAGGED = " TEXT_OF(DYN_CPY_INT_IS_TAGGED) " };\n"
+#include "ir/region_objects.def"
     ;
 
 const DynRegionOpInfo dyn_region_ops[DYN_RO_COUNT] = {
@@ -33,13 +42,16 @@ const DynRegionOpInfo dyn_region_ops[DYN_RO_COUNT] = {
 };
 
 const char *const dyn_region_kinds[DYN_RK_COUNT] = {
-    [DYN_RK_NULL] = "null", [DYN_RK_ENTRY] = "entry", [DYN_RK_CONST] = "const", [DYN_RK_BOOL] = "bool",
-    [DYN_RK_INT] = "int",   [DYN_RK_FLOAT] = "float", [DYN_RK_NP] = "np",       [DYN_RK_ARRAY] = "array",
-    [DYN_RK_VIEW] = "view", [DYN_RK_RANGE] = "range", [DYN_RK_ITER] = "iter",   [DYN_RK_TUPLE] = "tuple",
-    [DYN_RK_SEQ] = "seq",   [DYN_RK_ENUM] = "enum",   [DYN_RK_ZIP] = "zip",     [DYN_RK_UFUNC] = "ufunc",
+    [DYN_RK_NULL] = "null",       [DYN_RK_ENTRY] = "entry",       [DYN_RK_CONST] = "const", [DYN_RK_BOOL] = "bool",
+    [DYN_RK_INT] = "int",         [DYN_RK_FLOAT] = "float",       [DYN_RK_NP] = "np",       [DYN_RK_ARRAY] = "array",
+    [DYN_RK_VIEW] = "view",       [DYN_RK_RANGE] = "range",       [DYN_RK_ITER] = "iter",   [DYN_RK_TUPLE] = "tuple",
+    [DYN_RK_SEQ] = "seq",         [DYN_RK_ENUM] = "enum",         [DYN_RK_ZIP] = "zip",     [DYN_RK_UFUNC] = "ufunc",
+    [DYN_RK_LIST] = "list",       [DYN_RK_LISTITER] = "listiter", [DYN_RK_TEXT] = "text",   [DYN_RK_CHAR] = "char",
+    [DYN_RK_COMPLEX] = "complex", [DYN_RK_CELL] = "cell",         [DYN_RK_FUNC] = "func",   [DYN_RK_GEN] = "gen",
 };
 
 #define BREAKER (*breaker != 0)
+#define W ((const P *)(const void *)dyn_region_world())
 #define GET_I(x, k)        \
     I x = v[in->arg[k]].i; \
     (void)x;

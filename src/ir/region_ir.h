@@ -61,17 +61,41 @@ typedef enum DynRegionKind {
     DYN_RK_ZIP,   /* A zip object of the `n` iterators that follow. ref as of ITER. */
     DYN_RK_UFUNC, /* At entries: a ufunc with `n` operands that has a loop for doubles. regs: that loop, what it is called with.
                    */
+    DYN_RK_LIST,  /* A list, or (DYN_RF_TUPLE) a tuple that is an object. regs: the object. ref: its shape, below. n: which of
+                   * the region's lists it is or came out of, for the planner. dtype: how deep in that. */
+    DYN_RK_LISTITER, /* An iterator of the LIST or TEXT that follows. regs: the next place. ref as of ITER. */
+    DYN_RK_TEXT,     /* A str whose codes are below 256, bytes or a bytearray: n, DYN_TEXT_*. regs: object, first byte, length. */
+    DYN_RK_CELL,     /* The cell that slot `ref` holds, with the value that follows in it. */
+    DYN_RK_FUNC,     /* While it is planned: a function that the loop makes of code `ref`, with the n cells that follow. */
+    DYN_RK_GEN,      /* While it is planned: a generator of code `ref`, the iterator that follows, and the cells. */
+    DYN_RK_COMPLEX,  /* regs: real and imaginary part */
+    DYN_RK_CHAR,     /* A str of one character. regs: its code, below 256. */
     DYN_RK_COUNT
 } DynRegionKind;
+enum { DYN_TEXT_STR, DYN_TEXT_BYTES, DYN_TEXT_BYTEARRAY };
+/* Is the object a text? Which, and where its bytes lie. */
+DYN_HIDDEN bool dyn_region_text_of(PyObject *o, uint8_t *which, const char **data, int64_t *n);
+/* The shape of a list: what its items are, a byte of DYN_RL_*, and shifted by 8 what the items of those are that are lists. What
+ * is said of the first item is looked at on entry, and each item when it is read. */
+#define DYN_RL_BOOL 1u
+#define DYN_RL_INT 2u
+#define DYN_RL_FLOAT 4u
+#define DYN_RL_LIST 8u
+#define DYN_RL_TUPLE 16u
+#define DYN_RL_OTHER 32u
+#define DYN_RL_DEPTH 3                                                          /* the deepest list in lists */
+DYN_HIDDEN uint32_t dyn_region_shape(PyObject *list, uint32_t most, int depth); /* of the first `most` items, spread out */
 /* It is made of the values that stand behind it. */
 static inline bool dyn_region_has_items(uint8_t kind) {
-    return kind == DYN_RK_TUPLE || kind == DYN_RK_ENUM || kind == DYN_RK_ZIP;
+    return kind == DYN_RK_TUPLE || kind == DYN_RK_ENUM || kind == DYN_RK_ZIP || kind == DYN_RK_LISTITER || kind == DYN_RK_CELL ||
+           kind == DYN_RK_FUNC || kind == DYN_RK_GEN;
 }
 extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
 #define DYN_RF_CONTIGUOUS 1u /* The last axis of an array has the stride of its elements. */
 #define DYN_RF_WRITEABLE 2u
 #define DYN_RF_DROPPABLE 4u /* ENTRY: dropping the object runs no code. */
 #define DYN_RF_MAYBE 8u     /* The last register says what it is: 0, what slot `ref` held at the entry; or dyn_region_what. */
+#define DYN_RF_TUPLE 16u    /* LIST: it is a tuple. */
 #define DYN_REGION_REGS 11
 #define DYN_REGION_RANK 4
 #define DYN_REGION_EXTRAS 16 /* The most objects that come in beside the slots. */
@@ -105,20 +129,26 @@ typedef struct DynRegionOut {
  * function its code and defaults. Strong. */
 typedef struct DynRegionFact {
     PyObject *dict, *name, *value;
-    bool function; /* `dict` is a function, `name` its code, `value` its defaults or NULL. */
-    bool cell;     /* What is in a cell, which is `extra`: of `dict`, or where that is NULL of slot `slot`. */
-    bool object;   /* The extra object is `value`. */
+    bool function;  /* `dict` is a function, `name` its code, `value` its defaults or NULL. */
+    bool cell;      /* What is in a cell, which is `extra`: of `dict`, or where that is NULL of slot `slot`. */
+    bool object;    /* The extra object is `value`. */
+    bool attribute; /* Of the object `dict`, or where that is NULL in slot `slot`: attribute `name`, which is `extra`, or with
+                     * `value` the method that it is. */
     uint32_t slot;
     uint32_t extra; /* The index of the extra object that it gives, or DYN_NONE. */
 } DynRegionFact;
 
-typedef struct DynRegionCode DynRegionCode; /* native code: codegen/region */
+typedef struct DynRegionCode DynRegionCode;     /* native code: codegen/region */
+typedef struct DynRegionSpares DynRegionSpares; /* objects for when memory is out: codegen/region/spare.c */
+extern DYN_HIDDEN long dyn_region_starve;       /* Test: for the way out memory is out after so many objects; -1: it isn't. */
 struct DynRegion {
     PyObject *code;     /* The code object, strong; or NULL in tests. */
     uint32_t header;    /* Code unit. */
     uint32_t nslots;    /* Locals, cells and free variables. */
     uint32_t nstack;    /* Stack values at the header. */
     uint32_t nextra;    /* Objects that don't come in slots. */
+    bool array_paths;   /* Some instruction that isn't in the language has an array among its operands. */
+    bool makes;         /* It makes lists. */
     bool warns;         /* It does arithmetic that NumPy may report on: how is asked at the entry. */
     DYN_VEC(char) regs; /* The type of each register: I, D, S, P. */
     DYN_VEC(DynRegionBlock) blocks;
@@ -127,6 +157,7 @@ struct DynRegion {
     DYN_VEC(DynRegionFact) facts;
     DYN_VEC(PyObject *) objects; /* Strong. */
     DynRegionCode *native;       /* NULL: not asked for. */
+    DynRegionSpares *spares;     /* NULL: none yet, or a run has them. */
     PyObject **stack;            /* What the last exit handed out: room for the deepest. */
     bool optimised;              /* The passes of codegen/region have been over it. */
     bool forced;                 /* Test: its C can be told to leave at any exit. */
@@ -148,6 +179,18 @@ DYN_HIDDEN int dyn_region_verify(const DynRegion *r, DynStr *error);
 DYN_HIDDEN uint32_t dyn_region_interpret(DynRegion *r, uint32_t block, DynScalar *values, const volatile unsigned char *breaker);
 DYN_HIDDEN bool dyn_region_is_droppable(
     PyObject *o); /* Dropping it runs no code: numbers and what has no contents; NULL is too. */
+/* Lists that a run has made: they live until it ends, or longer where the frame has them then. */
+#define DYN_REGION_MADE 256
+typedef struct DynRegionMade {
+    PyObject *at[DYN_REGION_MADE]; /* Owned. */
+    uint32_t n;
+    int64_t nitems;
+} DynRegionMade;
+extern DYN_HIDDEN DynRegionMade *dyn_region_made; /* Of the run that goes on. */
+DYN_HIDDEN void dyn_region_drop_made(DynRegionMade *made);
+DYN_HIDDEN const void *const *dyn_region_world(void); /* region_world.def as a table */
+/* An iterator of a list that others see: of one in a zip object it isn't said whether it has ended. */
+DYN_HIDDEN bool dyn_region_is_shared_iterator(PyObject *o);
 /* The loop of a ufunc for n doubles that gives a double. */
 DYN_HIDDEN bool dyn_region_ufunc(PyObject *o, int n, void **loop, void **data);
 DYN_HIDDEN extern const char *const dyn_region_math; /* region_math.def as text, with the types that it uses */

@@ -8,6 +8,14 @@ typedef int64_t I;
 typedef double D;
 typedef float S;
 typedef char *P;
+typedef short M_I16 __attribute__((may_alias)); /* as what lies in memory */
+typedef unsigned short M_U16 __attribute__((may_alias));
+typedef int M_I32 __attribute__((may_alias));
+typedef unsigned int M_U32 __attribute__((may_alias));
+typedef int64_t M_I64 __attribute__((may_alias));
+typedef float M_F32 __attribute__((may_alias));
+typedef double M_F64 __attribute__((may_alias));
+typedef char *M_P __attribute__((may_alias));
 
 #define LIBM(name, arity) LIBM_##arity(name)
 #define LIBM_1(name) extern D rg_##name(D) __asm__(#name) __attribute__((const, nothrow));

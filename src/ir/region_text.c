@@ -23,9 +23,23 @@ DynRegion *dyn_region_new(void) {
 
 uint32_t dyn_region_reg(DynRegion *r, char type) { return dyn_vec_push(&r->regs, type) < 0 ? DYN_NONE : r->regs.n - 1; }
 
+/* A list of few numbers, or of such lists. */
+static bool is_plain_list(PyObject *o, int depth, int *left) {
+    bool plain = (PyList_CheckExact(o) || PyTuple_CheckExact(o)) && depth > 0;
+    for (Py_ssize_t i = 0; plain && i < PySequence_Fast_GET_SIZE(o); i++) {
+        PyObject *item = PySequence_Fast_GET_ITEM(o, i);
+        bool number = PyFloat_CheckExact(item) || PyLong_CheckExact(item) || PyBool_Check(item) || item == Py_None;
+        plain = --*left > 0 && (number || is_plain_list(item, depth - 1, left));
+    }
+    return plain;
+}
+
+enum { MOST_ITEMS = 4096 }; /* that are looked at in a list */
+
 bool dyn_region_is_droppable(PyObject *o) {
+    int left = MOST_ITEMS;
     if (o == NULL || o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
-        PyUnicode_CheckExact(o)) {
+        PyUnicode_CheckExact(o) || PyByteArray_CheckExact(o)) {
         return true;
     }
     if (PyArray_CheckExact(o)) {
@@ -35,7 +49,13 @@ bool dyn_region_is_droppable(PyObject *o) {
                 return false;
             }
         }
-        return o == NULL;
+        return o == NULL || PyBytes_CheckExact(o);
+    }
+    if (PyList_CheckExact(o) || PyTuple_CheckExact(o)) {
+        return is_plain_list(o, DYN_RL_DEPTH, &left);
+    }
+    if (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+        return false; /* a class of someone's own may have a __del__ */
     }
     return PyComplex_CheckExact(o) || PyBytes_CheckExact(o) || Py_IS_TYPE(o, &PyRange_Type) || PyArray_IsScalar(o, Number) ||
            PyArray_IsScalar(o, Bool);
@@ -71,8 +91,9 @@ static void print_value(const DynRegionValue *v, DynStr *out) {
         dyn_str_printf(out, ".%u", v->n);
     }
     if (v->flags != 0) {
-        dyn_str_printf(out, ".%s%s%s%s", v->flags & DYN_RF_CONTIGUOUS ? "c" : "", v->flags & DYN_RF_WRITEABLE ? "w" : "",
-                       v->flags & DYN_RF_DROPPABLE ? "d" : "", v->flags & DYN_RF_MAYBE ? "m" : "");
+        dyn_str_printf(out, ".%s%s%s%s%s", v->flags & DYN_RF_CONTIGUOUS ? "c" : "", v->flags & DYN_RF_WRITEABLE ? "w" : "",
+                       v->flags & DYN_RF_DROPPABLE ? "d" : "", v->flags & DYN_RF_MAYBE ? "m" : "",
+                       v->flags & DYN_RF_TUPLE ? "t" : "");
     }
     if (v->ref != DYN_NONE) {
         dyn_str_printf(out, ":%u", v->ref);
@@ -197,7 +218,8 @@ static void read_flags(Reader *p, DynRegionValue *v) {
     static const struct {
         char letter;
         uint8_t flag;
-    } letters[] = {{'c', DYN_RF_CONTIGUOUS}, {'w', DYN_RF_WRITEABLE}, {'d', DYN_RF_DROPPABLE}, {'m', DYN_RF_MAYBE}};
+    } letters[] = {
+        {'c', DYN_RF_CONTIGUOUS}, {'w', DYN_RF_WRITEABLE}, {'d', DYN_RF_DROPPABLE}, {'m', DYN_RF_MAYBE}, {'t', DYN_RF_TUPLE}};
     for (size_t k = 0; k < DYN_COUNTOF(letters); k++) {
         if (*p->at == letters[k].letter) {
             v->flags |= letters[k].flag;
@@ -212,7 +234,7 @@ static void read_parts(Reader *p, DynRegionValue *v) {
         size_t n = word(p);
         if (*p->at >= '0' && *p->at <= '9') {
             v->n = (uint8_t)number(p);
-        } else if (strspn(p->at, "cwdm") == n) {
+        } else if (strspn(p->at, "cwdmt") == n) {
             read_flags(p, v);
         } else if (n < sizeof(name)) {
             memcpy(name, p->at, n);

@@ -36,6 +36,9 @@ static const char *types_of(const DynRegionValue *v, char *types) {
     case DYN_RK_TUPLE:
     case DYN_RK_ENUM:
     case DYN_RK_ZIP:
+    case DYN_RK_CELL:
+    case DYN_RK_FUNC:
+    case DYN_RK_GEN:
     case DYN_RK_COUNT: break;
     case DYN_RK_BOOL:
     case DYN_RK_INT: types[n++] = 'I'; break;
@@ -44,6 +47,11 @@ static const char *types_of(const DynRegionValue *v, char *types) {
         types[n++] = v->dtype == DYN_F64 ? 'D' : 'I';
         types[n - 1] = v->dtype == DYN_F32 ? 'S' : types[n - 1];
         break;
+    case DYN_RK_TEXT: n = (uint32_t)(stpcpy(types, "PPI") - types); break;
+    case DYN_RK_COMPLEX: n = (uint32_t)(stpcpy(types, "DD") - types); break;
+    case DYN_RK_CHAR: types[n++] = 'I'; break;
+    case DYN_RK_LIST: types[n++] = 'P'; break;
+    case DYN_RK_LISTITER: types[n++] = 'I'; break;
     case DYN_RK_UFUNC: n = (uint32_t)(stpcpy(types, "PP") - types); break;
     case DYN_RK_RANGE: n = (uint32_t)(stpcpy(types, "IIII") - types); break;
     case DYN_RK_ITER: n = (uint32_t)(stpcpy(types, "III") - types); break;

@@ -172,10 +172,28 @@ static void print_tuple(PyObject *o, DynStr *out) {
     dyn_str_putc(out, ')');
 }
 
+/* A function by the name that the program calls it; false: it has none that is plain. */
+static bool print_function(PyObject *o, DynStr *out) {
+    if (PyFunction_Check(o)) {
+        print_text(((PyFunctionObject *)o)->func_qualname, out);
+        return true;
+    }
+    const PyCFunctionObject *f = PyCFunction_Check(o) ? (PyCFunctionObject *)o : NULL;
+    if (f == NULL || f->m_module == NULL || !PyUnicode_CheckExact(f->m_module)) {
+        return false; /* a method of an object */
+    }
+    if (PyUnicode_CompareWithASCIIString(f->m_module, "builtins") != 0) {
+        print_text(f->m_module, out);
+        dyn_str_putc(out, '.');
+    }
+    dyn_str_puts(out, f->m_ml->ml_name);
+    return true;
+}
+
 static bool has_tame_repr(PyObject *o) {
     PyTypeObject *t = Py_TYPE(o);
     const PyTypeObject *const tame[] = {&PyFloat_Type,    &PyLong_Type,     &PyBool_Type,    &PyUnicode_Type,  &PyBytes_Type,
-                                        Py_TYPE(Py_None), &PyEllipsis_Type, &PyComplex_Type, &PyFunction_Type, &PyCFunction_Type};
+                                        Py_TYPE(Py_None), &PyEllipsis_Type, &PyComplex_Type, &PyCFunction_Type};
     for (size_t i = 0; i < DYN_COUNTOF(tame); i++) {
         if (t == tame[i]) {
             return true;
@@ -197,6 +215,9 @@ void dyn_object_print(PyObject *o, DynStr *out) {
     if (PyType_Check(o)) {
         const char *name = ((PyTypeObject *)o)->tp_name, *dot = strrchr(name, '.');
         dyn_str_puts(out, dot == NULL ? name : dot + 1);
+        return;
+    }
+    if (print_function(o, out)) {
         return;
     }
     if (!has_tame_repr(o)) {
@@ -245,8 +266,35 @@ static void print_key(const DynSources *t, const DynSource *s, int depth, DynStr
     print_text(s->key, out);
 }
 
+/* The member `key` as it is written behind an object: .name, or [number] of a numbered one. */
+static void print_member(PyObject *key, DynStr *out) {
+    const char *text = PyUnicode_Check(key) ? PyUnicode_AsUTF8(key) : NULL;
+    bool numbered = text != NULL && text[0] != 0 && strspn(text, "0123456789") == strlen(text);
+    dyn_str_printf(out, numbered ? "[%s]" : ".%s", text == NULL ? "?" : text);
+    PyErr_Clear();
+}
+
+/* The module of PyTorch's in whose registry the item is: programs write it as the module's attribute. DYN_NONE: it is in none. */
+static uint32_t registry_owner(const DynSources *t, const DynSource *s) {
+    static const char *const names[] = {"_modules", "_parameters", "_buffers"};
+    const DynSource *registry = s->kind == DYN_SRC_KEY ? &t->v.at[s->base] : NULL;
+    bool attribute = registry != NULL && (registry->kind == DYN_SRC_OWN || registry->kind == DYN_SRC_ATTR);
+    for (size_t i = 0; attribute && PyUnicode_Check(registry->key) && i < DYN_COUNTOF(names); i++) {
+        if (PyUnicode_CompareWithASCIIString(registry->key, names[i]) == 0) {
+            return registry->base;
+        }
+    }
+    return DYN_NONE;
+}
+
 void dyn_source_print(const DynSources *t, uint32_t id, DynStr *out) {
     const DynSource *s = &t->v.at[id];
+    uint32_t owner = registry_owner(t, s);
+    if (owner != DYN_NONE) {
+        dyn_source_print(t, owner, out);
+        print_member(s->key, out);
+        return;
+    }
     dyn_str_puts(out, s->kind == DYN_SRC_NTH_KEY || s->kind == DYN_SRC_NTH_VALUE ? "list(" : "");
     if (s->base != DYN_NONE) {
         dyn_source_print(t, s->base, out);
@@ -265,13 +313,9 @@ void dyn_source_print(const DynSources *t, uint32_t id, DynStr *out) {
     case DYN_SRC_DICT: print_key(t, s, 0, out); break;
     case DYN_SRC_CELL: dyn_str_puts(out, ".cell_contents"); break;
     case DYN_SRC_ATTR:
+    case DYN_SRC_OWN:
         dyn_str_putc(out, '.');
         print_text(s->key, out);
-        break;
-    case DYN_SRC_OWN:
-        dyn_str_puts(out, ".__dict__[");
-        dyn_object_print(s->key, out);
-        dyn_str_putc(out, ']');
         break;
     case DYN_SRC_ITEM: dyn_str_printf(out, "[%u]", (unsigned)s->index); break;
     case DYN_SRC_KEY:

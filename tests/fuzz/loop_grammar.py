@@ -9,11 +9,12 @@ import warnings
 
 import numpy as np
 
-HEAD = "def f(n, m, k, x, y, a, b, c, d, e):"
+HEAD = "def f(n, m, k, x, y, a, b, c, d, e, p, q):"
 NUMBERS = ("n", "m", "k", "x", "y", "s", "t", "u")
 TARGETS = ("s", "t", "u", "x", "y")
 BOUNDED = " and ".join(f"-1e30 < {name} < 1e30" for name in TARGETS)  # no ints of a million digits
 ARRAYS = ("a", "b", "d", "e")
+MOST_ITEMS = 24  # of a list that grows
 DEPTH = 3
 
 
@@ -27,12 +28,12 @@ class Writer:
 
     def __init__(self, seed):
         self.random = random.Random(seed)
-        self.lines, self.loops, self.counter, self.indices = [HEAD, "    s = 0", "    t = 0.0", "    u = 1"], 0, 0, []
+        self.lines, self.loops, self.counter, self.indices = [HEAD, "    s = 0", "    t = 0.0", "    u = 1", "    w = [1, 0]"], 0, 0, []
 
     def program(self):
         for _ in range(self.random.randint(1, 3)):
             self.loop(1, 0)
-        self.lines.append("    return n, m, k, x, y, s, t, u")
+        self.lines.append("    return n, m, k, x, y, s, t, u, w")
         return "\n".join(self.lines) + "\n"
 
     def put(self, indent, text):
@@ -49,7 +50,9 @@ class Writer:
 
     def element(self):
         if self.random.random() < 0.3:
-            return self.random.choice(("c[{}, {}]", "c[{}][{}]")).format(self.index(), self.index())
+            return self.random.choice(("c[{}, {}]", "c[{}][{}]", "q[{}][{}]")).format(self.index(), self.index())
+        if self.random.random() < 0.25:
+            return f"{self.random.choice('pw')}[{self.index()}]"
         return f"{self.random.choice(ARRAYS)}[{self.index()}]"
 
     def atom(self):
@@ -58,7 +61,7 @@ class Writer:
             return self.random.choice(NUMBERS + tuple(self.indices))
         if r < 0.65:
             return self.element()
-        numbers = ("0", "1", "2", "3", "-1", "7", "0.5", "1.5", "-2.0", "1e10", "True", "4611686018427387904", "len(a)")
+        numbers = ("0", "1", "2", "3", "-1", "7", "0.5", "1.5", "-2.0", "1e10", "True", "4611686018427387904", "len(a)", "len(p)")
         return self.random.choice(numbers)
 
     def condition(self, depth):
@@ -88,7 +91,10 @@ class Writer:
             return f"math.{self.random.choice(('sqrt', 'floor', 'sin', 'exp'))}({self.value(depth - 1)})"
         if r < 0.82:
             return f"({self.value(0)} {self.random.choice(('&', '|', '^', '>>', '<<'))} {self.random.choice(('1', '3', '62'))})"
-        if r < 0.85:
+        if r < 0.88:
+            fold, over = self.random.choice(("sum", "any", "all", "max", "min")), self.random.choice(("p", "w", "range(m)", "a"))
+            return f"{fold}({self.value(0)} * z for z in {over})"
+        if r < 0.91:
             return f"({self.value(0)} ** {self.random.choice(('2', '3', '0.5', '-1'))})"
         return self.atom()
 
@@ -106,9 +112,9 @@ class Writer:
             operator = self.random.choice(("+=", "-=", "*=", "+="))
             self.put(indent, f"{self.random.choice(('s', 't', 'u', 'x'))} {operator} {self.value(1)}")
         elif r < 0.65:
-            self.put(indent, f"{self.element()} {self.random.choice(('=', '+=', '-=', '*='))} {self.value(1)}")
+            self.store(indent)
         elif r < 0.7:
-            self.put(indent, "s, t = t, s")
+            self.put(indent, self.random.choice(("s, t = t, s", f"w = {self.made()}")))
         elif r < 0.8:
             self.put(indent, f"if {self.condition(1)}:")
             self.body(indent + 1, depth)
@@ -128,6 +134,28 @@ class Writer:
         else:
             self.put(indent, f"t = {self.value(1)}")
 
+    def made(self):
+        """A new list, of a few items that don't grow."""
+        item = self.random.choice(("z", "z * 0.5", "k", "z > 1", "n - z"))
+        condition = self.random.choice(("", "", " if z != 2", " if z < n"))
+        return self.random.choice((f"[{item} for z in range(4){condition}]", "[0] * n", "[0.5, 1.5] + [k]", "[n, m]", "[True]"))
+
+    def store(self, indent):
+        element = self.element()
+        if element[0] not in "pqw":
+            self.put(indent, f"{element} {self.random.choice(('=', '+=', '-=', '*='))} {self.value(1)}")
+            return
+        self.put(indent, f"t = {self.value(1)}")
+        self.put(indent, "if -1e30 < t < 1e30:")
+        r = self.random.random()
+        if r < 0.3:
+            self.put(indent + 1, f"if len(p) < {MOST_ITEMS}:")
+            self.put(indent + 2, "p.append(t)")
+        elif r < 0.5:
+            self.put(indent + 1, f"p[0], p[{self.index()}] = p[{self.index()}], t")
+        else:
+            self.put(indent + 1, f"{element} = t")
+
     def loop(self, indent, depth):
         self.loops += 1
         self.counter += 1
@@ -137,7 +165,7 @@ class Writer:
             span = self.random.choice(("n", "m", "len(a)", "1, n", "0, 7, 2", "m, -1, -1", "3", "n - 1", "0", "c.shape[0]"))
             self.put(indent, f"for {name} in range({span}):")
         elif r < 0.75:
-            self.put(indent, f"for {name} in {self.random.choice(('a', 'b', '(1, 2, 3)', '[0.5, 2]'))}:")
+            self.put(indent, f"for {name} in {self.random.choice(('a', 'b', 'p', 'q[0]', '(1, 2, 3)', '[0.5, 2]'))}:")
         else:
             self.put(indent, f"{name} = 0")
             self.put(indent, f"while {name} < {self.random.choice(('n', 'm', '4'))}:")
@@ -167,12 +195,17 @@ def arguments(seed):
     d = np.array([r.choice((0, 1, 2, 3)) for _ in range(6)], dtype=r.choice(("f4", "i4", "?", "u1", "i8", "f8")))
     number = r.choice((2.5, -0.5, 0.0, np.float64(1.25), np.float64(-3.0)))
     numbers = r.choice((0, 1, 4, 5)), r.choice((0, 2, 3)), r.choice((1, 2, np.int64(3))), number, r.choice((1.0, 3, True))
-    return (*numbers, a, b, c, d, e)
+    items = r.choice(((0.0, 1.5, -2.25), (1, 2, -3, 2**40), (True, False), (0, 0.5, True, 7)))
+    p = [r.choice(items) for _ in range(r.choice((1, 5, 6)))]
+    q = [[r.choice((0.0, 0.5, -1.0, 4.0)) for _ in range(4)] for _ in range(4)]
+    if r.random() < 0.2:
+        q[1] = p
+    return (*numbers, a, b, c, d, e, p, q)
 
 
 def plain(value):
     """The value as text that is the same where types and bits are (of NaN, whose sign says nothing)."""
-    if isinstance(value, tuple):
+    if isinstance(value, (tuple, list)):
         return tuple(map(plain, value))
     if isinstance(value, np.ndarray):
         return str(value.dtype), repr(np.where(value != value, 0, value).tolist()), repr((value != value).tolist())
@@ -196,7 +229,7 @@ def outcome(function, args):
                 at = at.tb_next
             result = type(error).__name__, str(error), lines[-1]
     told = [(w.category.__name__, str(w.message), w.lineno) for w in caught]
-    return result, told, tuple(plain(v) for v in args if isinstance(v, np.ndarray))
+    return result, told, tuple(plain(v) for v in args if isinstance(v, (np.ndarray, list)))
 
 
 def make(text):

@@ -6,8 +6,10 @@ values, types and bits.
 """
 
 import copy
+import itertools
 import struct
 import sys
+import types
 import warnings
 
 import numpy as np
@@ -15,15 +17,32 @@ import numpy as np
 from dynoc import _dynoc
 
 NATIVE, INTERPRETED = False, True
-ITERATORS = type(iter(range(0))), type(iter(np.zeros(0))), enumerate, zip
-COPIED = np.ndarray, *ITERATORS
+ITERATORS = type(iter(range(0))), type(iter(np.zeros(0))), type(iter([])), type(iter(())), enumerate, zip
+ITERATORS = *ITERATORS, *(type(iter(over)) for over in ("a", "\xff", b"", bytearray()))
+COPIED = np.ndarray, list, bytearray, *ITERATORS
+CHANGED = np.ndarray, list, bytearray
 
 
 def slots_of(function, args):
     code = function.__code__
     names = [*code.co_varnames, *(name for name in code.co_cellvars if name not in code.co_varnames), *code.co_freevars]
     given = dict(zip(code.co_varnames, args))
-    return [given.get(name, ...) for name in names]
+    return [cell_of(given, name) if name in code.co_cellvars else given.get(name, ...) for name in names]
+
+
+def cell_of(given, name):
+    return types.CellType(given[name]) if name in given else types.CellType()
+
+
+def own(items):
+    """Every other number of a list of lists becomes one that nobody else has."""
+    for i, item in enumerate(items):
+        if isinstance(item, list):
+            own(item)
+        elif type(item) is float and i % 2 == 0:
+            items[i] = struct.unpack("d", struct.pack("d", item))[0]
+        elif type(item) is int and i % 2 == 0:
+            items[i] = int(str(item))
 
 
 def on_stack(*iterators):
@@ -32,9 +51,15 @@ def on_stack(*iterators):
 
 
 def fresh(values):
-    """Copies of arrays and iterators; what is the same object stays one."""
+    """Copies of arrays, lists and iterators; what is the same object stays one."""
     memo = {}
     copies = [copy.deepcopy(value, memo) if isinstance(value, COPIED) else value for value in values]
+    for i, value in enumerate(copies):
+        if isinstance(value, types.CellType):
+            copies[i] = types.CellType(*([value.cell_contents] if value != types.CellType() else []))
+    for made in copies:
+        if isinstance(made, list):
+            own(made)
     for value, made in zip(values, copies):
         if isinstance(value, np.ndarray):
             made.flags.writeable = value.flags.writeable
@@ -55,7 +80,7 @@ def seen(value):
         return type(value), tuple(seen(item) for item in value)
     if isinstance(value, ITERATORS):
         return type(value), seen(list(copy.deepcopy(value)))
-    return type(value), value
+    return type(value), bytes(value) if isinstance(value, bytearray) else value
 
 
 def outcome(run, arrays):
@@ -98,7 +123,7 @@ class Case:
 
     def eager(self):
         slots, stack = self.begin()
-        arrays = [value for value in slots if isinstance(value, np.ndarray)]
+        arrays = [value for value in slots if isinstance(value, CHANGED)]
         return outcome(lambda: self.go_on(slots, self.header, stack), [*arrays, *stack])
 
     def plan(self):
@@ -118,7 +143,7 @@ class Case:
     def run(self, interpreted, force=-1, after=0):
         """The outcome, and the exit that was taken."""
         slots, stack = self.begin()
-        arrays = [value for value in slots if isinstance(value, np.ndarray)]
+        arrays = [value for value in slots if isinstance(value, CHANGED)]
         left = []
 
         def run():
@@ -160,4 +185,29 @@ def check(function, args, stack=(), loop=0, forced=True, native=True, leaves=Non
             assert result == expected, (force, after, text)
             if native:
                 assert case.run(NATIVE, force, after) == (expected, left), (force, after, text)
+    if forced:
+        check_without_memory(case, expected)
     return text
+
+
+def without_memory(case, after, *how):
+    """The outcome where memory is out for what an exit makes, after so many objects; and whether it was."""
+    _dynoc._region_starve(after)
+    try:
+        result, _ = case.run(INTERPRETED, *how)
+    finally:
+        left = _dynoc._region_starve(-1)
+    return result, left == 0
+
+
+def check_without_memory(case, expected):
+    """Each object that the last exit makes can't be had in turn, and at every exit none."""
+    for after in itertools.count():
+        result, out = without_memory(case, after)
+        assert result == expected, after
+        if not out:
+            break
+    for force in range(len(_dynoc._region_exits(case.region))):
+        for passed in (0, 2):
+            result, _ = without_memory(case, 0, force, passed)
+            assert result == expected, (force, passed)

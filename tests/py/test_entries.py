@@ -8,6 +8,8 @@ from sys import intern
 import numpy as np
 import pytest
 from compare import dynoc
+from logs import logged
+from process import run_script
 
 X = np.arange(6.0)
 
@@ -342,3 +344,38 @@ def test_a_method_lookup_that_changes_its_form():
                 assert np.array_equal(odd.run(X), X * 2.0 + 1.0)
     finally:
         dynoc.config.record_all = False
+
+
+def by_axis(x, y, n):
+    return x.sum(axis=n) + y
+
+
+def test_recompiles_name_the_closest_entry_first_and_what_helps():
+    fast = dynoc.optimize(by_axis)
+    x = np.ones((3, 4))
+    fast(x, 1.0, 0)
+    fast(x.astype("f4"), 1.0, 0)
+    numbers = sorted(entry.number for entry in fast.entries)
+    with logged("recompiles") as lines:
+        fast(x, 1.0, 1)
+    first, hint, other = lines[0].splitlines()
+    assert f"is recorded again: entry {numbers[0]}: n == 0: 0 → 1" in first
+    assert hint.startswith("  hint: ")
+    assert other.startswith(f"  entry {numbers[1]}: x.dtype == float32: float32 → float64 (and 1 more of ")
+
+
+AGAIN = """
+import numpy as np
+import dynoc
+def half(x):
+    return x / 2
+fast = dynoc.optimize(half)
+fast(np.ones(3))
+fast(np.ones((3, 3)))
+"""
+
+
+def test_recompiles_are_summed_up_at_the_end():
+    code, _, err = run_script(AGAIN, DYNOC_LOGS="recompiles")
+    assert code == 0 and err.endswith("recorded again in this program:\n      1 times half\n")
+    assert "in this program" not in run_script(AGAIN, DYNOC_LOGS="graph_breaks")[2]

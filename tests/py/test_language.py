@@ -17,14 +17,6 @@ from language import ROWS
 PENDING = {"class_defined_inside"}
 
 
-@pytest.fixture(autouse=True)
-def graphs_alone():
-    """How much of a function is one graph is what is asked here: loops that are native take the place of graphs."""
-    dynoc.config.loops = False
-    yield
-    dynoc.config.loops = True
-
-
 def operators(entry):
     """Lines of the graph that compute something."""
     lines = [line for line in str(entry.graph).splitlines() if line.startswith("%")]

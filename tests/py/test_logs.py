@@ -1,10 +1,13 @@
 """Log categories: how they are turned on, where records go, and that a program's own logging is left alone."""
 
+import inspect
 import logging
+import re
+from pathlib import Path
 
 import pytest
 from compare import dynoc
-from process import output_of, run_script
+from process import output_of, run_python, run_script
 
 CATEGORIES = "guards recompiles graph_breaks graph bytecode output_code fusion schedule cache perf loops".split()
 RECORD = """
@@ -26,6 +29,14 @@ def levels():
 
 def test_categories():
     assert list(dynoc._dynoc.log_names()) == CATEGORIES
+
+
+def test_set_logs_and_its_stub_name_each_category():
+    parameters = [name for name in inspect.signature(dynoc.set_logs).parameters if name not in ("all", "others")]
+    stub = (Path(dynoc.__file__).parent / "__init__.pyi").read_text()
+    typed = re.findall(r"(\w+): bool = \.\.\.,", re.search(r"def set_logs\((.*?)\) ->", stub, re.S)[1])
+    assert parameters == typed == CATEGORIES
+    assert ", ".join(CATEGORIES) + " : bool" in dynoc.set_logs.__doc__
 
 
 def test_set_logs_names_what_is_on():
@@ -110,3 +121,9 @@ def test_what_is_left_alone_is_logged(caplog):
     assert len(said) == 4
     assert "not written in Python" in said[0] and "a class" in said[1]
     assert "generator" in said[2] and "coroutine" in said[3]
+
+
+def test_help_needs_no_script():
+    code, out, err = run_python(["-m", "dynoc", "--logs", "help"])
+    assert (code, out) == (0, "")
+    assert all(f"  {name}" in err for name in CATEGORIES)

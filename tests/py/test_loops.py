@@ -61,7 +61,7 @@ def test_is_native_and_told():
     assert "int64_t" in fast.source() or "long" in fast.source()
     report = dynoc.explain(twin(nested))(4, 5)
     assert report.loops[0].startswith("native: ")
-    assert "loop, native: " in str(report)
+    assert "loops\n  native: " in str(report)
 
 
 def test_refusal_is_told(caplog):

@@ -152,15 +152,6 @@ def test_entries_and_source():
     assert list(fast.entries) == []
 
 
-def test_explain():
-    report = dynoc.explain(norm)(np.arange(4.0))
-    assert (report.graph_count, report.graph_break_count) == (1, 0)
-    assert report.op_count == 4
-    assert report.guards and report.break_reasons == [] and len(report.graphs) == 1
-    assert "norm: 1 graph, 0 graph breaks, 4 operations\n" in str(report)
-    assert report._repr_html_().startswith("<pre>")
-
-
 PROGRAM = """
 import sys
 import numpy as np

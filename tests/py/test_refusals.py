@@ -118,7 +118,7 @@ def test_explain_says_why_there_is_no_graph():
     report = dynoc.explain(doubled)(np.arange(4.0).view(Units))
     assert report.graph_count == 0
     assert [text.split(":")[0] for text in report.refusals] == ["SUBCLASS"]
-    assert "not captured: SUBCLASS" in str(report) and "return x * 2" in str(report) and "^^^^^" in str(report)
+    assert "not captured\n  SUBCLASS: " in str(report) and "return x * 2" in str(report) and "^^^^^" in str(report)
 
 
 def test_the_log_says_it_too(caplog):
@@ -169,7 +169,7 @@ def test_gradients_of_what_is_changed_in_place():
     for _ in range(5):
         mine, eager = (torch.autograd.grad(f(w), w)[0] for f in (fast, shifted))
         assert torch.allclose(mine, eager, rtol=1e-4, atol=1e-6)
-    assert dynoc.counters["graph_breaks"]["REQUIRES_GRAD"] == 1 and [e.hits for e in fast.entries] == [4, 4]
+    assert dict(dynoc.counters["graph_breaks"]) == {} and [e.hits for e in fast.entries] == [4]
 
 
 def test_a_function_that_was_given_up_for_gradients_is_captured_where_they_are_off():

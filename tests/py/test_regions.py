@@ -4,6 +4,7 @@ import gc
 import math
 import signal
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -650,3 +651,38 @@ def test_ufuncs_of_numbers_have_numpys_bits():
     check(ufuncs, (np.linspace(-700, 700, N), 0.0), [iter(range(N))])
     check(logarithms, (abs(A) + 1, 0.0), [iter(range(N))])
     check(logarithms, (A, 0.0), [iter(range(N))])
+
+
+def kept(a, s):
+    for i in range(N):
+        row = range(i, 300 + i, 3)
+        pair = s, i * 1000
+        s += a[i] * len(row) + pair[1]
+    return s, i, row, pair
+
+
+def test_memory_that_is_out_for_the_way_out():
+    """Ranges, tuples and new iterators are made of spare objects as well; spare ones are made anew for the next run."""
+    check(kept, (A, 1.5), [iter(range(N))])
+    check(kept, (A, np.float32(1.5)), [iter(range(N))])
+
+
+def replaced(a, b, out):
+    for i in range(3):
+        out[i] = a[0]
+        a = b
+    return out
+
+
+def test_the_end_of_an_array_is_seen_where_it_is():
+    """An array that someone refers to weakly isn't dropped in the loop: that would be seen too late."""
+    watched = np.arange(3.0)
+    slots, stack = slots_of(replaced, (watched, B[0], np.zeros(3))), [iter(range(3))]
+    header = _dynoc._region_headers(replaced)[0]
+    region = _dynoc._region_plan(replaced, header, slots, stack)
+    reference = weakref.ref(watched)
+    assert _dynoc._region_run(region, slots, stack, INTERPRETED, -1, 0) is None
+    reason, _, what = _dynoc._region_plan(replaced, header, slots, stack)
+    assert (reason, what) == ("UNSUPPORTED_VALUE", "STORE_FAST: an object is dropped whose end may be seen")
+    assert reference() is watched
+    check(replaced, (np.arange(3.0), B[0], np.zeros(3)), [iter(range(3))])

@@ -167,7 +167,8 @@ struct DynLoops {
     uint32_t nchains;    /* The number of chains. */
     uint32_t npairs;     /* The number of pairs. */
     DYN_LIST(uint32_t)
-    written;            /* Inputs (by position) that are written, where eager may have to make the call again or has tensors. */
+    written; /* Inputs (by position) that are written, where eager may have to make the call again or has tensors, of which
+              * each stands as often as it is written. */
     bool writes_inputs; /* The call writes inputs, or has another effect. */
     bool builtin;       /* All kernels have a plan for the built-in tier. */
     bool *handed;       /* By node: its array goes to somebody else than kernels and products. */

@@ -159,7 +159,7 @@ static bool may_be_followed(const DynGraph *g, const DynNode *n) {
 }
 
 /* Inputs that the graph writes into: their contents have to be kept where a warning may be due afterwards, and tensors get a new
- * version. */
+ * version for each change. */
 static int find_written(DynLower *L) {
     const DynGraph *g = L->g;
     bool warns = false;
@@ -172,13 +172,14 @@ static int find_written(DynLower *L) {
         L->p->asks_torch |= may_be_followed(g, n);
     }
     for (uint32_t i = 0; (warns || L->p->tensors) && i < g->inputs.n; i++) {
-        bool written = false;
-        for (uint32_t k = 0; k < g->nodes.n && !written; k++) {
+        uint32_t writes = 0, most = L->p->tensors ? UINT32_MAX : 1;
+        for (uint32_t k = 0; k < g->nodes.n && writes < most; k++) {
             const DynNode *n = dyn_graph_node(g, k);
-            written = dyn_node_stores(n) && n->storage == g->inputs.at[i];
-        }
-        if (written && dyn_list_push(L->p->arena, &L->p->written, i) < 0) {
-            return -1;
+            bool write = dyn_node_stores(n) && n->storage == g->inputs.at[i];
+            writes += write;
+            if (write && dyn_list_push(L->p->arena, &L->p->written, i) < 0) {
+                return -1;
+            }
         }
     }
     return 0;

@@ -101,13 +101,15 @@ void dyn_region_source(const DynRegion *r, DynStr *out) {
         dyn_str_printf(out, "#pragma GCC optimize (\"O%d\")\n", n > DYN_REGION_VERY_LONG ? 1 : 2);
     }
     dyn_str_puts(out, dyn_region_math);
-    dyn_str_printf(out,
-                   "typedef union { I i; D f; } V_;\n"
-                   "typedef struct { V_ *values; const volatile unsigned char *breaker; I block; I force; I *after; } A_;\n"
-                   "#define BREAKER (*A->breaker != 0)\n"
-                   "__attribute__((visibility(\"default\"))) const struct { I abi, count; } %s = {%d, 0};\n"
-                   "__attribute__((visibility(\"default\"))) I %s(const A_ *A) {\n  V_ *V = A->values;\n",
-                   DYN_NATIVE_SYMBOL, DYN_NATIVE_ABI, DYN_REGION_SYMBOL);
+    dyn_str_printf(
+        out,
+        "typedef union { I i; D f; } V_;\n"
+        "typedef struct { V_ *values; const volatile unsigned char *breaker; const P *world; I block; I force; I *after; } A_;\n"
+        "#define BREAKER (*A->breaker != 0)\n"
+        "#define W (A->world)\n"
+        "__attribute__((visibility(\"default\"))) const struct { I abi, count; } %s = {%d, 0};\n"
+        "__attribute__((visibility(\"default\"))) I %s(const A_ *A) {\n  V_ *V = A->values;\n",
+        DYN_NATIVE_SYMBOL, DYN_NATIVE_ABI, DYN_REGION_SYMBOL);
     emit_registers(r, out);
     dyn_str_puts(out, "  switch (A->block) {\n");
     for (uint32_t i = 0; i < r->entries.n; i++) {

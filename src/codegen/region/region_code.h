@@ -1,7 +1,9 @@
-/* region_code.h: what the files of this folder share: emit.c writes a region as C, run.c builds that and runs it between a
- * frame's slots. Nobody else includes it. */
+/* region_code.h: what the files of this folder share: emit.c writes a region as C, run.c builds that and runs it on a
+ * frame's slots, leave.c has what an exit writes back, and spare.c the objects for when memory is out. Nobody else includes it.
+ */
 #ifndef DYN_REGION_CODE_H
 #define DYN_REGION_CODE_H
+#include "base/cpy_region.h"
 #include "codegen/native.h"
 #include "ir/region_ir.h"
 
@@ -9,9 +11,10 @@
 typedef struct DynRegionArgs {
     DynScalar *values; /* For each register: those of the entry on the way in, those of the exit on the way out. */
     const volatile unsigned char *breaker;
-    long block;  /* Where it begins: the block of an entry. */
-    long force;  /* Test: leave at this exit, */
-    long *after; /* when it was passed so many times. */
+    const void *const *world; /* dyn_region_world */
+    long block;               /* Where it begins: the block of an entry. */
+    long force;               /* Test: leave at this exit, */
+    long *after;              /* when it was passed so many times. */
 } DynRegionArgs;
 typedef long (*DynRegionFunction)(const DynRegionArgs *args); /* the exit */
 #define DYN_REGION_SYMBOL "dyn_region"
@@ -22,5 +25,48 @@ struct DynRegionCode {
     DynBuildText *text;
     DynRegionFunction function; /* NULL: not loaded (yet). */
 };
+
+#define DYN_REGION_SLOTS 256 /* The most slots of a frame that a region runs on, */
+#define DYN_REGION_STACK 64  /* and stack values at an exit. */
+
+/* While a region runs. */
+typedef struct DynRegionRun {
+    DynRegion *r;
+    PyObject **slots;
+    DynScalar *values; /* For each register. */
+    PyObject *extras[DYN_REGION_EXTRAS];
+    PyObject **dropped; /* On the way out: what was in cells, owned; so many. */
+    uint32_t ndropped;
+    DynRegionSpares *spares; /* The region's; another run of it, from within, has some of its own. */
+} DynRegionRun;
+static inline bool dyn_region_read_int(PyObject *o, int64_t *out) {
+    int overflow = 0;
+    if (!PyLong_CheckExact(o)) {
+        return false;
+    }
+    *out = PyLong_AsLongLongAndOverflow(o, &overflow);
+    return overflow == 0;
+}
+
+/* What the iterator goes over, as a DYN_OVER_*. */
+static inline uint8_t dyn_region_over(const DynRegionValue *v) {
+    if (v->kind == DYN_RK_LIST) {
+        return v->flags & DYN_RF_TUPLE ? DYN_OVER_TUPLE : DYN_OVER_LIST;
+    }
+    return (uint8_t)(DYN_OVER_STR + v->n);
+}
+
+/* leave.c: what the exit says of slots and stack takes place. Nothing is needed for it that can't be had. */
+DYN_HIDDEN void dyn_region_write_back(DynRegionRun *run, const DynRegionOut *x);
+
+/* spare.c: objects of each shape that an exit may have to make, as many as the exit with the most of them makes, made before the
+ * region is entered. They are taken where memory is out. */
+DYN_HIDDEN bool dyn_region_take_spares(DynRegion *r, DynRegionRun *run); /* false: memory is out, and there are none */
+DYN_HIDDEN void dyn_region_return_spares(DynRegion *r, DynRegionRun *run);
+DYN_HIDDEN void dyn_region_free_spares(DynRegionSpares *spares);
+/* A new object of a shape (kind, dtype, n of DynRegionValue), whose contents the caller sets; never NULL. */
+DYN_HIDDEN PyObject *dyn_region_blank(DynRegionRun *run, DynRegionKind kind, uint8_t dtype, uint8_t n);
+/* Is memory out for the next object of the way out? Test: dyn_region_starve says when. */
+DYN_HIDDEN bool dyn_region_is_starved(void);
 DYN_HIDDEN void dyn_region_hoist(DynRegion *r); /* hoist.c: where memory is out, checks stay where they are */
 #endif

@@ -1,8 +1,8 @@
-/* run.c: builds regions and runs them: from a frame's slots into registers, through native code, and back. Called by evalframe,
- * with the GIL. A region owns its references to objects and its job of the build queue; a run owns the array of register values.
+/* run.c: builds regions and runs them: from a frame's slots into registers, and through native code; leave.c has the way back.
+ * Called by evalframe, with the GIL. A region owns its references to objects and its job of the build queue; a run owns the array
+ * of register values, and for as long as it lasts the region's spare objects.
  *
- * On the way in nothing is touched before every guard holds. On the way out new objects are made first, then they take their
- * places, and what was there is dropped last. A number that is what the slot's object says already keeps that object. */
+ * On the way in nothing is touched before every guard holds, and the spare objects are there that the way out may need. */
 #include "codegen/region/region_code.h"
 #include "base/cpy_region.h"
 #include "codegen/run/flags.h"
@@ -71,6 +71,8 @@ DynReason dyn_region_failure(DynRegion *r, const char **detail) {
     return r->native == NULL ? DYN_R_OK : dyn_build_text_failure(r->native->text, detail);
 }
 
+bool dyn_region_has_array_paths(const DynRegion *r) { return r->array_paths; }
+
 bool dyn_region_exit(const DynRegion *r, uint32_t i, uint32_t *at, uint32_t *nstack) {
     uint32_t distinct = 0;
     for (uint32_t k = 0; k < r->exits.n; k++) {
@@ -131,25 +133,19 @@ void dyn_region_free(DynRegion *r) {
     dyn_vec_free(&r->exits);
     dyn_vec_free(&r->facts);
     dyn_vec_free(&r->objects);
+    dyn_region_free_spares(r->spares);
     PyMem_RawFree(r->stack);
     PyMem_RawFree(r);
 }
 
 /* ---- the way in */
 
-typedef struct Run {
-    DynRegion *r;
-    PyObject **slots;
-    DynScalar *values; /* For each register. */
-    PyObject *extras[DYN_REGION_EXTRAS];
-} Run;
-
 static PyObject *dict_item(PyObject *dict, PyObject *name) {
     Py_hash_t hash = PyObject_Hash(name);
     return dyn_cpy_dict_item(dict, name, hash);
 }
 
-static bool holds(Run *run, const DynRegionFact *f) {
+static bool holds(DynRegionRun *run, const DynRegionFact *f) {
     if (f->function) {
         PyFunctionObject *function = (PyFunctionObject *)f->dict;
         return function->func_code == f->name && function->func_defaults == f->value;
@@ -163,6 +159,14 @@ static bool holds(Run *run, const DynRegionFact *f) {
         run->extras[f->extra] = cell != NULL && PyCell_Check(cell) ? PyCell_GET(cell) : NULL;
         return run->extras[f->extra] != NULL;
     }
+    if (f->attribute) {
+        PyObject *o = f->dict != NULL ? f->dict : run->slots[f->slot];
+        if (o != NULL && f->value != NULL) {
+            return dyn_cpy_method_of(o, f->name) == f->value;
+        }
+        run->extras[f->extra] = o == NULL ? NULL : dyn_cpy_own_attribute(o, f->name);
+        return run->extras[f->extra] != NULL;
+    }
     PyObject *now = dict_item(f->dict, f->name);
     if (f->extra != DYN_NONE) {
         run->extras[f->extra] = now;
@@ -174,6 +178,9 @@ static bool holds(Run *run, const DynRegionFact *f) {
 static bool read_array(PyObject *o, const DynRegionValue *v, DynScalar *values) {
     DynArrayView view;
     if (!PyArray_CheckExact(o) || !dyn_array_view(o, &view) || !view.aligned || view.ndim != v->n || view.dtype != v->dtype) {
+        return false;
+    }
+    if (v->flags & DYN_RF_DROPPABLE && v->kind == DYN_RK_ARRAY && !dyn_region_is_droppable(o)) {
         return false;
     }
     bool writes = (v->flags & DYN_RF_WRITEABLE) != 0;
@@ -190,15 +197,6 @@ static bool read_array(PyObject *o, const DynRegionValue *v, DynScalar *values) 
         values[v->regs[2 + v->n + k]].i = view.strides[k];
     }
     return true;
-}
-
-static bool read_int(PyObject *o, int64_t *out) {
-    int overflow = 0;
-    if (!PyLong_CheckExact(o)) {
-        return false;
-    }
-    *out = PyLong_AsLongLongAndOverflow(o, &overflow);
-    return overflow == 0;
 }
 
 static bool read_range_iterator(PyObject *o, const DynRegionValue *v, DynScalar *values) {
@@ -218,9 +216,10 @@ static bool read_array_iterator(PyObject *o, const DynRegionValue *v, DynScalar 
 }
 
 /* Is the object what the entry has at *at? Its registers get what is in it; *at is moved behind it, with what it is made of. */
-static bool read_value(const Run *run, const DynRegionValues *list, uint32_t *at, PyObject *o);
+static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uint32_t *at, PyObject *o);
 
-static bool read_iterators(const Run *run, const DynRegionValues *list, uint32_t *at, const DynRegionValue *v, PyObject *o) {
+static bool read_iterators(const DynRegionRun *run, const DynRegionValues *list, uint32_t *at, const DynRegionValue *v,
+                           PyObject *o) {
     int64_t index = 0;
     PyObject *one = v->kind == DYN_RK_ENUM ? dyn_cpy_enumerate(o, &index) : NULL,
              *all = v->kind == DYN_RK_ZIP ? dyn_cpy_zip(o) : NULL;
@@ -237,17 +236,62 @@ static bool read_iterators(const Run *run, const DynRegionValues *list, uint32_t
                 return false;
             }
         }
-        if (!read_value(run, list, at, PyTuple_GET_ITEM(all, k))) {
+        if (dyn_region_is_shared_iterator(PyTuple_GET_ITEM(all, k)) || !read_value(run, list, at, PyTuple_GET_ITEM(all, k))) {
             return false;
         }
     }
     return true;
 }
 
+/* A list, whose first item is of a kind that is expected. */
+static bool read_list(const DynRegionValue *v, PyObject *o, DynScalar *values) {
+    bool tuple = (v->flags & DYN_RF_TUPLE) != 0, whole = v->dtype == 0;
+    values[v->regs[0]].i = (int64_t)(intptr_t)o;
+    if (tuple ? !PyTuple_CheckExact(o) : !PyList_CheckExact(o)) {
+        return false;
+    }
+    if (v->flags & DYN_RF_DROPPABLE && !dyn_region_is_droppable(o)) {
+        return false;
+    }
+    return !whole || (dyn_region_shape(o, 1, DYN_RL_DEPTH) & ~v->ref) == 0;
+}
+
+static bool read_text(const DynRegionValue *v, PyObject *o, DynScalar *values) {
+    const char *data;
+    uint8_t which;
+    if (!dyn_region_text_of(o, &which, &data, &values[v->regs[2]].i) || which != v->n) {
+        return false;
+    }
+    values[v->regs[0]].i = (int64_t)(intptr_t)o;
+    values[v->regs[1]].i = (int64_t)(intptr_t)data;
+    return true;
+}
+
+static bool read_char(const DynRegionValue *v, PyObject *o, DynScalar *values) {
+    const char *data;
+    uint8_t which;
+    int64_t n;
+    if (!dyn_region_text_of(o, &which, &data, &n) || which != DYN_TEXT_STR || n != 1) {
+        return false;
+    }
+    values[v->regs[0]].i = (unsigned char)*data;
+    return true;
+}
+
+static bool read_list_iterator(const DynRegionRun *run, const DynRegionValues *list, uint32_t *at, const DynRegionValue *v,
+                               PyObject *o) {
+    PyObject *over = dyn_cpy_list_iterator(o, &run->values[v->regs[0]].i);
+    return over != NULL && read_value(run, list, at, over);
+}
+
+static bool read_cell(const DynRegionRun *run, const DynRegionValues *list, uint32_t *at, PyObject *o) {
+    return PyCell_Check(o) && read_value(run, list, at, PyCell_GET(o));
+}
+
 static bool read_number(const DynRegionValue *v, PyObject *o, DynScalar *value) {
     switch (v->kind) {
     case DYN_RK_BOOL: value->i = o == Py_True; return PyBool_Check(o);
-    case DYN_RK_INT: return read_int(o, &value->i);
+    case DYN_RK_INT: return dyn_region_read_int(o, &value->i);
     case DYN_RK_FLOAT:
         if (!PyFloat_CheckExact(o)) {
             return false;
@@ -263,6 +307,15 @@ static bool read_number(const DynRegionValue *v, PyObject *o, DynScalar *value) 
     }
 }
 
+static bool read_complex(const DynRegionValue *v, PyObject *o, DynScalar *values) {
+    if (!PyComplex_CheckExact(o)) {
+        return false;
+    }
+    values[v->regs[0]].f = PyComplex_RealAsDouble(o);
+    values[v->regs[1]].f = PyComplex_ImagAsDouble(o);
+    return true;
+}
+
 static bool read_ufunc(const DynRegionValue *v, PyObject *o, DynScalar *values) {
     void *loop, *data;
     bool is = dyn_region_ufunc(o, v->n, &loop, &data);
@@ -273,7 +326,7 @@ static bool read_ufunc(const DynRegionValue *v, PyObject *o, DynScalar *values) 
     return is;
 }
 
-static bool read_value(const Run *run, const DynRegionValues *list, uint32_t *at, PyObject *o) {
+static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uint32_t *at, PyObject *o) {
     const DynRegionValue *v = &list->at[(*at)++];
     DynScalar *values = run->values;
     if (v->flags & DYN_RF_MAYBE) {
@@ -299,17 +352,25 @@ static bool read_value(const Run *run, const DynRegionValues *list, uint32_t *at
     case DYN_RK_ENUM:
     case DYN_RK_ZIP: return read_iterators(run, list, at, v, o);
     case DYN_RK_UFUNC: return read_ufunc(v, o, values);
+    case DYN_RK_LIST: return read_list(v, o, values);
+    case DYN_RK_TEXT: return read_text(v, o, values);
+    case DYN_RK_CELL: return read_cell(run, list, at, o);
+    case DYN_RK_COMPLEX: return read_complex(v, o, values);
+    case DYN_RK_CHAR: return read_char(v, o, values);
+    case DYN_RK_LISTITER: return read_list_iterator(run, list, at, v, o);
     case DYN_RK_NULL:
     case DYN_RK_ENTRY:
     case DYN_RK_VIEW:
     case DYN_RK_RANGE:
     case DYN_RK_TUPLE:
+    case DYN_RK_FUNC:
+    case DYN_RK_GEN:
     case DYN_RK_COUNT: break;
     }
     return false;
 }
 
-static bool enters(const Run *run, const DynRegionEntry *e) {
+static bool enters(const DynRegionRun *run, const DynRegionEntry *e) {
     uint32_t own = run->r->nslots + run->r->nstack, at = 0;
     for (uint32_t i = 0; at < e->values.n; i++) {
         PyObject *o = i < own ? run->slots[i] : run->extras[i - own];
@@ -321,7 +382,7 @@ static bool enters(const Run *run, const DynRegionEntry *e) {
 }
 
 /* The entry whose types the slots have: what was found last is more particular. */
-static const DynRegionEntry *find_entry(Run *run) {
+static const DynRegionEntry *find_entry(DynRegionRun *run) {
     DynRegion *r = run->r;
     for (uint32_t i = 0; i < r->facts.n; i++) {
         if (!holds(run, &r->facts.at[i])) {
@@ -340,212 +401,8 @@ static const DynRegionEntry *find_entry(Run *run) {
     return NULL;
 }
 
-/* ---- the way out */
-
-static PyObject *make_scalar(DynDtype dt, DynScalar value) {
-    union {
-        npy_bool b;
-        int8_t i8;
-        int16_t i16;
-        int32_t i32;
-        int64_t i64;
-        float f32;
-        double f64;
-    } bits;
-    switch (dt) {
-    case DYN_BOOL: bits.b = value.i != 0; break;
-    case DYN_I8:
-    case DYN_U8: bits.i8 = (int8_t)value.i; break;
-    case DYN_I16:
-    case DYN_U16: bits.i16 = (int16_t)value.i; break;
-    case DYN_I32:
-    case DYN_U32: bits.i32 = (int32_t)value.i; break;
-    case DYN_F32: bits.f32 = (float)value.f; break;
-    case DYN_F64: bits.f64 = value.f; break;
-    default: bits.i64 = value.i; break;
-    }
-    PyArray_Descr *descr = PyArray_DescrFromType(dyn_dtypes[dt].npy);
-    PyObject *o = PyArray_Scalar(&bits, descr, NULL);
-    Py_DECREF(descr);
-    return o;
-}
-
-static PyObject *make_view(const DynRegionValue *v, const DynScalar *values) {
-    PyArrayObject *owner = (PyArrayObject *)(intptr_t)values[v->regs[0]].i;
-    DynArrayView view = {.data = (char *)(intptr_t)values[v->regs[1]].i, .ndim = v->n, .dtype = v->dtype};
-    for (uint32_t k = 0; k < v->n; k++) {
-        view.dims[k] = values[v->regs[2 + k]].i;
-        view.strides[k] = values[v->regs[2 + v->n + k]].i;
-    }
-    return dyn_array_over((PyObject *)owner, &view, PyArray_ISWRITEABLE(owner));
-}
-
-static PyObject *make_range(const DynRegionValue *v, const DynScalar *values) {
-    return PyObject_CallFunction((PyObject *)&PyRange_Type, "LLL", (long long)values[v->regs[0]].i,
-                                 (long long)values[v->regs[3]].i, (long long)values[v->regs[2]].i);
-}
-
-static PyObject *make_array_iterator(const DynRegionValue *v, const DynScalar *values) {
-    DynRegionValue array = *v;
-    array.nregs--;
-    PyObject *view = make_view(&array, values), *it = view == NULL ? NULL : PyObject_GetIter(view);
-    if (it != NULL) {
-        dyn_cpy_sequence_iterator_set(it, values[v->regs[v->nregs - 1]].i);
-    }
-    Py_XDECREF(view);
-    return it;
-}
-
-static PyObject *make_value(const Run *run, const DynRegionValues *list, uint32_t *at);
-
-static PyObject *make_tuple(const Run *run, const DynRegionValues *list, uint32_t *at, uint32_t n) {
-    PyObject *tuple = PyTuple_New(n);
-    for (uint32_t k = 0; k < n; k++) {
-        PyObject *item = make_value(run, list, at);
-        if (tuple != NULL) {
-            PyTuple_SET_ITEM(tuple, k, item);
-        }
-    }
-    return tuple;
-}
-
-/* A new iterator: of the registers, or of new ones that stand behind it. */
-static PyObject *make_iterator(const Run *run, const DynRegionValues *list, uint32_t *at, const DynRegionValue *v) {
-    const DynScalar *values = run->values;
-    if (v->kind == DYN_RK_ITER) {
-        return dyn_cpy_range_iterator_new((const int64_t[]){values[v->regs[0]].i, values[v->regs[1]].i, values[v->regs[2]].i});
-    }
-    if (v->kind == DYN_RK_SEQ) {
-        return make_array_iterator(v, values);
-    }
-    PyObject *items = make_tuple(run, list, at, v->n), *made = NULL;
-    if (items != NULL && v->kind == DYN_RK_ZIP) {
-        made = PyObject_CallObject((PyObject *)&PyZip_Type, items);
-    } else if (items != NULL) {
-        made =
-            PyObject_CallFunctionObjArgs((PyObject *)&PyEnum_Type, PyTuple_GET_ITEM(items, 1), PyTuple_GET_ITEM(items, 0), NULL);
-    }
-    Py_XDECREF(items);
-    return made;
-}
-
-/* An iterator that came in is what the registers say, and so are those that it is made of. */
-static void advance(const Run *run, const DynRegionValues *list, uint32_t *at, PyObject *o) {
-    const DynRegionValue *v = &list->at[(*at)++];
-    const DynScalar *values = run->values;
-    int64_t index;
-    if (v->kind == DYN_RK_ITER) {
-        dyn_cpy_range_iterator_set(o, (const int64_t[]){values[v->regs[0]].i, values[v->regs[1]].i, values[v->regs[2]].i});
-    } else if (v->kind == DYN_RK_SEQ) {
-        dyn_cpy_sequence_iterator_set(o, values[v->regs[v->nregs - 1]].i);
-    } else if (v->kind == DYN_RK_ENUM) {
-        dyn_cpy_enumerate_set(o, values[list->at[(*at)++].regs[0]].i);
-        advance(run, list, at, dyn_cpy_enumerate(o, &index));
-    } else {
-        for (uint32_t k = 0; k < v->n; k++) {
-            advance(run, list, at, PyTuple_GET_ITEM(dyn_cpy_zip(o), k));
-        }
-    }
-}
-
-/* Of a value that may be several things what it is. */
-static const DynRegionValue *told_apart(const Run *run, const DynRegionValue *v, DynRegionValue *told) {
-    if (!(v->flags & DYN_RF_MAYBE)) {
-        return v;
-    }
-    int64_t what = run->values[v->regs[v->nregs - 1]].i;
-    *told = *v;
-    told->kind = what == 0 ? DYN_RK_ENTRY : (uint8_t)((what - 1) % 256);
-    told->dtype = (uint8_t)((what - 1) / 256);
-    return told;
-}
-
-/* The object of the value at *at, which is moved behind it. New reference; NULL stands for NULL unless an exception is set. */
-static PyObject *make_value(const Run *run, const DynRegionValues *list, uint32_t *at) {
-    const DynScalar *values = run->values;
-    DynRegionValue told;
-    const DynRegionValue *v = told_apart(run, &list->at[(*at)++], &told);
-    switch ((DynRegionKind)v->kind) {
-    case DYN_RK_NULL:
-    case DYN_RK_UFUNC:
-    case DYN_RK_COUNT: return NULL;
-    case DYN_RK_ENTRY: return Py_XNewRef(run->slots[v->ref]);
-    case DYN_RK_CONST: return Py_NewRef(run->r->objects.at[v->ref]);
-    case DYN_RK_BOOL: return PyBool_FromLong(values[v->regs[0]].i != 0);
-    case DYN_RK_INT: return PyLong_FromLongLong(values[v->regs[0]].i);
-    case DYN_RK_FLOAT: return PyFloat_FromDouble(values[v->regs[0]].f);
-    case DYN_RK_NP: return make_scalar((DynDtype)v->dtype, values[v->regs[0]]);
-    case DYN_RK_ARRAY: return Py_NewRef((PyObject *)(intptr_t)values[v->regs[0]].i);
-    case DYN_RK_VIEW: return make_view(v, values);
-    case DYN_RK_RANGE: return make_range(v, values);
-    case DYN_RK_TUPLE: return make_tuple(run, list, at, v->n);
-    case DYN_RK_ITER:
-    case DYN_RK_SEQ:
-    case DYN_RK_ENUM:
-    case DYN_RK_ZIP: break;
-    }
-    if (v->ref == DYN_NONE) {
-        return make_iterator(run, list, at, v);
-    }
-    (*at)--;
-    advance(run, list, at, run->slots[v->ref]);
-    return Py_NewRef(run->slots[v->ref]);
-}
-
-/* Does the slot's object say what the value does, to the bit? */
-static bool is_kept(const Run *run, const DynRegionValue *v, PyObject *o) {
-    DynScalar now, then = v->nregs > 0 ? run->values[v->regs[0]] : (DynScalar){.i = 0};
-    if (o == NULL) {
-        return v->kind == DYN_RK_NULL;
-    }
-    switch ((DynRegionKind)v->kind) {
-    case DYN_RK_INT: return read_int(o, &now.i) && now.i == then.i;
-    case DYN_RK_FLOAT:
-        now.f = PyFloat_CheckExact(o) ? PyFloat_AS_DOUBLE(o) : 0.0;
-        return PyFloat_CheckExact(o) && now.i == then.i;
-    case DYN_RK_NP:
-        if (!dyn_npscalar_is(o, v->dtype)) {
-            return false;
-        }
-        dyn_npscalar_value(o, v->dtype, &now);
-        return now.i == then.i;
-    case DYN_RK_ARRAY: return (intptr_t)then.i == (intptr_t)o;
-    default: return false;
-    }
-}
-
-enum { MOST_SLOTS = 256, MOST_STACK = 64 };
-
-/* What the exit says of slots and stack takes place. Without memory there is no going on: the frame would be half of one. */
-static void write_back(Run *run, const DynRegionOut *x) {
-    DynRegion *r = run->r;
-    PyObject *fresh[MOST_SLOTS], *stack[MOST_STACK], *old;
-    uint32_t at = 0;
-    for (uint32_t i = 0; i < r->nslots; i++) {
-        DynRegionValue told;
-        const DynRegionValue *v = told_apart(run, &x->values.at[at], &told);
-        bool kept = (v->kind == DYN_RK_ENTRY && v->ref == i) || is_kept(run, v, run->slots[i]);
-        fresh[i] = kept ? Py_XNewRef(run->slots[i]) : make_value(run, &x->values, &at);
-        at += kept;
-    }
-    for (uint32_t i = 0; i < x->nstack; i++) {
-        stack[i] = make_value(run, &x->values, &at);
-    }
-    for (uint32_t i = 0; i < x->nmore; i++) {
-        Py_XDECREF(make_value(run, &x->values, &at));
-    }
-    if (PyErr_Occurred()) {
-        Py_FatalError("dynoc: no memory for the values that a loop leaves behind");
-    }
-    memcpy(r->stack, stack, x->nstack * sizeof(PyObject *)); /* last: making objects may run Python code, and that this region */
-    for (uint32_t i = 0; i < r->nslots; i++) {
-        old = run->slots[i];
-        run->slots[i] = fresh[i];
-        Py_XDECREF(old);
-    }
-}
-
-static bool prepare(DynRegion *r) {
+/* Room for what is handed out, and objects for when memory is out: false, the region isn't entered. */
+static bool prepare(DynRegion *r, DynRegionRun *run) {
     uint32_t deepest = 1;
     for (uint32_t i = 0; i < r->exits.n; i++) {
         deepest = r->exits.at[i].nstack > deepest ? r->exits.at[i].nstack : deepest;
@@ -553,26 +410,36 @@ static bool prepare(DynRegion *r) {
     if (r->stack == NULL) {
         r->stack = PyMem_RawCalloc(deepest, sizeof(PyObject *));
     }
-    return r->stack != NULL && deepest <= MOST_STACK;
+    return r->stack != NULL && deepest <= DYN_REGION_STACK && dyn_region_take_spares(r, run);
 }
 
 DynRegionEnd dyn_region_run(DynRegion *r, PyObject **slots, uint32_t nstack, DynRegionExit *exit) {
     enum { FEW = 512 };
     DynScalar few[FEW];
     bool ready = r->interpreted || dyn_region_state(r) == DYN_REGION_READY;
-    if (!ready || nstack != r->nstack || r->nslots > MOST_SLOTS || !prepare(r)) {
+    DynRegionRun run = {.r = r, .slots = slots};
+    if (!ready || nstack != r->nstack || r->nslots > DYN_REGION_SLOTS || !prepare(r, &run)) {
         return DYN_REGION_NOT_ENTERED;
     }
-    Run run = {.r = r, .slots = slots, .values = r->regs.n <= FEW ? few : PyMem_RawMalloc(r->regs.n * sizeof(DynScalar))};
+    run.values = r->regs.n <= FEW ? few : PyMem_RawMalloc(r->regs.n * sizeof(DynScalar));
     const DynRegionEntry *e = run.values == NULL ? NULL : find_entry(&run);
     if (e != NULL) {
         const volatile unsigned char *breaker = dyn_cpy_breaker(PyThreadState_Get());
         long after = (long)r->after;
-        DynRegionArgs args = {run.values, breaker, (long)e->block, r->force == DYN_NONE ? -1 : (long)r->force, &after};
+        DynRegionArgs args = {run.values, breaker, dyn_region_world(), (long)e->block, r->force == DYN_NONE ? -1 : (long)r->force,
+                              &after};
+        DynRegionMade made, *outer = dyn_region_made;
+        made.n = 0;
+        made.nitems = 0;
+        dyn_region_made = &made;
+        bool held = r->makes && dyn_cpy_hold_collector();
         exit->exit =
             r->interpreted ? dyn_region_interpret(r, e->block, run.values, breaker) : (uint32_t)r->native->function(&args);
+        dyn_region_made = outer;
+        dyn_cpy_release_collector(held);
         const DynRegionOut *x = &r->exits.at[exit->exit];
-        write_back(&run, x);
+        dyn_region_write_back(&run, x);
+        dyn_region_drop_made(&made);
         exit->at = x->at;
         exit->nstack = x->nstack;
         exit->stack = r->stack;
@@ -581,5 +448,6 @@ DynRegionEnd dyn_region_run(DynRegion *r, PyObject **slots, uint32_t nstack, Dyn
     if (run.values != few) {
         PyMem_RawFree(run.values);
     }
+    dyn_region_return_spares(r, &run);
     return e == NULL ? DYN_REGION_NOT_ENTERED : DYN_REGION_LEFT;
 }

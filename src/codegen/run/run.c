@@ -194,13 +194,21 @@ static DynRunStatus hand_out(DynCall *c) {
     return DYN_RUN_OK;
 }
 
-/* Tensors that came in and were written have a new version, by which autograd knows that. */
+/* Tensors that came in and were written have a new version for each time, by which autograd knows that. */
 static int bump_versions(const DynCall *c) {
     const DynGraph *g = c->p->graph;
+    PyObject *written[16];
+    Py_ssize_t n = 0;
     for (uint32_t i = 0; i < c->p->written.n; i++) {
         uint32_t at = c->p->written.at[i];
-        if (dyn_graph_node(g, g->inputs.at[at])->flags & DYN_NODE_TENSOR && dyn_torch_bump(c->run->inputs[at]) < 0) {
-            return -1;
+        if (dyn_graph_node(g, g->inputs.at[at])->flags & DYN_NODE_TENSOR) {
+            written[n++] = c->run->inputs[at];
+        }
+        if (n > 0 && (n == DYN_COUNTOF(written) || i + 1 == c->p->written.n)) {
+            if (dyn_torch_bump(written, n) < 0) {
+                return -1;
+            }
+            n = 0;
         }
     }
     return 0;

@@ -1,6 +1,6 @@
-/* guards_explain.c: after a miss, says which guard failed first, in recording order, with the old value and the new one. Called
- * for the recompiles log only, so it evaluates everything afresh by the tables (with references of its own) and not by the
- * program: what it says doesn't depend on the order that the program has at the moment. */
+/* guards_explain.c: after a miss, says which guard failed first, in recording order, with the old value and the new one, and how
+ * many fail. Called for the recompiles log only, so it evaluates everything afresh by the tables (with references of its own) and
+ * not by the program: what it says doesn't depend on the order that the program has at the moment. */
 #include "base/torch.h"
 #include "evalframe/guards/guards.h"
 
@@ -439,13 +439,26 @@ static bool explain_guard(Look *l, const DynGuard *g) {
     return false;
 }
 
-static void explain(Look *l) {
+/* All guards are asked; the first that fails is explained. */
+static DynMiss explain_guards(Look *l) {
     const DynCapture *c = l->c;
+    DynStr others = {0}, *out = l->out;
+    DynMiss miss = {0};
     for (uint32_t i = 0; i < c->guards.n; i++) {
+        l->out = miss.failed == 0 ? out : &others;
         if (explain_guard(l, &c->guards.at[i])) {
-            return;
+            miss.first = miss.failed++ == 0 ? &c->guards.at[i] : miss.first;
         }
+        others.n = 0;
     }
+    l->out = out;
+    dyn_str_free(&others);
+    return miss;
+}
+
+/* What no guard says, but the entry needs. */
+static void explain_rest(Look *l) {
+    const DynCapture *c = l->c;
     if (c->syms.v.n > 0 && explain_rows(l, c->syms.v.n - 1)) {
         return;
     }
@@ -461,8 +474,9 @@ static void explain(Look *l) {
     }
 }
 
-void dyn_guards_explain(DynGuardProgram *p, PyObject *func, PyObject *const *locals, DynStr *out) {
+DynMiss dyn_guards_explain(DynGuardProgram *p, PyObject *func, PyObject *const *locals, DynStr *out) {
     const DynCapture *c = p->capture;
+    DynMiss miss = {0};
     DynArena arena;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
@@ -472,11 +486,15 @@ void dyn_guards_explain(DynGuardProgram *p, PyObject *func, PyObject *const *loc
     l.read = DYN_NEW_N(&arena, uint8_t, c->sources.v.n + 1);
     l.sym = DYN_NEW_N(&arena, DynScalar, c->syms.v.n + 1);
     if (l.value != NULL && l.read != NULL && l.sym != NULL) {
-        explain(&l);
+        miss = explain_guards(&l);
+        if (miss.failed == 0) {
+            explain_rest(&l);
+        }
     }
     for (uint32_t i = 0; l.value != NULL && i < c->sources.v.n; i++) {
         Py_XDECREF(l.value[i]);
     }
     dyn_arena_free(&arena);
     PyErr_Restore(type, value, traceback);
+    return miss;
 }

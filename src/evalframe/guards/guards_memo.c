@@ -390,7 +390,7 @@ static void guard(Maker *k, uint32_t at) {
         AGAIN,
         NEVER
     } memos[DYN_GUARD_COUNT] = {
-#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags) [DYN_GUARD_##kind] = memo,
+#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags, group) [DYN_GUARD_##kind] = memo,
 #include "ir/guards.def"
 #undef GUARD
     };

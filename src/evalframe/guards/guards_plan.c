@@ -270,7 +270,7 @@ static void emit_steps(Plan *plan, const DynGuard *g) {
         BY_ABSENT,
         BY_CHECK
     } ways[DYN_GUARD_COUNT] = {
-#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags) [DYN_GUARD_##kind] = BY_##step,
+#define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags, group) [DYN_GUARD_##kind] = BY_##step,
 #include "ir/guards.def"
 #undef GUARD
     };

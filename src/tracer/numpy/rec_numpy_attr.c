@@ -155,7 +155,15 @@ static PyObject *function_of(const char *module, const char *name) {
     return f;
 }
 
-static bool is_flags(PyObject *o) { return strcmp(Py_TYPE(o)->tp_name, "numpy._core.multiarray.flagsobj") == 0; }
+/* Is it what `flags` of an array gives? */
+static bool is_flags(PyObject *o) {
+    static PyObject *type;
+    if (type == NULL) {
+        type = function_of("numpy._core.multiarray", "flagsobj");
+        PyErr_Clear();
+    }
+    return (PyObject *)Py_TYPE(o) == type;
+}
 
 /* Does the flag say whether the array owns its bytes? The graph doesn't know that. */
 static bool tells_owner(PyObject *name) {

@@ -658,13 +658,14 @@ int dyn_np_store(DynRec *r, uint32_t dst, NpArg value) {
     memcpy(n->shape, d->shape, sizeof(*n->shape) * d->ndim);
     n->layout = d->layout;
     n->storage = d->storage;
+    rec_torch_noted(r);
     return 0;
 }
 
 DynVal *dyn_np_store_into(DynRec *r, DynOperand dst, NpArg value) {
     uint32_t node = dyn_np_node(r, dst);
-    if (dyn_torch_is(dst.real) && rec_torch_trains(r)) {
-        return dyn_np_refuse(r, DYN_R_REQUIRES_GRAD);
+    if (dyn_torch_is(dst.real) && rec_torch_follows(dst.real)) { /* autograd has to see it: a call */
+        return dyn_np_unsupported(r);
     }
     if (node == DYN_NONE || dst.v->kind != DV_ARRAY || dyn_np_store(r, node, value) < 0) {
         return NULL;

@@ -430,9 +430,6 @@ static DynVal *result_of(DynRec *r, Results *x, const DynOperand *args, PyObject
 static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
                          PyObject *result, const uint32_t *shape, Effect effect) {
     int n = npos + (kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames));
-    if (effect.writes >= 0 && dyn_torch_is(args[effect.writes].real) && rec_torch_trains(r)) {
-        return dyn_np_refuse(r, DYN_R_REQUIRES_GRAD);
-    }
     Forms f = {.n = 0, .objects = effect.once || effect.maps}, out = {.n = 0};
     if (put_form(r, &f, DYN_F_TUPLE, (uint32_t)n, NULL) < 0) {
         return NULL;
@@ -476,6 +473,9 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
         return NULL;
     }
     dyn_np_node_at(r, call)->op = dyn_np_call_operator(r, call, row);
+    if (written != NULL && dyn_torch_is(args[effect.writes].real)) {
+        rec_torch_changed(r, call, rec_node_of(written), args[effect.writes].real);
+    }
     return v;
 }
 

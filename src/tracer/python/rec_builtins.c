@@ -398,9 +398,8 @@ static int items_or_rows(DynRec *r, DynOperand o, DynVal ***items, uint32_t *n) 
     if (rec_resolve_walked(r, o.v, o.real) < 0 || o.v->kind != DV_ARRAY) {
         return rec_items(r, o.v, o.real, items, n);
     }
-    PyArrayObject *a = (PyArrayObject *)o.real;
-    Py_ssize_t size = PyArray_NDIM(a) > 0 ? PyArray_DIM(a, 0) : MOST_ROWS + 1;
-    uint32_t want = size > MOST_ROWS ? DYN_NONE : dyn_sym_int(&r->cap->syms, size);
+    Py_ssize_t size = rec_count_rows(o.real);
+    uint32_t want = size < 0 || size > MOST_ROWS ? DYN_NONE : dyn_sym_int(&r->cap->syms, size);
     if (want == DYN_NONE || dyn_rec_assume_equal(r, dyn_graph_node(&r->cap->graph, rec_node_of(o.v))->shape[0], want) < 0) {
         return -1;
     }
@@ -409,7 +408,7 @@ static int items_or_rows(DynRec *r, DynOperand o, DynVal ***items, uint32_t *n) 
     }
     o.v->real = o.real;
     *n = (uint32_t)size;
-    if (PyArray_NDIM(a) > 1) {
+    if (dyn_torch_is(o.real) || PyArray_NDIM((PyArrayObject *)o.real) > 1) { /* rows of a tensor are tensors */
         return rows_now(r, o, *n, *items);
     }
     for (uint32_t i = 0; i < (uint32_t)size; i++) {

@@ -495,23 +495,13 @@ DynVal *rec_new_view(DynRec *r, DynVal *dict, DynView shows) {
     return v;
 }
 
-int rec_view_items(DynRec *r, DynVal *view, DynVal ***items, uint32_t *n) {
-    DynVal *dict = view->view.dict;
-    *n = dict->n / 2;
-    *items = DYN_NEW_N(&r->arena, DynVal *, *n + 1);
-    for (uint32_t i = 0; *items != NULL && i < *n; i++) {
-        DynVal *key = view->view.shows == DYN_VIEW_VALUES ? NULL : rec_key_of(r, dict, i), *value = dict->items[2 * i + 1];
-        DynVal *pair[2] = {key, value};
-        if (view->view.shows == DYN_VIEW_VALUES) {
-            (*items)[i] = value;
-        } else {
-            (*items)[i] = view->view.shows == DYN_VIEW_KEYS || key == NULL ? key : dyn_rec_seq(r, DV_TUPLE, 2, pair, NULL);
-        }
-        if ((*items)[i] == NULL) {
-            return -1;
-        }
+DynVal *rec_view_item(DynRec *r, DynVal *view, uint32_t i) {
+    DynVal *dict = view->view.dict, *value = dict->items[2 * i + 1];
+    if (view->view.shows == DYN_VIEW_VALUES) {
+        return value;
     }
-    return *items == NULL ? -1 : 0;
+    DynVal *pair[2] = {rec_key_of(r, dict, i), value};
+    return view->view.shows == DYN_VIEW_KEYS || pair[0] == NULL ? pair[0] : dyn_rec_seq(r, DV_TUPLE, 2, pair, NULL);
 }
 
 DynVal *rec_live_container(DynVal *v) {

@@ -5,6 +5,7 @@
  *
  * Called by rec_lazy.c, rec_itertools.c and rec_polyfill.c. All four are objects of their own, which live on in the real
  * iterator: without anything written down a feeder is its source. */
+#include "base/cpy_region.h"
 #include "tracer/python/rec_lazy_tools.h"
 #include "tracer/record/rec_callables.h"
 
@@ -221,6 +222,49 @@ PyObject *rec_new_function_tap(DynRec *r, DynOperand func, char role, PyObject *
         ((Tap *)t)->serial = r->serial;
     }
     return t;
+}
+
+/* The places of the iterators in an enumerate or zip object. */
+static uint32_t iterators_in(PyObject *it, PyObject **at, uint32_t most) {
+    int64_t index;
+    PyObject *one = dyn_cpy_enumerate(it, &index), *all = dyn_cpy_zip(it);
+    uint32_t n = 0;
+    if (one != NULL) {
+        at[n++] = one;
+    }
+    for (Py_ssize_t k = 0; all != NULL && k < PyTuple_GET_SIZE(all) && n < most; k++) {
+        at[n++] = PyTuple_GET_ITEM(all, k);
+    }
+    return n;
+}
+
+static void put_iterator(PyObject *it, uint32_t k, PyObject *o) {
+    int64_t index;
+    if (dyn_cpy_enumerate(it, &index) != NULL) {
+        dyn_cpy_enumerate_over(it, Py_NewRef(o));
+    } else {
+        PyObject *all = dyn_cpy_zip(it), *old = PyTuple_GET_ITEM(all, k);
+        PyTuple_SET_ITEM(all, k, Py_NewRef(o));
+        Py_DECREF(old);
+    }
+}
+
+uint32_t rec_unfeed(PyObject *it, PyObject **feeders, uint32_t most) {
+    uint32_t n = iterators_in(it, feeders, most);
+    for (uint32_t k = 0; k < n; k++) {
+        Tap *t = (Tap *)Py_NewRef(feeders[k]);
+        bool unfed = Py_IS_TYPE(feeders[k], &tap_type) && t->kind == FEEDER && t->source != NULL && PyList_GET_SIZE(t->log) == 0;
+        if (unfed) {
+            put_iterator(it, k, t->source);
+        }
+    }
+    return n;
+}
+
+void rec_feed_again(PyObject *it, PyObject **feeders, uint32_t n) {
+    for (uint32_t k = 0; k < n; k++) {
+        put_iterator(it, k, feeders[k]);
+    }
 }
 
 int rec_feed(PyObject *feeder, PyObject *item) { return log_result(((Tap *)feeder)->log, item); }

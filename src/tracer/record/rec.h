@@ -208,8 +208,12 @@ DYN_HIDDEN int dyn_rec_reads_flags(DynRec *r, uint32_t node, PyObject *real);
 /* ---- rec_torch_state.c */
 /* May this tensor be captured where the running instruction stands: no mode is on, and gradients can be followed. */
 DYN_HIDDEN bool rec_torch_allows(DynRec *r, PyObject *tensor);
-/* Are gradients being recorded, and has a tensor come in that requires them? */
-DYN_HIDDEN bool rec_torch_trains(DynRec *r);
+/* Nodes up to here are made in torch's state as it is now. */
+DYN_HIDDEN void rec_torch_noted(DynRec *r);
+/* Does autograd follow the change in place that has been made to the tensor? */
+DYN_HIDDEN bool rec_torch_follows(PyObject *tensor);
+/* `call` has changed a tensor, which is `node`, in place: both require gradients as it does now. */
+DYN_HIDDEN void rec_torch_changed(DynRec *r, uint32_t call, uint32_t node, PyObject *tensor);
 /* `node`, which a rule has made, stands for `result`: whether nodes require gradients is noted. -1: not as the result does, or
  * its gradient wouldn't be PyTorch's. */
 DYN_HIDDEN int rec_torch_grade(DynRec *r, uint32_t node, PyObject *result);

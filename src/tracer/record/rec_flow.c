@@ -219,19 +219,20 @@ int rec_next_item(DynRec *r, DynVal *it, PyObject *item, DynVal **out) {
         *out = row(r, c, i, item);
         return *out == NULL ? -1 : 0;
     }
-    DynVal **items = NULL, *live = rec_live_container(c);
-    uint32_t n = 0;
-    if (live == NULL) {
-        items = c->items;
-        n = c->n;
-    } else if (live->state != it->state || rec_items(r, c, Py_None, &items, &n) < 0) {
-        return -1; /* CPython says what happens to an iteration then */
-    }
-    if ((i < n) != (item != NULL)) {
+    const DynVal *live = rec_live_container(c);
+    bool moved = live != NULL && live->state != it->state; /* CPython says what happens to an iteration then */
+    if (moved || (live != NULL && rec_resolve_walked(r, c, Py_None) < 0)) {
         return -1;
     }
-    *out = item ? items[i] : NULL;
-    return item == NULL || read_rows(r, out, item) == 0 ? 0 : -1;
+    if ((i < (live == NULL ? c->n : rec_live_count(c))) != (item != NULL)) {
+        return -1;
+    }
+    *out = NULL;
+    if (item == NULL) {
+        return 0;
+    }
+    *out = live == NULL ? c->items[i] : rec_live_item(r, c, i);
+    return *out == NULL ? -1 : read_rows(r, out, item);
 }
 
 /* The next value of an iterator that runs Python code; the end of it is the end of the loop. */

@@ -25,23 +25,28 @@ static int items_of_list_of_items(DynRec *r, DynVal *v, PyObject *real, DynVal *
     return v->items != NULL ? own_items(r, v, real, items, n) : no_items(r, v, real, items, n);
 }
 
-static int items_of_view(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n) {
-    (void)real;
-    return rec_view_items(r, v, items, n);
+uint32_t rec_live_count(const DynVal *v) {
+    const DynVal *live = v->kind == DV_VIEW ? v->view.dict : v;
+    return live->kind == DV_DICT ? live->n / 2 : live->n;
 }
 
-static int keys_of_dict(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n) {
-    (void)real;
-    *n = v->n / 2;
-    if ((*items = DYN_NEW_N(&r->arena, DynVal *, *n + 1)) == NULL) {
-        return -1;
+DynVal *rec_live_item(DynRec *r, DynVal *v, uint32_t i) {
+    if (v->kind == DV_VIEW) {
+        return rec_view_item(r, v, i);
     }
-    for (uint32_t i = 0; i < *n; i++) {
-        if (((*items)[i] = rec_key_of(r, v, i)) == NULL) {
+    return v->kind == DV_DICT ? rec_key_of(r, v, i) : v->items[i];
+}
+
+static int items_of_live(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n) {
+    (void)real;
+    *n = rec_live_count(v);
+    *items = DYN_NEW_N(&r->arena, DynVal *, *n + 1);
+    for (uint32_t i = 0; *items != NULL && i < *n; i++) {
+        if (((*items)[i] = rec_live_item(r, v, i)) == NULL) {
             return -1;
         }
     }
-    return 0;
+    return *items == NULL ? -1 : 0;
 }
 
 /* Of a sequence whose items are constants. */

@@ -67,10 +67,10 @@ static Step spread_call(DynRec *r, RecFrame *f, const DynInstr *in, DynOperand a
 
 /* f(*array): a list of its rows, of which there are as many at every call. NULL: unknown. */
 static PyObject *list_of_rows(DynRec *r, DynOperand *args) {
-    PyArrayObject *a = (PyArrayObject *)args->real;
     DynVal *items[32];
     PyObject *real[DYN_COUNTOF(items)] = {NULL}, *list = NULL;
-    Py_ssize_t n = PyArray_NDIM(a) > 0 && PyArray_DIM(a, 0) <= (npy_intp)DYN_COUNTOF(items) ? PyArray_DIM(a, 0) : -1;
+    Py_ssize_t n = rec_count_rows(args->real);
+    n = n <= (Py_ssize_t)DYN_COUNTOF(items) ? n : -1;
     uint32_t want = dyn_sym_int(&r->cap->syms, n);
     bool listed = n >= 0 && want != DYN_NONE &&
                   dyn_rec_assume_equal(r, dyn_graph_node(&r->cap->graph, rec_node_of(args->v))->shape[0], want) == 0;

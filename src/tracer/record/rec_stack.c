@@ -1,6 +1,7 @@
 /* rec_stack.c: handlers that move values: locals, globals, cells, constants, and the containers that bytecode builds.
  *
  * Called from record.c's table. What would raise is left to CPython: such an instruction bails out before it runs. */
+#include "base/torch.h"
 #include "tracer/record/rec_segment.h"
 
 Step rec_NOP(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -536,27 +537,42 @@ Step rec_LIST_TO_TUPLE(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 /* ---- taking containers apart */
 
+Py_ssize_t rec_count_rows(PyObject *array) {
+    DynArrayView view;
+    return dyn_array_view(array, &view) && view.ndim > 0 ? (Py_ssize_t)view.dims[0] : -1;
+}
+
+/* Row i, as iterating gives it: of a tensor that is `unbound`. */
+static PyObject *row_of(PyObject *array, PyObject *unbound, uint32_t i, PyObject *index) {
+    return unbound == NULL ? PyObject_GetItem(array, index) : PySequence_GetItem(unbound, i);
+}
+
 int rec_array_rows(DynRec *r, DynOperand a, uint32_t n, DynVal **items, PyObject **real) {
+    PyObject *unbound = dyn_torch_is(a.real) ? PyObject_CallMethod(a.real, "unbind", NULL) : NULL;
+    if (unbound == NULL && PyErr_Occurred()) {
+        return -1;
+    }
     for (uint32_t i = 0; i < n; i++) {
         PyObject *index = PyLong_FromUnsignedLong(i);
-        real[i] = index ? PyObject_GetItem(a.real, index) : NULL;
+        real[i] = index ? row_of(a.real, unbound, i, index) : NULL;
         if (real[i] == NULL) {
             Py_XDECREF(index);
+            Py_XDECREF(unbound);
             return -1;
         }
         DynVal *iv = dyn_rec_const(r, index);
         items[i] = iv ? dyn_np_subscr(r, a, (DynOperand){iv, index}, real[i]) : NULL;
         Py_DECREF(index);
     }
+    Py_XDECREF(unbound);
     return 0;
 }
 
 static Step unpack_array(DynRec *r, RecFrame *f, uint32_t n) {
     DynOperand a = operand(f, 1);
-    PyArrayObject *array = (PyArrayObject *)a.real;
     DynVal **items = DYN_NEW_N(&r->arena, DynVal *, n + 1);
     PyObject **real = DYN_NEW_N(&r->arena, PyObject *, n + 1);
-    if (items == NULL || real == NULL || PyArray_NDIM(array) < 1 || PyArray_DIM(array, 0) != (npy_intp)n) {
+    if (items == NULL || real == NULL || rec_count_rows(a.real) != (Py_ssize_t)n) {
         return step_bail(r, DYN_R_EXCEPTION, "unpacking");
     }
     const DynNode *node = dyn_graph_node(&r->cap->graph, rec_node_of(a.v));

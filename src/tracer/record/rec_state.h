@@ -324,7 +324,11 @@ DYN_HIDDEN bool rec_is_constant(DynVal *v);                           /* DV_CONS
 DYN_HIDDEN int rec_truth(DynRec *r, DynVal *v, PyObject *real);       /* 1, 0: known under guards; -1: not (why is set) */
 DYN_HIDDEN DynVal *rec_iterate(DynRec *r, DynVal *v, PyObject *real); /* what an iterator is made over, or NULL */
 DYN_HIDDEN int rec_items(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n); /* items of an iterable; -1 */
-DYN_HIDDEN uint32_t rec_recipe(DynRec *r, DynVal *v);                                         /* DYN_NONE: can't be rebuilt */
+/* Of a dict, a view of one, a set or a deque: how many items an iteration gives, and item number i (NULL: no memory), without a
+ * list of all of them, which each step of a loop would make anew. */
+DYN_HIDDEN uint32_t rec_live_count(const DynVal *v);
+DYN_HIDDEN DynVal *rec_live_item(DynRec *r, DynVal *v, uint32_t i);
+DYN_HIDDEN uint32_t rec_recipe(DynRec *r, DynVal *v);                  /* DYN_NONE: can't be rebuilt */
 DYN_HIDDEN void rec_check_shadows(const DynRec *r, const RecFrame *f); /* behind an instruction; nothing in release builds */
 
 /* ---- rec_walk.c: dicts of names that vary */
@@ -569,7 +573,7 @@ DYN_HIDDEN bool rec_is_collection(PyObject *o);             /* one that can come
 DYN_HIDDEN int rec_resolve_collection(DynRec *r, DynVal *v, PyObject *o);
 DYN_HIDDEN int rec_burn_listed(DynRec *r, DynVal *v, PyObject *real); /* a deque, a view of a dict */
 DYN_HIDDEN DynVal *rec_new_view(DynRec *r, DynVal *dict, DynView shows);
-DYN_HIDDEN int rec_view_items(DynRec *r, DynVal *view, DynVal ***items, uint32_t *n);
+DYN_HIDDEN DynVal *rec_view_item(DynRec *r, DynVal *view, uint32_t i); /* item number i; NULL: no memory */
 /* What an iterator, or a view, shows as it is now: a dict, set or deque; NULL: something else. */
 DYN_HIDDEN DynVal *rec_live_container(DynVal *v);
 /* A call with the list of what its first argument, a deque, a view or a tuple of another class, has now: *list is a new
@@ -735,5 +739,6 @@ DYN_HIDDEN DynVal *rec_number_binary(DynRec *r, int nb, DynOperand a, DynOperand
 DYN_HIDDEN DynVal *rec_compare_values(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject *result);
 DYN_HIDDEN DynVal *rec_new_iter(DynRec *r, DynVal *container); /* of what rec_iterate gave */
 /* The first n rows of an array: shadows (NULL where unknown) and new references, each made by the subscript rule. -1: raised. */
+DYN_HIDDEN Py_ssize_t rec_count_rows(PyObject *array); /* its length; -1: it has none */
 DYN_HIDDEN int rec_array_rows(DynRec *r, DynOperand a, uint32_t n, DynVal **items, PyObject **real);
 #endif

@@ -5,6 +5,7 @@
  * Called by evalframe/hook.c through record.h. Owns the recording (DynRec) and each capture until it is handed to the
  * DynRecording's callback; the frame belongs to CPython throughout. Segments, breaks and snapshots are in rec_segment.c. */
 #include "base/torch.h"
+#include "tracer/python/rec_lazy_tools.h"
 #include "tracer/record/rec_callables.h"
 #include "tracer/record/rec_segment.h"
 
@@ -176,7 +177,16 @@ static bool is_taken(DynRec *r, RecFrame *f, const DynInstr *in) {
     dyn_frame_get_all(f->f, slots);
     memcpy(slots + f->nslots, f->real + f->nslots, nstack * sizeof *slots);
     uint32_t ninputs = r->cap != NULL ? r->cap->graph.inputs.n : 0, nnodes = r->nnodes > ninputs ? r->nnodes - ninputs : 0;
-    return r->req->takes_loop(r->req, f->code, f->f, in->start, slots, nstack, nnodes, &f->loop_code, &f->loop_at);
+    PyObject *it = nstack > 0 ? slots[f->nslots + nstack - 1] : NULL, *feeders[8];
+    uint32_t nfed = it == NULL ? 0 : rec_unfeed(it, feeders, DYN_COUNTOF(feeders));
+    bool takes = r->req->takes_loop(r->req, f->code, f->f, in->start, slots, nstack, nnodes, &f->loop_code, &f->loop_at);
+    if (!takes) {
+        rec_feed_again(it, feeders, nfed);
+    }
+    for (uint32_t i = 0; i < nfed; i++) {
+        Py_DECREF(feeders[i]);
+    }
+    return takes;
 }
 
 /* What has to be asked before the instruction `in` runs. */

@@ -62,6 +62,12 @@ static bool call_len(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
         *out = plan_value(DYN_RK_INT, args[0].v.regs[2]);
     } else if (args[0].v.kind == DYN_RK_TUPLE) {
         *out = plan_int(args[0].v.n);
+    } else if (args[0].v.kind == DYN_RK_TEXT) {
+        *out = plan_value(DYN_RK_INT, args[0].v.regs[2]);
+    } else if (args[0].v.kind == DYN_RK_CHAR) {
+        *out = plan_int(1);
+    } else if (args[0].v.kind == DYN_RK_LIST) {
+        *out = plan_value(DYN_RK_INT, plan_list_size(p, &args[0]));
     } else if (args[0].v.kind == DYN_RK_RANGE) {
         *out = plan_value(DYN_RK_INT, args[0].v.regs[1]);
     } else {
@@ -106,8 +112,17 @@ static bool call_zip(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     return true;
 }
 
+static bool call_complex(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    return plan_call_complex(p, args, n, out);
+}
+
 static bool call_abs(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
+    if (n == 1 && args[0].v.kind == DYN_RK_COMPLEX) {
+        *out = plan_complex_abs(p, &args[0]);
+        return true;
+    }
     if (!all_numbers(p, args, n, 1)) {
         return false;
     }
@@ -160,6 +175,27 @@ static bool call_int(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
         reg = plan_reg(p, &args[0]);
     }
     *out = args[0].known && !plan_is_float(&args[0]) ? plan_int(args[0].number.i) : plan_value(DYN_RK_INT, reg);
+    return true;
+}
+
+static bool call_ord(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    if (n != 1 || !plan_as_char(p, &args[0], out)) {
+        return no(p, "ord of something that isn't one character");
+    }
+    *out = out->known ? *out : plan_value(DYN_RK_INT, args[0].v.regs[0]);
+    return true;
+}
+
+static bool call_chr(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    if (n != 1 || args[0].v.kind != DYN_RK_INT) {
+        return no(p, "chr of something that is no int");
+    }
+    uint32_t reg = plan_reg(p, &args[0]);
+    plan_emit_or(p, DYN_RO_IFITS, reg, DYN_NONE, DYN_NONE, DYN_R_EXCEPTION);
+    plan_last(p)->imm.i = -8;
+    *out = plan_value(DYN_RK_CHAR, reg);
     return true;
 }
 
@@ -244,6 +280,9 @@ static const struct Row {
     {"builtins", "float", call_float, 0},
     {"builtins", "int", call_int, DYN_RO_COUNT},
     {"builtins", "bool", call_bool, 0},
+    {"builtins", "complex", call_complex, 0},
+    {"builtins", "ord", call_ord, 0},
+    {"builtins", "chr", call_chr, 0},
     {"builtins", "round", call_int, DYN_RO_RINT},
     {"math", "floor", call_int, DYN_RO_FLOOR},
     {"math", "ceil", call_int, DYN_RO_CEIL},
@@ -286,6 +325,11 @@ static const struct Row {
 };
 static PyObject *objects[DYN_COUNTOF(rows)]; /* Strong; NULL where the module has no such name. */
 static PyObject *min_object, *max_object;
+static const struct {
+    const char *name;
+    PlanDriver driver;
+} drivers[] = {{"sum", PLAN_SUM}, {"any", PLAN_ANY}, {"all", PLAN_ALL}, {"min", PLAN_MIN}, {"max", PLAN_MAX}};
+static PyObject *driver_objects[DYN_COUNTOF(drivers)]; /* Strong. */
 static bool filled;
 
 static void fill_table(void) {
@@ -303,6 +347,9 @@ static void fill_table(void) {
     PyObject *builtins = PyEval_GetBuiltins();
     min_object = Py_XNewRef(PyDict_GetItemString(builtins, "min"));
     max_object = Py_XNewRef(PyDict_GetItemString(builtins, "max"));
+    for (size_t i = 0; i < DYN_COUNTOF(drivers); i++) {
+        driver_objects[i] = Py_XNewRef(PyDict_GetItemString(builtins, drivers[i].name));
+    }
     filled = true;
 }
 
@@ -353,7 +400,7 @@ static Went call_extreme(Plan *p, bool largest, const PlanValue *args, uint32_t 
 
 /* ---- Python functions */
 
-static const DynCode *decoded(Plan *p, PyCodeObject *code) {
+const DynCode *plan_decoded(Plan *p, PyCodeObject *code) {
     for (uint32_t i = 0; i < p->codes.n; i++) {
         if (p->codes.at[i]->code == code) {
             return p->codes.at[i];
@@ -397,7 +444,7 @@ static Went call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, u
     if (!can_inline(p, f, n)) {
         return WENT_NOWHERE;
     }
-    const DynCode *c = decoded(p, code);
+    const DynCode *c = plan_decoded(p, code);
     DynRegionFact fact = {.dict = (PyObject *)f, .name = f->func_code, .value = f->func_defaults, .function = true};
     if (c == NULL || plan_fact(p, fact) == NULL) {
         return WENT_AWAY;
@@ -429,6 +476,9 @@ Went plan_return(Plan *p, PlanValue v) {
     if (p->s.nframes == 1) {
         return plan_unknown(p, DYN_R_OK, "the function returns");
     }
+    if (plan_frame(p)->driver != PLAN_CALL) {
+        return plan_end_generator(p);
+    }
     p->s.n = plan_frame(p)->base;
     p->s.nframes--;
     plan_push(p, v);
@@ -445,11 +495,31 @@ Went plan_call(Plan *p, const DynInstr *in) {
     PlanValue *base = plan_top(p, slots - 1), *callee = &base[dyn_call_null_first() ? 1 : 0],
               *self = &base[dyn_call_null_first() ? 0 : 1];
     PyObject *o = plan_object(p, callee);
+    if (base[0].v.kind == DYN_RK_FUNC && n == 0) { /* a comprehension: called with its iterator, as a method is */
+        return plan_call_made(p, base[0], base[1], slots);
+    }
+    PyObject *method = base[0].v.kind == DYN_RK_CONST && base[1].v.kind == DYN_RK_LIST ? plan_object(p, &base[0]) : NULL;
+    PyObject *function = base[0].v.kind == DYN_RK_CONST && base[1].v.kind != DYN_RK_NULL ? plan_object(p, &base[0]) : NULL;
+    if (function != NULL && PyFunction_Check(function) &&
+        n + 1 < DYN_COUNTOF(args)) { /* a method: what it is called on is first */
+        for (uint32_t i = 0; i <= n; i++) {
+            args[i] = base[1 + i];
+        }
+        return call_function(p, (PyFunctionObject *)function, args, n + 1, slots);
+    }
+    if (method != NULL) {
+        return plan_call_method(p, method, base[1], base + 2, n, slots);
+    }
     if (self->v.kind != DYN_RK_NULL || o == NULL) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a callable that isn't known");
     }
     for (uint32_t i = 0; i < n; i++) {
         args[i] = base[2 + i];
+    }
+    for (size_t i = 0; i < DYN_COUNTOF(drivers) && n == 1 && args[0].v.kind == DYN_RK_GEN; i++) {
+        if (driver_objects[i] == o) {
+            return plan_drive(p, drivers[i].driver, args[0], slots);
+        }
     }
     if (o == min_object || o == max_object) {
         return call_extreme(p, o == max_object, args, n, slots);

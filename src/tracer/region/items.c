@@ -84,7 +84,7 @@ static PlanValue view_of(Plan *p, const PlanValue *a, uint32_t offset, uint32_t 
     PlanValue v = plan_value(DYN_RK_VIEW, DYN_NONE);
     v.v.dtype = a->v.dtype;
     v.v.n = (uint8_t)(a->v.n - dropped);
-    v.v.flags = a->v.flags;
+    v.v.flags = a->v.flags & (uint8_t)~DYN_RF_DROPPABLE;
     v.v.regs[v.v.nregs++] = a->v.regs[0];
     v.v.regs[v.v.nregs++] = plan_emit(p, DYN_RO_PADD, a->v.regs[1], offset, DYN_NONE);
     for (uint32_t k = dropped; k < a->v.n; k++) {
@@ -112,6 +112,14 @@ static bool tuple_item(Plan *p, const PlanValue *a, const PlanValue *index, Plan
 
 bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out) {
     PlanValue list[DYN_REGION_RANK];
+    a = plan_text(p, &a);
+    if (a.v.kind == DYN_RK_TEXT) {
+        return plan_text_item(p, a, index, out);
+    }
+    if (a.v.kind == DYN_RK_LIST) {
+        uint32_t item;
+        return plan_list_item(p, a, index, &item) && plan_single_item(p, &a, item, out);
+    }
     if (a.v.kind == DYN_RK_TUPLE) {
         return tuple_item(p, &a, &index, out);
     }
@@ -172,6 +180,12 @@ static bool as_element(Plan *p, PlanValue v, DynDtype dt, uint32_t *reg) {
 
 bool plan_store_item(Plan *p, PlanValue a, PlanValue index, PlanValue v) {
     PlanValue list[DYN_REGION_RANK];
+    if (a.v.kind == DYN_RK_LIST) {
+        return plan_store_in_list(p, a, index, v);
+    }
+    if (a.v.kind == DYN_RK_TEXT) {
+        return plan_store_in_text(p, a, index, v);
+    }
     if (!plan_is_array(&a)) {
         return no(p, DYN_R_UNSUPPORTED_OP, "an item of an object that is no array");
     }
@@ -200,6 +214,11 @@ bool plan_iter(Plan *p, PlanValue v, PlanValue *out) {
     *out = v;
     if (plan_iterates(&v)) {
         return true;
+    }
+    v = plan_tuple_object(p, &v);
+    v = plan_text(p, &v);
+    if (v.v.kind == DYN_RK_LIST || v.v.kind == DYN_RK_TEXT) {
+        return plan_list_iterator(p, v, out);
     }
     if (v.v.kind == DYN_RK_RANGE) {
         out->v.kind = DYN_RK_ITER;
@@ -283,6 +302,14 @@ static bool next_of_array(Plan *p, const Next *next, PlanValue *v, PlanValue *it
     return true;
 }
 
+static bool next_of_list(Plan *p, const Next *next, PlanValue *v, uint32_t *item) {
+    if (!test_end(p, next, plan_list_more(p, v))) {
+        return false;
+    }
+    *item = plan_list_next(p, v);
+    return true;
+}
+
 /* zip takes of one after the other, and what it took before one ends is lost; enumerate's number can't overflow in a lifetime. */
 static bool next_of_all(Plan *p, const Next *next, PlanValue *v, PlanValue *item) {
     PlanValue *now = DYN_NEW_N(&p->arena, PlanValue, PLAN_ITEMS), *taken = DYN_NEW_N(&p->arena, PlanValue, PLAN_ITEMS);
@@ -311,6 +338,10 @@ static bool take_next(Plan *p, const Next *next, PlanValue *v, PlanValue *item) 
     if (v->v.kind == DYN_RK_ITER) {
         return next_of_range(p, next, v, item);
     }
+    if (v->v.kind == DYN_RK_LISTITER) {
+        uint32_t next_item;
+        return next_of_list(p, next, v, &next_item) && plan_single_item(p, &v->items[0], next_item, item);
+    }
     return v->v.kind == DYN_RK_SEQ ? next_of_array(p, next, v, item) : next_of_all(p, next, v, item);
 }
 
@@ -322,6 +353,22 @@ Went plan_next(Plan *p, const DynInstr *in) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an iterator that loops in native code don't know");
     }
     Next next = {in->target, &v};
+    if (v.v.kind == DYN_RK_LISTITER) {
+        uint32_t at;
+        if (!next_of_list(p, &next, &v, &at)) {
+            return WENT_AWAY;
+        }
+        *plan_top(p, 0) = v;
+        if (v.items[0].v.kind == DYN_RK_TEXT) {
+            plan_single_item(p, &v.items[0], at, &item);
+            plan_push(p, item);
+            return WENT_ON;
+        }
+        if (v.items[0].v.ref == 0 || v.items[0].v.ref == DYN_RL_OTHER) {
+            return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "items that loops in native code don't know");
+        }
+        return plan_push_item(p, &v.items[0], at, 0);
+    }
     if (!take_next(p, &next, &v, &item)) {
         return WENT_AWAY;
     }

@@ -1,6 +1,9 @@
 /* names.c: globals, builtins, attributes of modules and arrays. Called by step.c. What a name stands for is taken for granted,
  * and becomes a fact of the region that is looked at each time it is entered. */
 #include "tracer/region/plan.h"
+#include "base/cpy_region.h"
+
+enum { EXTRA_SLOT = PLAN_VALUES }; /* the numbers of lists that come in beside the slots begin here */
 
 static bool no(Plan *p, const char *what) {
     plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, what);
@@ -10,7 +13,8 @@ static bool no(Plan *p, const char *what) {
 DynRegionFact *plan_fact(Plan *p, DynRegionFact f) {
     for (uint32_t i = 0; i < p->r->facts.n; i++) {
         DynRegionFact *old = &p->r->facts.at[i];
-        bool of_kind = old->function == f.function && old->cell == f.cell && old->object == f.object;
+        bool of_kind =
+            old->function == f.function && old->cell == f.cell && old->object == f.object && old->attribute == f.attribute;
         bool same = old->dict == f.dict && old->name == f.name && old->slot == f.slot;
         if (of_kind && same && (!f.object || old->value == f.value)) {
             return old;
@@ -43,8 +47,7 @@ static PyObject *item_of(PyObject *dict, PyObject *name) {
     return found;
 }
 
-/* An object that comes in beside the slots, under new registers; the number of it. */
-static uint32_t add_extra(Plan *p, const PlanValue *v) {
+uint32_t plan_extra(Plan *p, const PlanValue *v) {
     if (p->extras.n == DYN_REGION_EXTRAS || dyn_vec_push(&p->extras, v->v) < 0) {
         plan_stop(p, DYN_R_GRAPH_SIZE);
     }
@@ -57,10 +60,10 @@ static PlanValue value_of(Plan *p, DynRegionFact *f, PyObject *o) {
         PlanValue v = {.v = p->extras.at[f->extra]};
         return v;
     }
-    if (f != NULL && PyArray_CheckExact(o)) {
-        PlanValue v = plan_of_object(p, o, DYN_NONE, true, false);
-        if (v.v.kind == DYN_RK_ARRAY) {
-            f->extra = add_extra(p, &v);
+    if (f != NULL && (PyArray_CheckExact(o) || PyList_CheckExact(o) || PyByteArray_CheckExact(o))) {
+        PlanValue v = plan_of_object(p, o, EXTRA_SLOT + p->extras.n, true, false);
+        if (v.v.kind == DYN_RK_ARRAY || v.v.kind == DYN_RK_LIST || v.v.kind == DYN_RK_TEXT) {
+            f->extra = plan_extra(p, &v);
             Py_CLEAR(f->value);
             return v;
         }
@@ -101,7 +104,7 @@ bool plan_ufunc(Plan *p, PyObject *o, PlanValue *out) {
         PlanValue v = plan_value(DYN_RK_UFUNC, dyn_region_reg(p->r, 'P'));
         v.v.n = 1;
         v.v.regs[v.v.nregs++] = dyn_region_reg(p->r, 'P');
-        f->extra = add_extra(p, &v);
+        f->extra = plan_extra(p, &v);
     }
     if (p->stop != DYN_R_OK) {
         return false;
@@ -111,11 +114,11 @@ bool plan_ufunc(Plan *p, PyObject *o, PlanValue *out) {
 }
 
 /* A variable of an enclosing function, or of this one that inner functions share: nobody else runs meanwhile. */
-Went plan_deref(Plan *p, const DynInstr *in) {
+Went plan_deref(Plan *p, const DynInstr *in, uint32_t slot) {
     const PlanFrame *frame = plan_frame(p);
     PyObject *cell = NULL, *held = NULL;
-    if (p->s.nframes == 1) {
-        held = p->slots[in->arg];
+    if (p->s.nframes == 1 || frame->cells != NULL) {
+        held = slot == DYN_NONE ? NULL : p->slots[slot];
     } else if (frame->closure != NULL) {
         uint32_t first = (uint32_t)(dyn_code_nlocalsplus(frame->c->code) - dyn_code_nfree(frame->c->code));
         held = cell = in->arg >= first ? PyTuple_GET_ITEM(frame->closure, in->arg - first) : NULL;
@@ -124,10 +127,10 @@ Went plan_deref(Plan *p, const DynInstr *in) {
     if (o == NULL) {
         return plan_unknown(p, DYN_R_EXCEPTION, "the variable has no value");
     }
-    DynRegionFact *f = plan_fact(p, (DynRegionFact){.dict = cell, .cell = true, .slot = cell == NULL ? in->arg : DYN_NONE});
+    DynRegionFact *f = plan_fact(p, (DynRegionFact){.dict = cell, .cell = true, .slot = cell == NULL ? slot : DYN_NONE});
     if (f != NULL && f->extra == DYN_NONE) {
-        PlanValue v = plan_of_object(p, o, DYN_NONE, true, false);
-        f->extra = add_extra(p, &v);
+        PlanValue v = plan_of_object(p, o, EXTRA_SLOT + p->extras.n, true, false);
+        f->extra = plan_extra(p, &v);
     }
     if (f == NULL || p->stop != DYN_R_OK) {
         return WENT_AWAY;
@@ -190,6 +193,51 @@ static bool array_attribute(Plan *p, const PlanValue *a, const char *name, PlanV
     return true;
 }
 
+/* The object of which something is taken for granted: itself, or the slot that it comes in. */
+static bool is_fixed(Plan *p, const PlanValue *o, PyObject **object, DynRegionFact *f) {
+    *object = plan_object(p, o);
+    if (o->v.kind == DYN_RK_ENTRY) {
+        *object = p->slots[o->v.ref];
+        f->slot = o->v.ref;
+    } else {
+        f->dict = *object;
+        f->slot = DYN_NONE;
+    }
+    f->attribute = true;
+    return *object != NULL;
+}
+
+/* An attribute of an object's own: what the loop doesn't store, it may take for granted until CPython runs again. */
+static bool own_attribute(Plan *p, const PlanValue *o, PyObject *name, PlanValue *out) {
+    DynRegionFact f = {.name = name};
+    PyObject *object, *value = is_fixed(p, o, &object, &f) ? dyn_cpy_own_attribute(object, name) : NULL;
+    if (value == NULL) {
+        return no(p, "an attribute of an object that loops in native code don't know");
+    }
+    DynRegionFact *fact = plan_fact(p, f);
+    if (fact != NULL && fact->extra == DYN_NONE) {
+        PlanValue v = plan_of_object(p, value, EXTRA_SLOT + p->extras.n, true, false);
+        v.v.ref = v.v.kind == DYN_RK_ENTRY ? DYN_NONE : v.v.ref;
+        fact->extra = plan_extra(p, &v);
+    }
+    if (fact == NULL || p->stop != DYN_R_OK) {
+        return false;
+    }
+    *out = (PlanValue){.v = p->extras.at[fact->extra]};
+    return out->v.kind != DYN_RK_ENTRY || no(p, "an attribute with an object that loops in native code don't know");
+}
+
+bool plan_method(Plan *p, const PlanValue *o, PyObject *name, PlanValue *function) {
+    DynRegionFact f = {.name = name};
+    PyObject *object;
+    f.value = is_fixed(p, o, &object, &f) ? dyn_cpy_method_of(object, name) : NULL;
+    if (f.value == NULL || plan_fact(p, f) == NULL) {
+        return false;
+    }
+    *function = plan_const(p, f.value);
+    return true;
+}
+
 bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out) {
     PyObject *object = plan_object(p, &o);
     if (object != NULL && PyModule_CheckExact(object)) {
@@ -198,8 +246,11 @@ bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out) {
     const char *text = PyUnicode_AsUTF8(name);
     if (text == NULL) {
         PyErr_Clear();
+    } else if (o.v.kind == DYN_RK_COMPLEX && (strcmp(text, "real") == 0 || strcmp(text, "imag") == 0)) {
+        *out = plan_value(DYN_RK_FLOAT, o.v.regs[text[0] == 'i']);
+        return true;
     } else if (plan_is_array(&o)) {
         return array_attribute(p, &o, text, out);
     }
-    return no(p, "an attribute of an object that loops in native code don't know");
+    return own_attribute(p, &o, name, out);
 }

@@ -306,6 +306,12 @@ static bool numpy_scalars(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *
 }
 
 bool plan_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
+    if (a.v.kind == DYN_RK_LIST || b.v.kind == DYN_RK_LIST) {
+        return plan_list_binary(p, op, a, b, out);
+    }
+    if (plan_is_complex(&a) || plan_is_complex(&b)) {
+        return plan_complex_binary(p, op, a, b, out);
+    }
     if (!plan_is_number(&a) || !plan_is_number(&b)) {
         return no(p, "an operand that is no number");
     }
@@ -345,6 +351,12 @@ static uint32_t exact_double(Plan *p, PlanValue v) {
 }
 
 bool plan_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
+    if (plan_is_complex(&a) || plan_is_complex(&b)) {
+        return plan_complex_compare(p, op, a, b, out);
+    }
+    if (a.v.kind == DYN_RK_CHAR || b.v.kind == DYN_RK_CHAR) {
+        return plan_compare_chars(p, op, a, b, out);
+    }
     if (!plan_is_number(&a) || !plan_is_number(&b)) {
         return no(p, "an operand that is no number");
     }
@@ -376,6 +388,14 @@ bool plan_truth(Plan *p, PlanValue *v, int *known, uint32_t *reg) {
         *known = v->v.kind == DYN_RK_FLOAT ? v->number.f != 0.0 : v->number.i != 0;
     } else if (o == Py_None) {
         *known = 0;
+    } else if (v->v.kind == DYN_RK_COMPLEX) {
+        *reg = plan_complex_truth(p, v);
+    } else if (v->v.kind == DYN_RK_CHAR) {
+        *known = 1;
+    } else if (v->v.kind == DYN_RK_TEXT) {
+        *reg = plan_emit(p, DYN_RO_INE, v->v.regs[2], plan_iconst(p, 0), DYN_NONE);
+    } else if (v->v.kind == DYN_RK_LIST) {
+        *reg = plan_emit(p, DYN_RO_INE, plan_list_size(p, v), plan_iconst(p, 0), DYN_NONE);
     } else if (!plan_is_number(v)) {
         return no(p, "the truth of an object that is no number");
     } else if (is_single(v)) {
@@ -422,6 +442,9 @@ bool plan_unary(Plan *p, int op, PlanValue a, PlanValue *out) {
         }
         *out = known >= 0 ? plan_bool(!known) : plan_value(DYN_RK_BOOL, plan_emit(p, DYN_RO_NOT, reg, DYN_NONE, DYN_NONE));
         return true;
+    }
+    if (a.v.kind == DYN_RK_COMPLEX) {
+        return plan_complex_unary(p, op, a, out);
     }
     if (!plan_is_number(&a) || np_bool) {
         return no(p, "an operand that is no number");

@@ -25,6 +25,10 @@ static void copy_state(PlanState *to, const PlanState *from) {
 /* A value as an exit lists it, with the items of a tuple behind it. */
 void plan_list(Plan *p, DynRegionValues *to, const PlanValue *v) {
     DynRegionValue out = v->v;
+    if (v->v.kind == DYN_RK_FUNC || v->v.kind == DYN_RK_GEN) { /* nobody makes one for CPython to go on with */
+        plan_stop(p, DYN_R_UNSUPPORTED_VALUE);
+        return;
+    }
     if (v->known && v->v.nregs == 0) {
         PyObject *o = v->v.kind == DYN_RK_FLOAT  ? PyFloat_FromDouble(v->number.f)
                       : v->v.kind == DYN_RK_BOOL ? PyBool_FromLong(v->number.i != 0)
@@ -170,8 +174,9 @@ static PlanValue placed(Plan *p, const PlanValue *v, uint32_t place, uint32_t *p
 
 /* Is there an object that would be recognised as this value, in slot i? */
 static bool can_come_in(const DynRegionValue *v, uint32_t i) {
-    bool iterates = v->kind == DYN_RK_ITER || v->kind == DYN_RK_SEQ || v->kind == DYN_RK_ENUM || v->kind == DYN_RK_ZIP;
-    bool of_slot = iterates || v->kind == DYN_RK_ENTRY || v->flags & DYN_RF_MAYBE;
+    bool iterates = v->kind == DYN_RK_ITER || v->kind == DYN_RK_SEQ || v->kind == DYN_RK_ENUM || v->kind == DYN_RK_ZIP ||
+                    v->kind == DYN_RK_LISTITER;
+    bool of_slot = iterates || v->kind == DYN_RK_ENTRY || v->kind == DYN_RK_CELL || v->flags & DYN_RF_MAYBE;
     if (of_slot) {
         return v->ref == i;
     }
@@ -422,8 +427,8 @@ static bool begins_empty(const Plan *p, uint32_t at, uint32_t slot) {
 
 static void add_hint(Plan *p, uint32_t at, uint32_t slot, PlanValue *v) {
     PlanHint hint = {.at = at, .slot = slot};
-    bool simple =
-        v->v.kind != DYN_RK_ENTRY && !dyn_region_has_items(v->v.kind) && v->v.kind != DYN_RK_CONST && v->v.kind != DYN_RK_NULL;
+    bool simple = v->v.kind != DYN_RK_ENTRY && !dyn_region_has_items(v->v.kind) && v->v.kind != DYN_RK_CONST &&
+                  v->v.kind != DYN_RK_NULL && v->v.kind != DYN_RK_LIST;
     if (!simple || v->v.nregs + 1 >= DYN_REGION_REGS || v->v.ref != DYN_NONE || !begins_empty(p, at, slot)) {
         return;
     }
@@ -561,8 +566,22 @@ static void note_first(Plan *p) {
     }
 }
 
+/* Is it an operation on an array that CPython has to execute? A call has its callable and arguments on the stack, others less. */
+static bool takes_array(Plan *p) {
+    const PlanFrame *f = plan_frame(p);
+    const DynInstr *in = plan_instr(p);
+    uint32_t floor = f->base + (uint32_t)dyn_code_nlocalsplus(f->c->code), n = in->op == DYN_I_CALL ? in->arg + 2 : 2;
+    for (uint32_t i = 0; i < n && p->s.n > floor + i; i++) {
+        if (plan_is_array(plan_top(p, i))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void plan_leave(Plan *p) {
     p->ndoubts = 0; /* CPython computes it all again */
+    p->r->array_paths = p->r->array_paths || takes_array(p);
     note_first(p);
     plan_end(p, DYN_RO_LEAVE, DYN_NONE, DYN_NONE, DYN_NONE, plan_exit(p, p->why));
 }
@@ -638,6 +657,10 @@ static void begin(Plan *p, PyObject *const *slots, uint32_t nstack, PyObject *gl
     for (uint32_t i = 0; i < r->nslots + nstack && p->stop == DYN_R_OK; i++) {
         bool stack = i >= r->nslots;
         bool cell = !stack && dyn_code_local_kind(p->c->code, (int)i) != 0x20;
+        if (cell && p->stored_cells[i]) {
+            plan_push(p, plan_of_cell(p, slots[i], i));
+            continue;
+        }
         plan_push(p, plan_of_object(p, slots[i], i, stack || (plan_is_live(loops, p->header, i) && !cell), stack));
     }
     note_way(p, p->c, p->header, p->header);
@@ -708,7 +731,7 @@ static DynRegion *plan_once(Plan *p, PyObject *const *slots, uint32_t nstack, Py
     return p->r;
 }
 
-enum { ATTEMPTS = 6 };
+enum { ATTEMPTS = 10 };
 
 /* Each attempt forgets all but the functions that turned out not to be inlined. */
 static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyObject *globals, PyObject *builtins,
@@ -725,12 +748,22 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
         fresh->in_loop = p->in_loop;
         fresh->opaque = p->opaque;
         fresh->hints = p->hints;
+        memcpy(fresh->stored, p->stored, sizeof p->stored);
+        memcpy(fresh->ends, p->ends, sizeof p->ends);
+        memcpy(fresh->sites, p->sites, sizeof p->sites);
+        fresh->nsites = p->nsites;
+        memcpy(fresh->stored_cells, p->stored_cells, sizeof p->stored_cells);
         dyn_arena_init(&fresh->arena);
         *why = (DynRegionRefusal){.reason = DYN_R_NO_MEMORY};
         r = plan_once(fresh, slots, nstack, globals, builtins, why);
         bool again = fresh->stop == DYN_R_OK && (fresh->again || (fresh->more_hints && r != NULL && i + 1 < ATTEMPTS));
         p->opaque = fresh->opaque;
         p->hints = fresh->hints;
+        memcpy(p->stored, fresh->stored, sizeof p->stored);
+        memcpy(p->ends, fresh->ends, sizeof p->ends);
+        memcpy(p->sites, fresh->sites, sizeof p->sites);
+        p->nsites = fresh->nsites;
+        memcpy(p->stored_cells, fresh->stored_cells, sizeof p->stored_cells);
         dyn_vec_free(&fresh->extras);
         free_plan(fresh);
         PyMem_RawFree(fresh);

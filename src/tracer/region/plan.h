@@ -11,6 +11,9 @@
 #define PLAN_VERSIONS 16u  /* The most combinations of types that one place is compiled for. */
 #define PLAN_BLOCKS 3000u  /* The most blocks of a region. */
 #define PLAN_INSTRS 40000u /* The most instructions. */
+#define PLAN_SAMPLE 64u    /* Items of a list whose kinds are looked at. */
+#define PLAN_LISTS 256u    /* The lists that are told apart. */
+#define PLAN_SITES 40u     /* Places at which the loop makes lists. */
 #define PLAN_ITEMS 8u      /* The most items of a tuple that is no object. */
 
 /* A value on the way: what it is and in which registers. */
@@ -41,14 +44,19 @@ typedef struct PlanHint {
     char types[DYN_REGION_REGS + 1];
 } PlanHint;
 
+/* What a frame's code is followed for: a call, or a generator's items. */
+typedef enum PlanDriver { PLAN_CALL, PLAN_SUM, PLAN_ANY, PLAN_ALL, PLAN_MIN, PLAN_MAX } PlanDriver;
+
 /* A frame of the function, or of one that is inlined. */
 typedef struct PlanFrame {
     const DynCode *c;
     PyObject *globals, *builtins; /* Borrowed of the function, which the region holds. */
     PyObject *closure;            /* Of an inlined function: its cells, or NULL. */
-    uint32_t base;                /* Where its slots begin among the values; its stack lies behind them. */
-    uint32_t at;                  /* The canonical instruction that it is at: of a caller, its call. */
-    const PlanLoops *loops;       /* Of c. */
+    const PlanValue *cells;       /* Of a generator expression: its cells. */
+    PlanDriver driver;
+    uint32_t base;          /* Where its slots begin among the values; its stack lies behind them. */
+    uint32_t at;            /* The canonical instruction that it is at: of a caller, its call. */
+    const PlanLoops *loops; /* Of c. */
     /* The loops that it is in, from the outermost, and the block of each one's head that led here: trips of other types have
      * blocks of their own up to the next head, so that every loop is entered at its head alone. */
     uint32_t depth, heads[PLAN_LOOPS], blocks[PLAN_LOOPS];
@@ -80,6 +88,11 @@ typedef struct PlanDoubt {
 } PlanDoubt;
 #define PLAN_DOUBTS 32u
 
+typedef struct PlanSite {
+    const PyCodeObject *code;
+    uint32_t at;
+} PlanSite;
+
 typedef struct Plan {
     DynRegion *r;
     DynArena arena;
@@ -89,7 +102,13 @@ typedef struct Plan {
     uint8_t *in_loop;           /* For each canonical instruction: it is part of the loop. */
     DYN_VEC(PlanLoops *) loops; /* In the arena. */
     DYN_VEC(PlanHint) hints;
-    bool more_hints; /* Some were found: planning it all anew makes less of it. */
+    uint32_t stored[PLAN_LISTS]; /* Of each list the kinds that the loop stores in it, as in its shape. */
+    uint32_t which;              /* The number of the list in the iterator that is looked at. */
+    PlanSite sites[PLAN_SITES];  /* Where lists are made. */
+    uint32_t nsites;
+    bool stored_cells[PLAN_VALUES]; /* The loop stores to the cell in this slot. */
+    bool ends[PLAN_LISTS];          /* Its variable gets another value. */
+    bool more_hints;                /* Some were found: planning it all anew makes less of it. */
     DYN_VEC(PlanVersion) versions;
     uint32_t next;                  /* The first version whose block isn't written. */
     DYN_VEC(uint32_t) places;       /* Registers of places: see values.c. */
@@ -164,10 +183,11 @@ DYN_HIDDEN PlanValue plan_np(DynDtype dt, uint32_t reg);
 DYN_HIDDEN PlanValue plan_int(int64_t number); /* known */
 DYN_HIDDEN PlanValue plan_float(double number);
 DYN_HIDDEN PlanValue plan_bool(bool number);
-DYN_HIDDEN PlanValue plan_const(Plan *p, PyObject *o);         /* a number is known, anything else CONST */
+DYN_HIDDEN PlanValue plan_const(Plan *p, PyObject *o);         /* a number, most of them known; anything else CONST */
 DYN_HIDDEN PyObject *plan_object(Plan *p, const PlanValue *v); /* Of a CONST, borrowed; else NULL. */
 DYN_HIDDEN uint32_t plan_emit(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, uint32_t c); /* the register of its result */
 DYN_HIDDEN uint32_t plan_emit_or(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, uint32_t c, DynReason why);
+DYN_HIDDEN DynRegionInstr *plan_last(Plan *p); /* the instruction that was written last */
 DYN_HIDDEN void plan_end(Plan *p, DynRegionOp op, uint32_t a, uint32_t to, uint32_t other, uint32_t exit);
 DYN_HIDDEN uint32_t plan_iconst(Plan *p, int64_t number);
 DYN_HIDDEN uint32_t plan_dconst(Plan *p, double number);
@@ -182,7 +202,8 @@ static inline bool plan_is_python_number(const PlanValue *v) {
 }
 static inline bool plan_is_number(const PlanValue *v) { return plan_is_python_number(v) || v->v.kind == DYN_RK_NP; }
 static inline bool plan_iterates(const PlanValue *v) {
-    return v->v.kind == DYN_RK_ITER || v->v.kind == DYN_RK_SEQ || v->v.kind == DYN_RK_ENUM || v->v.kind == DYN_RK_ZIP;
+    return v->v.kind == DYN_RK_ITER || v->v.kind == DYN_RK_SEQ || v->v.kind == DYN_RK_ENUM || v->v.kind == DYN_RK_ZIP ||
+           v->v.kind == DYN_RK_LISTITER;
 }
 static inline bool plan_is_array(const PlanValue *v) { return v->v.kind == DYN_RK_ARRAY || v->v.kind == DYN_RK_VIEW; }
 
@@ -207,12 +228,69 @@ DYN_HIDDEN bool plan_row(Plan *p, const PlanValue *a, uint32_t index, PlanValue 
 DYN_HIDDEN bool plan_iter(Plan *p, PlanValue v, PlanValue *out);
 DYN_HIDDEN Went plan_next(Plan *p, const DynInstr *in);
 
+/* ---- lists.c */
+DYN_HIDDEN bool plan_of_list(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
+DYN_HIDDEN bool plan_of_list_iterator(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
+DYN_HIDDEN bool plan_may_end(Plan *p, const PlanValue *v);
+DYN_HIDDEN PlanValue plan_tuple_object(Plan *p, const PlanValue *v); /* of a CONST that is a tuple; else the value itself */
+DYN_HIDDEN uint32_t plan_list_size(Plan *p, const PlanValue *v);
+/* An item in two steps: the object, and then, maybe on several ways, what it is. */
+DYN_HIDDEN bool plan_list_item(Plan *p, PlanValue list, PlanValue index, uint32_t *item);
+DYN_HIDDEN Went plan_push_item(Plan *p, const PlanValue *list, uint32_t item, uint32_t drop);
+DYN_HIDDEN bool plan_single_item(Plan *p, const PlanValue *list, uint32_t item, PlanValue *out); /* where there is one kind */
+DYN_HIDDEN bool plan_store_in_list(Plan *p, PlanValue list, PlanValue index, PlanValue v);
+DYN_HIDDEN bool plan_append(Plan *p, PlanValue list, PlanValue v);
+DYN_HIDDEN Went plan_build_list(Plan *p, uint32_t n);
+DYN_HIDDEN bool plan_list_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out); /* one of them is a list */
+DYN_HIDDEN Went plan_list_append(Plan *p, uint32_t below);
+DYN_HIDDEN bool plan_unpack_list(Plan *p, PlanValue list, uint32_t n);
+DYN_HIDDEN PyObject *plan_list_method(const char *name);
+DYN_HIDDEN Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
+DYN_HIDDEN bool plan_list_iterator(Plan *p, PlanValue list, PlanValue *out);
+DYN_HIDDEN uint32_t plan_list_more(Plan *p, const PlanValue *it); /* a register: there is another item */
+DYN_HIDDEN uint32_t plan_list_next(Plan *p, PlanValue *it);       /* the next item */
+
+/* ---- texts.c */
+DYN_HIDDEN bool plan_of_text(Plan *p, PyObject *o, PlanValue *v);
+DYN_HIDDEN PlanValue plan_text(Plan *p, const PlanValue *v); /* of a CONST that is a text; else the value itself */
+DYN_HIDDEN bool plan_as_char(const Plan *p, const PlanValue *v, PlanValue *out);     /* false: it isn't one character */
+DYN_HIDDEN PlanValue plan_text_byte(Plan *p, const PlanValue *text, uint32_t index); /* where that can't be wrong */
+DYN_HIDDEN bool plan_text_item(Plan *p, PlanValue text, PlanValue index, PlanValue *out);
+DYN_HIDDEN bool plan_store_in_text(Plan *p, PlanValue text, PlanValue index, PlanValue v);
+DYN_HIDDEN bool plan_in_text(Plan *p, PlanValue item, PlanValue text, bool negated, PlanValue *out);
+DYN_HIDDEN bool plan_compare_chars(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+
+/* ---- complexes.c */
+DYN_HIDDEN PlanValue plan_complex(uint32_t real, uint32_t imag);
+static inline bool plan_is_complex(const PlanValue *v) { return v->v.kind == DYN_RK_COMPLEX; }
+DYN_HIDDEN bool plan_complex_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out); /* one of them is complex */
+DYN_HIDDEN bool plan_complex_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+DYN_HIDDEN bool plan_complex_unary(Plan *p, int op, PlanValue a, PlanValue *out);
+DYN_HIDDEN uint32_t plan_complex_truth(Plan *p, const PlanValue *v);
+DYN_HIDDEN PlanValue plan_complex_abs(Plan *p, const PlanValue *a);
+DYN_HIDDEN bool plan_call_complex(Plan *p, const PlanValue *args, uint32_t n, PlanValue *out);
+
+/* ---- generators.c */
+DYN_HIDDEN PlanValue plan_of_cell(Plan *p, PyObject *cell, uint32_t slot);
+DYN_HIDDEN Went plan_load_cell(Plan *p, const DynInstr *in);
+DYN_HIDDEN Went plan_store_cell(Plan *p, const DynInstr *in);
+DYN_HIDDEN Went plan_make_function(Plan *p, uint32_t flags);
+DYN_HIDDEN Went plan_give_closure(Plan *p, PlanValue function);
+DYN_HIDDEN Went plan_call_made(Plan *p, PlanValue function, PlanValue iterator, uint32_t slots);
+DYN_HIDDEN Went plan_drive(Plan *p, PlanDriver driver, PlanValue generator, uint32_t slots);
+DYN_HIDDEN Went plan_yield(Plan *p);
+DYN_HIDDEN Went plan_end_generator(Plan *p);
+
 /* ---- names.c, calls.c */
+DYN_HIDDEN const DynCode *plan_decoded(Plan *p, PyCodeObject *code); /* the plan's; NULL: it stops */
 DYN_HIDDEN Went plan_global(Plan *p, const DynInstr *in);
 DYN_HIDDEN bool plan_ufunc(Plan *p, PyObject *o, PlanValue *out); /* with registers for its loop; false: there are too many */
 /* A fact that the region takes for granted, like one that it has, or new (f.extra is set here); NULL: planning has stopped. */
 DYN_HIDDEN DynRegionFact *plan_fact(Plan *p, DynRegionFact f);
-DYN_HIDDEN Went plan_deref(Plan *p, const DynInstr *in);
+DYN_HIDDEN uint32_t plan_extra(Plan *p, const PlanValue *v); /* an object that comes in beside the slots; the number of it */
+DYN_HIDDEN Went plan_deref(Plan *p, const DynInstr *in, uint32_t slot); /* slot: of the loop's function, or DYN_NONE */
+DYN_HIDDEN bool plan_method(Plan *p, const PlanValue *o, PyObject *name,
+                            PlanValue *function); /* a Python function of its class */
 DYN_HIDDEN bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out);
 DYN_HIDDEN Went plan_call(Plan *p, const DynInstr *in);
 DYN_HIDDEN Went plan_return(Plan *p, PlanValue v);

@@ -10,7 +10,24 @@ static Went load_fast(Plan *p, const DynInstr *in) {
     if (slot->v.kind == DYN_RK_NULL || slot->v.flags & DYN_RF_MAYBE) {
         return plan_unknown(p, DYN_R_EXCEPTION, "the variable has no value");
     }
+    if (slot->v.kind == DYN_RK_CELL) { /* the cell itself */
+        PlanValue cell = plan_value(DYN_RK_ENTRY, DYN_NONE);
+        cell.v.ref = slot->v.ref;
+        plan_push(p, cell);
+        return WENT_ON;
+    }
     plan_push(p, *slot);
+    return WENT_ON;
+}
+
+/* A comprehension's variable: what it was is put back behind it. */
+static Went load_and_clear(Plan *p, const DynInstr *in) {
+    PlanValue *slot = &p->s.values[plan_frame(p)->base + in->arg], v = *slot;
+    if (v.v.flags & DYN_RF_MAYBE || v.v.kind == DYN_RK_CELL) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a variable that is one of several things, or shared");
+    }
+    *slot = plan_value(DYN_RK_NULL, DYN_NONE);
+    plan_push(p, v);
     return WENT_ON;
 }
 
@@ -18,7 +35,12 @@ static Went load_fast(Plan *p, const DynInstr *in) {
 static Went store_fast(Plan *p, const DynInstr *in, PlanValue v) {
     PlanValue *slot = &p->s.values[plan_frame(p)->base + in->arg];
     bool kept_alive = slot->v.kind == DYN_RK_CONST;
-    if (slot->v.kind == DYN_RK_ENTRY && !(slot->v.flags & DYN_RF_DROPPABLE)) {
+    bool may_be_last = slot->v.kind == DYN_RK_ENTRY || slot->v.kind == DYN_RK_ARRAY;
+    if (slot->v.kind == DYN_RK_LIST && slot->v.dtype == 0 && slot->v.n == plan_frame(p)->base + in->arg + 1 &&
+        p->s.nframes == 1 && !plan_may_end(p, slot)) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a list is dropped that may be the last to hold something");
+    }
+    if (may_be_last && !(slot->v.flags & DYN_RF_DROPPABLE)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped whose end may be seen");
     }
     if (kept_alive && slot->v.ref != DYN_NONE && v.v.kind != DYN_RK_CONST && PyFunction_Check(plan_object(p, slot))) {
@@ -77,6 +99,9 @@ static Went unpack(Plan *p, uint32_t n) {
         }
         return WENT_ON;
     }
+    if (v.v.kind == DYN_RK_LIST) {
+        return plan_unpack_list(p, v, n) ? WENT_ON : WENT_NOWHERE;
+    }
     if (v.v.kind != DYN_RK_TUPLE || v.v.n != n) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "it isn't a tuple that was made here");
     }
@@ -91,6 +116,13 @@ static Went is_op(Plan *p, const DynInstr *in) {
     PlanValue b = *plan_top(p, 0), a = *plan_top(p, 1);
     PyObject *x = plan_object(p, &a), *y = plan_object(p, &b);
     bool same;
+    if (a.v.kind == DYN_RK_LIST && b.v.kind == DYN_RK_LIST) {
+        uint32_t reg = plan_emit(p, DYN_RO_PEQ, a.v.regs[0], b.v.regs[0], DYN_NONE);
+        reg = in->arg != 0 ? plan_emit(p, DYN_RO_NOT, reg, DYN_NONE, DYN_NONE) : reg;
+        p->s.n -= 2;
+        plan_push(p, plan_value(DYN_RK_BOOL, reg));
+        return WENT_ON;
+    }
     if (x != NULL && y != NULL) {
         same = x == y;
     } else if ((x == Py_None && b.v.kind != DYN_RK_ENTRY) || (y == Py_None && a.v.kind != DYN_RK_ENTRY)) {
@@ -179,7 +211,13 @@ static Went operation(Plan *p, const DynInstr *in) {
             out = plan_value(DYN_RK_BOOL, out.v.regs[0]);
         }
         return result(p, true, 2, out);
-    case DYN_I_BINARY_SUBSCR: return result(p, plan_item(p, *plan_top(p, 1), top, &out), 2, out);
+    case DYN_I_BINARY_SUBSCR:
+        if (plan_top(p, 1)->v.kind == DYN_RK_LIST) {
+            uint32_t item;
+            PlanValue list = *plan_top(p, 1);
+            return plan_list_item(p, list, top, &item) ? plan_push_item(p, &list, item, 2) : WENT_NOWHERE;
+        }
+        return result(p, plan_item(p, *plan_top(p, 1), top, &out), 2, out);
     case DYN_I_TO_BOOL: {
         int known;
         uint32_t reg;
@@ -190,6 +228,14 @@ static Went operation(Plan *p, const DynInstr *in) {
     }
     default: return result(p, plan_unary(p, in->op, top, &out), 1, out);
     }
+}
+
+static Went contains(Plan *p, const DynInstr *in) {
+    PlanValue out, all = plan_text(p, plan_top(p, 0));
+    if (all.v.kind != DYN_RK_TEXT) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "whether something is in an object that is no text");
+    }
+    return result(p, plan_in_text(p, *plan_top(p, 1), all, in->arg != 0, &out), 2, out);
 }
 
 static Went store_subscr(Plan *p) {
@@ -209,7 +255,22 @@ static Went load_attr(Plan *p, const DynInstr *in) {
 
 /* The attribute with a NULL, as CPython has where it is no method: other methods aren't in the language. */
 static Went load_method(Plan *p, const DynInstr *in) {
-    PlanValue out, none = plan_value(DYN_RK_NULL, DYN_NONE);
+    PlanValue out, none = plan_value(DYN_RK_NULL, DYN_NONE), self = *plan_top(p, 0);
+    const char *name = self.v.kind == DYN_RK_LIST ? PyUnicode_AsUTF8(name_of(p, in->arg)) : NULL;
+    PyObject *method = name == NULL ? NULL : plan_list_method(name);
+    if (method != NULL) { /* as CPython has a method: it, and what it is called on */
+        p->s.n--;
+        plan_push(p, plan_const(p, method));
+        plan_push(p, self);
+        return WENT_ON;
+    }
+    bool may_have = self.v.kind == DYN_RK_ENTRY || self.v.kind == DYN_RK_CONST;
+    if (may_have && plan_method(p, &self, name_of(p, in->arg), &out)) {
+        p->s.n--;
+        plan_push(p, out);
+        plan_push(p, self);
+        return WENT_ON;
+    }
     if (!plan_attribute(p, *plan_top(p, 0), name_of(p, in->arg), &out)) {
         return WENT_NOWHERE;
     }
@@ -244,6 +305,17 @@ static Went push_const(Plan *p, PyObject *o) {
     return WENT_ON;
 }
 
+/* 3.13: the closure is given to a function that was made. */
+static Went set_function_attribute(Plan *p, const DynInstr *in) {
+    enum { CLOSURE = 8 };
+    PlanValue function = *plan_top(p, 0);
+    if (in->arg != CLOSURE || function.v.kind != DYN_RK_FUNC) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a function with defaults or annotations");
+    }
+    p->s.n--;
+    return plan_give_closure(p, function);
+}
+
 Went plan_step(Plan *p, const DynInstr *in) {
     switch ((DynOpcode)in->op) {
     case DYN_I_NOP: return WENT_ON;
@@ -254,7 +326,14 @@ Went plan_step(Plan *p, const DynInstr *in) {
     case DYN_I_LOAD_COMMON_CONSTANT: return push_const(p, dyn_cpy_common_constant(in->arg));
     case DYN_I_LOAD_SMALL_INT: plan_push(p, plan_int(in->arg)); return WENT_ON;
     case DYN_I_COPY_FREE_VARS: return p->s.nframes > 1 ? WENT_ON : plan_unknown(p, DYN_R_UNSUPPORTED_OPCODE, "in a loop");
-    case DYN_I_LOAD_DEREF: return plan_deref(p, in);
+    case DYN_I_LOAD_DEREF: return plan_load_cell(p, in);
+    case DYN_I_STORE_DEREF: return plan_store_cell(p, in);
+    case DYN_I_MAKE_FUNCTION: return plan_make_function(p, in->arg);
+    case DYN_I_SET_FUNCTION_ATTRIBUTE: return set_function_attribute(p, in);
+    case DYN_I_YIELD_VALUE: return plan_yield(p);
+    case DYN_I_RETURN_GENERATOR: /* of a generator that is gone through in place: what it would return is dropped */
+        return p->s.nframes > 1 && plan_frame(p)->driver != PLAN_CALL ? push_const(p, Py_None)
+                                                                      : plan_unknown(p, DYN_R_GENERATOR, "a generator");
     case DYN_I_LOAD_GLOBAL: return plan_global(p, in);
     case DYN_I_LOAD_ATTR: return load_attr(p, in);
     case DYN_I_LOAD_METHOD: return load_method(p, in);
@@ -263,9 +342,13 @@ Went plan_step(Plan *p, const DynInstr *in) {
     case DYN_I_SWAP: return swap(p, in->arg);
     case DYN_I_PUSH_NULL: plan_push(p, plan_value(DYN_RK_NULL, DYN_NONE)); return WENT_ON;
     case DYN_I_BUILD_TUPLE: return build_tuple(p, in->arg);
+    case DYN_I_BUILD_LIST: return plan_build_list(p, in->arg);
+    case DYN_I_LIST_APPEND: return plan_list_append(p, in->arg);
+    case DYN_I_LOAD_FAST_AND_CLEAR: return load_and_clear(p, in);
     case DYN_I_UNPACK_SEQUENCE: return unpack(p, in->arg);
     case DYN_I_IS_OP: return is_op(p, in);
     case DYN_I_STORE_SUBSCR: return store_subscr(p);
+    case DYN_I_CONTAINS_OP: return contains(p, in);
     case DYN_I_GET_ITER: return get_iter(p);
     case DYN_I_FOR_ITER: return plan_next(p, in);
     case DYN_I_POP_ITER: p->s.n -= dyn_iterator_slots(); return WENT_ON;

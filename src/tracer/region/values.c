@@ -78,6 +78,10 @@ PlanValue plan_const(Plan *p, PyObject *o) {
     if (PyFloat_CheckExact(o)) {
         return plan_float(PyFloat_AS_DOUBLE(o));
     }
+    if (PyComplex_CheckExact(o)) {
+        uint32_t real = plan_dconst(p, PyComplex_RealAsDouble(o));
+        return plan_complex(real, plan_dconst(p, PyComplex_ImagAsDouble(o)));
+    }
     if (PyLong_CheckExact(o)) {
         int64_t i = PyLong_AsLongLongAndOverflow(o, &overflow);
         if (overflow == 0) {
@@ -132,6 +136,12 @@ uint32_t plan_emit(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, uint32_t c) 
     DynRegionInstr in = instr(p, op, a, b, c);
     put(p, in);
     return in.dst;
+}
+
+DynRegionInstr *plan_last(Plan *p) {
+    static DynRegionInstr nowhere; /* planning has stopped */
+    DynRegionBlock *b = &p->r->blocks.at[p->block];
+    return b->v.n > 0 ? &b->v.at[b->v.n - 1] : &nowhere;
 }
 
 uint32_t plan_emit_or(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, uint32_t c, DynReason why) {
@@ -231,6 +241,7 @@ static bool of_array(Plan *p, PyObject *o, PlanValue *v) {
     bool dense = view.strides[view.ndim - 1] == (int64_t)dyn_dtypes[dt].size;
     bool writeable = view.writeable && !dyn_array_write_warns((PyArrayObject *)o);
     v->v.flags = (uint8_t)((dense ? DYN_RF_CONTIGUOUS : 0) | (writeable ? DYN_RF_WRITEABLE : 0));
+    v->v.flags |= dyn_region_is_droppable(o) ? DYN_RF_DROPPABLE : 0;
     new_reg(p, v, 'P');
     new_reg(p, v, 'P');
     for (int k = 0; k < 2 * view.ndim; k++) {
@@ -265,7 +276,9 @@ static bool of_array_iterator(Plan *p, PyObject *o, PlanValue *v) {
 
 static bool of_iterator(Plan *p, PyObject *o, PlanValue *v);
 
-static bool of_one(Plan *p, PyObject *o, PlanValue *v) { return of_range_iterator(p, o, v) || of_array_iterator(p, o, v); }
+static bool of_one(Plan *p, PyObject *o, PlanValue *v) {
+    return of_range_iterator(p, o, v) || of_array_iterator(p, o, v) || plan_of_list_iterator(p, o, p->which, v);
+}
 
 /* zip(it, it) takes of one iterator twice. */
 static bool is_twice(PyObject *all, uint32_t k) {
@@ -329,11 +342,17 @@ PlanValue plan_of_object(Plan *p, PyObject *o, uint32_t slot, bool live, bool st
             v = plan_value(DYN_RK_INT, DYN_NONE);
             new_reg(p, &v, 'I');
         }
+    } else if (PyComplex_CheckExact(o)) {
+        v = plan_value(DYN_RK_COMPLEX, DYN_NONE);
+        new_reg(p, &v, 'D');
+        new_reg(p, &v, 'D');
     } else if (is_named(o)) {
         v = plan_value(DYN_RK_CONST, DYN_NONE);
         v.v.ref = object_index(p, o);
-    } else if (!of_scalar(p, o, &v) && !of_array(p, o, &v) && stack) {
+    } else if (!of_scalar(p, o, &v) && !of_array(p, o, &v) && !plan_of_list(p, o, slot + 1, &v) && !plan_of_text(p, o, &v) &&
+               stack) {
         PlanValue iterator;
+        p->which = slot + 1;
         if (of_iterator(p, o, &iterator)) {
             iterator.v.ref = slot;
             return iterator;

@@ -1,6 +1,6 @@
-/* rec_marked.c: calls that are one node, whatever is in them: of what dynoc.allow_in_graph marked, and of functions and modules
- * of TorchScript whose graph says what they do. Calls of what dynoc.disallow_in_graph marked are breaks. Asked by rec_call.c
- * before it looks into a callable.
+/* rec_marked.c: calls that are one node, whatever is in them: of what dynoc.allow_in_graph marked, of functions and modules
+ * of TorchScript whose graph says what they do, and of torch.autograd.Function's subclasses, which have a backward of their own.
+ * Calls of what dynoc.disallow_in_graph marked are breaks. Asked by rec_call.c before it looks into a callable.
  *
  * Marks are kept by identity for as long as the callable lives: `marks` has for its address a pair of a weak reference to it, or
  * where it can have none the callable itself, and the mark. */
@@ -76,6 +76,44 @@ static int effect_of(PyObject *scripted) {
     return effect < 0 ? DYN_BIND_UNKNOWN : (int)effect;
 }
 
+/* ---- torch.autograd.Function: its apply, once it has become a function that takes the class first (rec_call.c:unwrap) */
+
+static bool is_autograd_function(const RecCall *c) {
+    static PyObject *class, *apply;
+    if (dyn_torch_tensor == NULL || c->npos == 0 || !PyFunction_Check(c->callable.real) || !PyType_Check(c->args[0].real)) {
+        return false;
+    }
+    if (apply == NULL) {
+        class = dyn_torch_lookup(dyn_torch_module, "autograd.Function");
+        PyObject *method = class == NULL ? NULL : dyn_torch_lookup(class, "apply");
+        apply = method != NULL && PyMethod_Check(method) ? PyMethod_GET_FUNCTION(method) : Py_None;
+    }
+    bool ours = c->callable.real == apply && class != NULL;
+    return ours && PyType_IsSubtype((PyTypeObject *)c->args[0].real, (PyTypeObject *)class);
+}
+
+/* forward and backward are the program's: the call is made in its place, each time, by the class's own apply. */
+static DynVal *call_autograd_function(DynRec *r, const RecCall *c, PyObject **result) {
+    PyTypeObject *class = (PyTypeObject *)c->args[0].real;
+    bool known = r->effects.n == 0 && r->torch >= 0 && rec_torch_guard(r) == 0 && rec_resolve_args(r, c) == 0 &&
+                 rec_guard_id(r, c->callable.v, c->callable.real) == 0 && rec_guard_id(r, c->args[0].v, c->args[0].real) == 0;
+    *result = rec_call_real(c);
+    if (*result == NULL) {
+        return NULL;
+    }
+    PyObject *bound = known ? PyMethod_New(c->callable.real, (PyObject *)class) : NULL;
+    DynVal *v = NULL;
+    if (bound != NULL) {
+        v = dyn_np_extern_once(r, bound, "Function.apply", c->args + 1, (int)c->npos - 1, c->nkw ? c->kwnames : NULL, *result);
+    }
+    Py_XDECREF(bound);
+    PyErr_Clear();
+    if (v != NULL) {
+        r->cap->graph.externs.at[r->cap->graph.externs.n - 1].marked = true;
+    }
+    return v != NULL ? v : rec_fail(r, known ? r->why : DYN_R_OPAQUE_CALL, class->tp_name);
+}
+
 /* ---- calls */
 
 bool rec_is_marked(PyObject *callable) { return mark_of(callable) != DYN_MARK_NONE || is_scripted(callable); }
@@ -94,6 +132,9 @@ static const char *name_of(DynRec *r, DynOperand f) {
 
 DynVal *rec_call_marked(DynRec *r, const RecCall *c, PyObject **result) {
     DynOperand f = c->callable;
+    if (is_autograd_function(c)) {
+        return call_autograd_function(r, c, result);
+    }
     DynMark mark = mark_of(f.real);
     bool scripted = mark == DYN_MARK_NONE && is_scripted(f.real);
     int effect = DYN_BIND_UNKNOWN;

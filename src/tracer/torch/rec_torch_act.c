@@ -15,7 +15,13 @@ static DynVal *activated(DynRec *r, NpCall *c, uint32_t node) {
     if (!inplace) {
         return dyn_tt_finish(r, c, node);
     }
-    return c->result == c->args[0].real ? dyn_np_store_into(r, c->slot[0], dyn_np_node_arg(r, node)) : dyn_np_unsupported(r);
+    if (c->result != c->args[0].real) {
+        return dyn_np_unsupported(r);
+    }
+    if (rec_torch_follows(c->result)) {
+        return dyn_np_extern_in_place(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result);
+    }
+    return dyn_np_store_into(r, c->slot[0], dyn_np_node_arg(r, node));
 }
 
 /* The operand, a tensor of floats (or of integers, as floats, where the function takes them); halves as float. */

@@ -283,6 +283,17 @@ static uint32_t of_this_batch(DynRec *r, const NpCall *c, uint32_t a, bool each,
     return node;
 }
 
+/* While gradients are recorded it is PyTorch's call, which changes the running statistics. */
+static DynVal *called_for_this_batch(DynRec *r, NpCall *c, uint32_t a, const Affine *running) {
+    const uint32_t changed[2] = {running->weight, running->bias};
+    for (int i = 0; i < 2; i++) {
+        if (changed[i] != DYN_NONE && dyn_rec_will_write(r, changed[i]) < 0) {
+            return dyn_np_unsupported(r);
+        }
+    }
+    return dyn_np_sized_once(r, c, dyn_np_node_at(r, a)->ndim, dyn_np_node_at(r, a)->shape);
+}
+
 /* batch_norm; instance_norm (operator 1). Where PyTorch keeps the statistics of a batch as halves the call stays its own, since
  * how it rounds them shows. */
 DynVal *tt_rule_batch_norm(DynRec *r, NpCall *c) {
@@ -299,6 +310,9 @@ DynVal *tt_rule_batch_norm(DynRec *r, NpCall *c) {
     if (dyn_np_flag(r, dyn_np_slot(c, c->b->op == 1 ? "use_input_stats" : "training"), &training) < 0 ||
         dyn_tt_burnt_floats(r, c, floats, 2) < 0) {
         return dyn_np_unsupported(r);
+    }
+    if (training && rec_torch_follows(c->result)) {
+        return called_for_this_batch(r, c, a, &running);
     }
     bool half_statistics = training && dyn_dtype_is_half(kept);
     if (half_statistics || affine_of(r, c, kept, &x) < 0 || affine_along_channels(r, a, &x) < 0) {

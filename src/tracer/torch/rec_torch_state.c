@@ -4,8 +4,8 @@
  * Nodes say whether eager's value requires gradients (DYN_NODE_GRAD) and whether they were made while none were recorded
  * (DYN_NODE_UNFOLLOWED); such a graph is run in parts that autograd follows (evalframe/follow.c), any other with gradients off.
  * What a node is made of has to have a gradient that is PyTorch's: else the rule's nodes are taken back, and the call stays one,
- * with PyTorch's own derivative. In graphs that are handed on, and of what is changed in place, gradients are not followed: the
- * operation is a break, and autograd sees it as it would without dynoc. */
+ * with PyTorch's own derivative. A change in place that autograd follows is such a call, too. In graphs that are handed on
+ * gradients are not followed: the operation is a break, and autograd sees it as it would without dynoc. */
 #include "ir/derive.h"
 #include "tracer/torch/rec_torch.h"
 #include "tracer/record/rec_state.h"
@@ -25,15 +25,7 @@ bool rec_torch_allows(DynRec *r, PyObject *tensor) {
     return as_before && !(r->req->whole && is_followed(now, tensor));
 }
 
-bool rec_torch_trains(DynRec *r) {
-    const DynGraph *g = &r->cap->graph;
-    for (uint32_t i = 0; i < g->inputs.n; i++) {
-        if (dyn_graph_node(g, g->inputs.at[i])->flags & DYN_NODE_GRAD) {
-            return dyn_torch_records_gradients();
-        }
-    }
-    return false;
-}
+bool rec_torch_follows(PyObject *tensor) { return dyn_torch_requires_grad(tensor) && dyn_torch_records_gradients(); }
 
 /* Does the value of a node that a rule has made require gradients? */
 static bool grade(DynGraph *g, uint32_t id, bool recorded) {
@@ -77,16 +69,39 @@ static bool derives(const DynGraph *g, uint32_t first, uint32_t node) {
         known = known && (windows || dyn_ops[n->op].kind == DYN_K_CREATE || dyn_derive_knows(g, i));
         chains = chains && (dyn_node_stores(n) || dyn_ops[n->op].kind == DYN_K_CREATE || dyn_derive_chains(g, i));
     }
-    return f != NULL || (known && (operators <= 1 || chains));
+    return f != NULL ? dyn_derive_follows(dyn_graph_node(g, node)) : known && (operators <= 1 || chains);
+}
+
+static void grade_all(DynGraph *g, bool recorded) {
+    for (; g->graded < g->nodes.n; g->graded++) {
+        grade(g, g->graded, recorded);
+    }
+}
+
+void rec_torch_noted(DynRec *r) {
+    if (r->torch >= 0) {
+        grade_all(&r->cap->graph, dyn_torch_records_gradients());
+    }
+}
+
+void rec_torch_changed(DynRec *r, uint32_t call, uint32_t node, PyObject *tensor) {
+    DynGraph *g = &r->cap->graph;
+    grade_all(g, dyn_torch_records_gradients());
+    if (!rec_torch_follows(tensor)) {
+        return;
+    }
+    DynNode *changed[2] = {dyn_graph_node(g, node), dyn_graph_node(g, dyn_graph_node(g, node)->storage)};
+    dyn_graph_node(g, call)->flags |= DYN_NODE_GRAD;
+    for (int i = 0; i < 2; i++) {
+        changed[i]->flags |= changed[i]->flags & DYN_NODE_GRAD ? 0 : DYN_NODE_GRAD | DYN_NODE_GRAD_LATER;
+    }
 }
 
 int rec_torch_grade(DynRec *r, uint32_t node, PyObject *result) {
     DynGraph *g = &r->cap->graph;
     uint32_t first = g->graded;
     bool recorded = dyn_torch_records_gradients(), requires = dyn_torch_requires_grad(result);
-    for (; g->graded < g->nodes.n; g->graded++) {
-        grade(g, g->graded, recorded);
-    }
+    grade_all(g, recorded);
     DynNode *n = dyn_graph_node(g, node);
     if (dyn_node_calls(n) || n->op == DYN_OP_RESULT) {
         n->flags = (uint16_t)(requires ? n->flags | DYN_NODE_GRAD : n->flags & ~DYN_NODE_GRAD);

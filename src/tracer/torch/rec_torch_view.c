@@ -179,8 +179,8 @@ static int store_by_call(DynRec *r, DynOperand a, DynOperand index, DynOperand v
 int dyn_torch_store_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand index, DynOperand value) {
     NpArg v;
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
-    if (rec_torch_trains(r)) {
-        return dyn_np_refuse(r, DYN_R_REQUIRES_GRAD), -1;
+    if (rec_torch_follows(a.real)) {
+        return store_by_call(r, a, index, value);
     }
     if (has_tensor(index.real)) {
         if (dyn_tt_store_places(r, base, index, value) == 0) {

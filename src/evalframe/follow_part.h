@@ -1,0 +1,59 @@
+/* follow_part.h: parts of graphs that autograd follows, for the files that make them up: follow_part.c (code for the values),
+ * follow_gradient.c (what backward reads, and parts that compute gradients) and follow_node.c (the node of autograd's). */
+#ifndef DYN_FOLLOW_PART_H
+#define DYN_FOLLOW_PART_H
+#include "codegen/target.h"
+#include "evalframe/follow.h"
+
+struct DynPartShare { /* what the parts of one graph share */
+    Py_ssize_t refs;
+    DynSyms syms;
+    uint32_t known; /* so many symbols have values when a part is called; those behind them are computed of these */
+    DynSources sources;
+    DynConfig config;
+    bool wait, compiles;
+};
+
+typedef struct Unit { /* a graph and its code */
+    DynGraph graph;
+    DynArtifact *artifact; /* NULL: not compiled (yet) */
+    DynReason failed;
+} Unit;
+
+struct DynPart {
+    PyObject_HEAD DynPartShare *share;
+    DynArena arena;
+    DynGraph graph;
+    Unit plain, saving; /* copies that are compiled; saving: with what backward reads as further outputs */
+    PyObject *known;    /* a dict: plans and gradients that were made */
+    bool *wanted;       /* inputs: gradients may be wanted */
+    bool prepared;      /* what is below is known */
+    uint32_t nout;      /* outputs; behind them in saving.graph.outputs what else is saved */
+    DynList saves;      /* nodes of the graph that backward reads: inputs, outputs and others */
+    DynList changes;    /* nodes that change inputs in place: what the part is for, where there are any */
+};
+
+/* ---- follow_part.c */
+extern DYN_HIDDEN PyTypeObject dyn_follow_part_type;
+/* The part's graph between these nodes, or a copy of all of it, as a graph in the part's arena. 0, or -1. */
+DYN_HIDDEN int dyn_follow_part_cut(DynPart *p, const DynGraph *g, DynGraph *out, DynList inputs, DynList outputs, DynStr *error);
+DYN_HIDDEN int dyn_follow_part_copy(DynPart *p, DynGraph *out, DynStr *error);
+/* Runs the graph of a unit of the part: a new tuple of its outputs, or NULL with an exception. */
+DYN_HIDDEN PyObject *dyn_follow_part_run(DynPart *p, Unit *u, const DynScalar *known, PyObject *const *inputs);
+
+/* ---- follow_gradient.c */
+/* Finds out what backward reads, where all outputs are given and all gradients wanted. 0, or -1 with an exception. */
+DYN_HIDDEN int dyn_follow_part_prepare(DynPart *p);
+/* needs: a tuple of bools, which inputs want gradients. A tuple (positions of outputs that require no gradients, positions of
+ * what is saved among inputs and outputs). Borrowed, NULL with an exception. */
+DYN_HIDDEN PyObject *dyn_follow_part_plan(DynPart *p, PyObject *needs);
+/* key: (given, needs), tuples of bools: which outputs' gradients are given. A tuple (part, positions of saved values that it
+ * takes behind the given gradients, which of its outputs is the gradient of each input or None). Borrowed, NULL with an
+ * exception. */
+DYN_HIDDEN PyObject *dyn_follow_part_gradient(DynPart *p, PyObject *key);
+
+/* ---- follow_node.c */
+/* Calls the part as a node of autograd's: a new tuple of its outputs, or NULL with an exception. */
+DYN_HIDDEN PyObject *dyn_follow_node_apply(DynPart *p, const DynScalar *sym, PyObject *const *inputs);
+DYN_HIDDEN int dyn_follow_node_init(PyObject *module);
+#endif

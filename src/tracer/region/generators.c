@@ -1,0 +1,290 @@
+/* generators.c: generator expressions that sum, any, all, min and max go through: no generator is made, its code is followed in
+ * place like that of a called function, and what it yields is taken at once. And the variables of a loop's function that such
+ * code shares: cells. Called by step.c, calls.c and names.c.
+ *
+ * Below the frame of the generator's code lies what was made of the items so far. It has no effects of its own, so that a way out
+ * from within leads to the statement of the loop's function, which CPython begins anew. A cell that the loop stores to is a
+ * value with what is in it; exits put that into the cell. */
+#include "tracer/region/plan.h"
+#include "base/cpy_region.h"
+#include <opcode.h>
+
+/* ---- cells */
+
+PlanValue plan_of_cell(Plan *p, PyObject *cell, uint32_t slot) {
+    PlanValue v = plan_value(DYN_RK_ENTRY, DYN_NONE), *items = DYN_NEW_N(&p->arena, PlanValue, 1);
+    v.v.ref = slot;
+    if (!p->stored_cells[slot] || cell == NULL || !PyCell_Check(cell) || items == NULL) {
+        return v;
+    }
+    items[0] = plan_of_object(p, PyCell_GET(cell), slot, true, false);
+    if (items[0].v.kind == DYN_RK_ENTRY) {
+        return v;
+    }
+    v.v.kind = DYN_RK_CELL;
+    v.v.n = 1;
+    v.items = items;
+    return v;
+}
+
+/* The slot of the loop's function whose cell the variable is, or DYN_NONE. */
+static uint32_t slot_of(Plan *p, const DynInstr *in) {
+    const PlanFrame *frame = plan_frame(p);
+    if (p->s.nframes == 1) {
+        return in->arg;
+    }
+    uint32_t first = (uint32_t)(dyn_code_nlocalsplus(frame->c->code) - dyn_code_nfree(frame->c->code));
+    if (in->arg < first) {
+        return DYN_NONE;
+    }
+    if (frame->cells != NULL) {
+        const DynRegionValue *v = &frame->cells[in->arg - first].v;
+        return v->kind == DYN_RK_ENTRY || v->kind == DYN_RK_CELL ? v->ref : DYN_NONE;
+    }
+    PyObject *cell = frame->closure == NULL ? NULL : PyTuple_GET_ITEM(frame->closure, in->arg - first);
+    for (uint32_t i = 0; i < p->r->nslots && cell != NULL; i++) {
+        if (p->slots[i] == cell) {
+            return i;
+        }
+    }
+    return DYN_NONE;
+}
+
+Went plan_load_cell(Plan *p, const DynInstr *in) {
+    uint32_t slot = slot_of(p, in);
+    if (slot == DYN_NONE || p->s.values[slot].v.kind != DYN_RK_CELL) {
+        return plan_deref(p, in, slot);
+    }
+    PlanValue v = p->s.values[slot].items[0];
+    if (v.v.kind == DYN_RK_NULL) {
+        return plan_unknown(p, DYN_R_EXCEPTION, "the variable has no value");
+    }
+    plan_push(p, v);
+    return WENT_ON;
+}
+
+Went plan_store_cell(Plan *p, const DynInstr *in) {
+    uint32_t slot = slot_of(p, in);
+    PlanValue *cell = slot == DYN_NONE ? NULL : &p->s.values[slot], *items = DYN_NEW_N(&p->arena, PlanValue, 1);
+    if (cell != NULL && items != NULL && !p->stored_cells[slot]) {
+        p->stored_cells[slot] = true;
+        p->again = true;
+        return WENT_AWAY;
+    }
+    if (cell == NULL || items == NULL || cell->v.kind != DYN_RK_CELL) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a variable that inner functions share holds something else");
+    }
+    const PlanValue old = cell->items[0];
+    if (old.v.kind == DYN_RK_CONST || (old.v.kind == DYN_RK_LIST && !plan_may_end(p, &old)) ||
+        (old.v.kind == DYN_RK_ARRAY && !(old.v.flags & DYN_RF_DROPPABLE))) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped whose end may be seen");
+    }
+    items[0] = plan_pop(p);
+    plan_reg(p, &items[0]);
+    cell->items = items;
+    plan_effect(p, plan_frame(p)->at + 1);
+    return WENT_ON;
+}
+
+/* ---- functions that are made in the loop */
+
+Went plan_make_function(Plan *p, uint32_t flags) {
+    enum { CLOSURE = 8 };
+    PlanValue code = *plan_top(p, 0), v = plan_value(DYN_RK_FUNC, DYN_NONE);
+    PyObject *o = plan_object(p, &code);
+    if ((flags & ~(uint32_t)CLOSURE) != 0 || o == NULL || !PyCode_Check(o)) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a function with defaults or annotations");
+    }
+    v.v.ref = code.v.ref;
+    p->s.n--;
+    if (flags & CLOSURE) {
+        return plan_give_closure(p, v);
+    }
+    plan_push(p, v);
+    return WENT_ON;
+}
+
+/* The cells on top of the stack are those of the function. */
+Went plan_give_closure(Plan *p, PlanValue v) {
+    PlanValue cells = *plan_top(p, 0);
+    if (cells.v.kind != DYN_RK_TUPLE || cells.v.n + 1u > PLAN_ITEMS) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a function of many variables");
+    }
+    v.v.n = cells.v.n;
+    v.items = cells.items;
+    p->s.n--;
+    plan_push(p, v);
+    return WENT_ON;
+}
+
+/* A frame of code with an iterator as its first variable. */
+static Went enter(Plan *p, PyCodeObject *code, PlanDriver driver, PlanValue iterator, const PlanValue *cells) {
+    const DynCode *c = plan_decoded(p, code);
+    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(code);
+    if (c == NULL || p->s.nframes == PLAN_FRAMES || p->s.n + nslots + 16 > PLAN_VALUES) {
+        plan_stop(p, DYN_R_GRAPH_SIZE);
+        return WENT_AWAY;
+    }
+    const PlanFrame *caller = plan_frame(p);
+    PlanFrame frame = {.c = c, .globals = caller->globals, .builtins = caller->builtins, .at = 0, .base = p->s.n};
+    frame.driver = driver;
+    frame.cells = cells;
+    frame.loops = plan_loops_of(p, c, NULL);
+    p->s.frames[p->s.nframes++] = frame;
+    for (uint32_t i = 0; i < nslots; i++) {
+        plan_push(p, i == 0 ? iterator : plan_value(DYN_RK_NULL, DYN_NONE));
+    }
+    return frame.loops == NULL ? WENT_AWAY : WENT_ON;
+}
+
+/* A list comprehension, before CPython 3.12: a function of an iterator. */
+static Went plan_comprehension(Plan *p, PlanValue function, PyCodeObject *code, PlanValue iterator, uint32_t slots) {
+    bool plain = (code->co_flags & (CO_COROUTINE | CO_VARARGS | CO_VARKEYWORDS)) == 0 && dyn_code_ncells(code) == 0;
+    if (!plain || code->co_argcount != 1 || !plan_iterates(&iterator)) {
+        return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function that is made in the loop, and is no comprehension");
+    }
+    p->s.n -= slots;
+    return enter(p, code, PLAN_CALL, iterator, function.items);
+}
+
+/* A call of a function that was made in the loop, with an iterator: a generator, whose code is followed when it is gone through.
+ */
+Went plan_call_made(Plan *p, PlanValue function, PlanValue iterator, uint32_t slots) {
+    PyCodeObject *code = (PyCodeObject *)plan_object(p, &(PlanValue){.v = {.kind = DYN_RK_CONST, .ref = function.v.ref}});
+    PlanValue v = plan_value(DYN_RK_GEN, DYN_NONE), *items = DYN_NEW_N(&p->arena, PlanValue, PLAN_ITEMS + 1);
+    bool plain = (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_VARARGS | CO_VARKEYWORDS)) == 0 &&
+                 (code->co_flags & CO_GENERATOR) != 0 && dyn_code_ncells(code) == 0 && code->co_argcount == 1;
+    if ((code->co_flags & CO_GENERATOR) == 0) {
+        return plan_comprehension(p, function, code, iterator, slots);
+    }
+    if (!plain || !plan_iterates(&iterator) || items == NULL) {
+        return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function that is made in the loop, and is no generator expression");
+    }
+    items[0] = iterator;
+    for (uint32_t i = 0; i < function.v.n; i++) {
+        items[1 + i] = function.items[i];
+    }
+    v.v.ref = function.v.ref;
+    v.v.n = function.v.n + 1;
+    v.items = items;
+    p->s.n -= slots;
+    plan_push(p, v);
+    return WENT_ON;
+}
+
+/* ---- going through a generator */
+
+Went plan_drive(Plan *p, PlanDriver driver, PlanValue generator, uint32_t slots) {
+    PyCodeObject *code = (PyCodeObject *)p->r->objects.at[generator.v.ref];
+    for (uint32_t i = 0; i < p->opaque.n; i++) {
+        if (p->opaque.at[i] == code) {
+            return plan_unknown(p, DYN_R_OPAQUE_CALL, "a generator that stores something, and can be left behind that");
+        }
+    }
+    if (p->s.nframes == PLAN_FRAMES) {
+        return plan_unknown(p, DYN_R_OPAQUE_CALL, "calls that are too deep");
+    }
+    p->s.n -= slots;
+    plan_push(p, driver == PLAN_SUM ? plan_value(DYN_RK_INT, plan_iconst(p, 0)) : plan_value(DYN_RK_NULL, DYN_NONE));
+    return enter(p, code, driver, generator.items[0], generator.items + 1);
+}
+
+/* The generator is left for good, with this result. */
+static Went finish(Plan *p, PlanValue result) {
+    p->s.n = plan_frame(p)->base - 1;
+    p->s.nframes--;
+    plan_push(p, result);
+    return plan_go(p, plan_frame(p)->at + 1);
+}
+
+/* It goes on, with the result so far. */
+static Went go_on(Plan *p, PlanValue result) {
+    p->s.values[plan_frame(p)->base - 1] = result;
+    plan_push(p, plan_const(p, Py_None));
+    return plan_go(p, plan_frame(p)->at + 1);
+}
+
+static Went add(Plan *p, PlanValue so_far, PlanValue v) {
+    PlanValue out;
+    bool numbers = plan_is_number(&v) && plan_is_number(&so_far);
+    if (!numbers || !plan_binary(p, NB_ADD, so_far, v, &out)) {
+        return numbers ? WENT_NOWHERE : plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a sum of something else than numbers");
+    }
+    if (out.v.kind == DYN_RK_FLOAT && dyn_cpy_compensates_sums()) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a sum of floats, whose rounding errors CPython adds as well");
+    }
+    plan_reg(p, &out);
+    return go_on(p, out);
+}
+
+static Went test(Plan *p, bool any, PlanValue v) {
+    int known;
+    uint32_t reg;
+    PlanWays ways;
+    if (!plan_truth(p, &v, &known, &reg)) {
+        return WENT_NOWHERE;
+    }
+    PlanValue none = p->s.values[plan_frame(p)->base - 1];
+    if (known >= 0) {
+        return known == any ? finish(p, plan_bool(any)) : go_on(p, none);
+    }
+    if (!plan_two_ways(p, reg, &ways)) {
+        return WENT_AWAY;
+    }
+    (void)(any ? finish(p, plan_bool(true)) : go_on(p, none));
+    plan_other_way(p, &ways);
+    return any ? go_on(p, none) : finish(p, plan_bool(false));
+}
+
+static Went extreme(Plan *p, bool largest, PlanValue best, PlanValue v) {
+    PlanValue test;
+    PlanWays ways;
+    int known;
+    uint32_t reg;
+    plan_reg(p, &v);
+    if (best.v.kind == DYN_RK_NULL) {
+        return go_on(p, v);
+    }
+    if (!plan_compare(p, largest ? Py_GT : Py_LT, v, best, &test) || !plan_truth(p, &test, &known, &reg)) {
+        return WENT_NOWHERE;
+    }
+    if (!plan_two_ways(p, reg, &ways)) {
+        return WENT_AWAY;
+    }
+    go_on(p, v);
+    plan_other_way(p, &ways);
+    return go_on(p, best);
+}
+
+Went plan_yield(Plan *p) {
+    PlanFrame *frame = plan_frame(p);
+    if (frame->driver == PLAN_CALL) {
+        return plan_unknown(p, DYN_R_GENERATOR, "a generator");
+    }
+    PlanValue v = plan_pop(p), so_far = p->s.values[frame->base - 1];
+    Went went = WENT_NOWHERE;
+    switch (frame->driver) {
+    case PLAN_SUM: went = add(p, so_far, v); break;
+    case PLAN_ANY:
+    case PLAN_ALL: went = test(p, frame->driver == PLAN_ANY, v); break;
+    case PLAN_MIN:
+    case PLAN_MAX: went = extreme(p, frame->driver == PLAN_MAX, so_far, v); break;
+    case PLAN_CALL: break;
+    }
+    if (went == WENT_NOWHERE) {
+        plan_push(p, v);
+    }
+    return went;
+}
+
+Went plan_end_generator(Plan *p) {
+    PlanFrame *frame = plan_frame(p);
+    PlanValue so_far = p->s.values[frame->base - 1];
+    if (frame->driver == PLAN_ANY || frame->driver == PLAN_ALL) {
+        return finish(p, plan_bool(frame->driver == PLAN_ALL));
+    }
+    if (so_far.v.kind == DYN_RK_NULL) {
+        return plan_unknown(p, DYN_R_EXCEPTION, "the extreme of nothing");
+    }
+    return finish(p, so_far);
+}

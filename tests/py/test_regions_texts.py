@@ -1,0 +1,78 @@
+"""Native loops over strings by character, bytes and bytearrays."""
+
+import sys
+
+import pytest
+from regions import Case, check
+
+pytestmark = pytest.mark.skipif(sys.version_info >= (3, 15), reason="regions don't know iterators of two stack places")
+
+TEXTS = ["the quick brown fox", "", "a", "aé\xffb", "\x00\x01"]
+
+
+def hashed(s, h):
+    for ch in s:
+        h = (h * 33 + ord(ch)) & 0xFFFFFFFF
+        last = ch
+    return h, last
+
+
+def vowels(s, n):
+    for ch in s:
+        if ch in "aeiou":
+            n += 1
+        elif ch == " " or ch not in s:
+            n -= 1
+    return n, ch
+
+
+def compared(a, b, n):
+    for i in range(len(a)):
+        if a[i] == b[-i - 1]:
+            n += 1
+        n += (a[i] < b[i]) + (a[i] >= "m") + (b[i] != "ab") if i % 2 else len(a[i])
+    return n, i
+
+
+def checksum(data, c):
+    for b in data:
+        c = (c >> 1) ^ 0xEDB88320 ^ b if c & 1 else (c >> 1) + data[0]
+    return c, b
+
+
+def inverted(data, out):
+    for i, b in enumerate(data):
+        out[i] = 255 - b
+        if 255 in data:
+            out[-1] = b + i * 20
+    return out
+
+
+def shifted(s, n):
+    for i in range(len(s)):
+        c = chr(ord(s[i]) + n)
+        if c and s and i > 3:
+            break
+    return c
+
+
+@pytest.mark.parametrize("text", [t for t in TEXTS if t], ids=ascii)
+def test_strings(text):
+    check(hashed, (text, 5381), [iter(text)])
+    check(vowels, (text, 0), [iter(text)])
+    check(compared, (text, text[::-1], 0), [iter(range(len(text)))])
+    for n in (0, 1, 200):
+        check(shifted, (text, n), [iter(range(len(text)))])
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+def test_bytes(kind):
+    data = kind(range(250, 256)) + kind(b"some bytes")
+    check(checksum, (data, 1), [iter(data)])
+    check(inverted, (data, bytearray(len(data))), [enumerate(data)])
+    check(inverted, (data, bytearray(3)), [enumerate(data)])
+
+
+def test_a_string_with_large_codes_is_left_alone():
+    text = "a€b"
+    assert Case(hashed, (text, 1), [iter(text)]).refusal()[0] == "UNSUPPORTED_VALUE"

@@ -1,0 +1,223 @@
+"""Changes in place while gradients are recorded: in their place among the steps of one graph, and for autograd as in eager."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from compare import dynoc  # noqa: E402
+
+F = torch.nn.functional
+KEPT, COUNT = torch.zeros(4, dtype=torch.float64), torch.zeros((), dtype=torch.long)
+
+
+@pytest.fixture(autouse=True)
+def doubles():
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    dynoc.counters.clear()
+    yield
+    torch.set_default_dtype(before)
+
+
+def augmented(x):
+    h = x * 2
+    h += 0.5
+    h -= x[0]
+    return h * 3
+
+
+def activation(x):
+    h = x * 2
+    F.relu_(h)
+    return torch.tanh(h)
+
+
+def activation_by_flag(x):
+    h = F.relu(x * 2, inplace=True)
+    return h * 2 + F.leaky_relu(h * 1, 0.2, inplace=True) + F.elu(x * 3, inplace=True)
+
+
+def items(x):
+    h = x * 2
+    h[:, 0] = 1.0
+    h[:, 1:3] *= 0.5
+    h[1] = x.sum(0)
+    return h.exp()
+
+
+def filled(x):
+    out = torch.zeros(4, 4)
+    out.copy_(x * 2)
+    out[out < -0.5] = 0
+    return torch.sigmoid_(out.clone()) + out
+
+
+def rows(x):
+    out = torch.empty(3, 4, 4)
+    for i in range(3):
+        out[i] = x * i
+    return out.sum(0).tanh()
+
+
+def running_mean(x):
+    h = x * 2
+    with torch.no_grad():
+        KEPT.mul_(0.9).add_(h.mean(0), alpha=0.1)
+    return h + KEPT
+
+
+def counter(x):
+    y = x + COUNT
+    COUNT.add_(1)
+    COUNT.add_(2)
+    return y + x * COUNT
+
+
+def read_before_and_behind(x):
+    before = KEPT * 2
+    KEPT.add_(1)
+    behind = KEPT * 3
+    KEPT.mul_(2)
+    return x * before + x * behind + KEPT
+
+
+def detached(x):
+    h = x * 2
+    h.detach().add_(1)
+    return h * 3
+
+
+def seen_through_a_view(x):
+    h = x.clone()
+    v = h[0]
+    h.mul_(2)
+    v.add_(1)
+    return v * h.sum() + h
+
+
+def square_before(x):
+    h = x * 2
+    h2 = h + h.exp()
+    h.add_(1)
+    return h2 * h
+
+
+def filled_in_turns(x):
+    a = torch.zeros(4, 4)
+    a[0] = 5.0
+    b = a * 2
+    a[1] = x[1]
+    c = a - x
+    with torch.no_grad():
+        a[2] = 7.0
+    return b * x + c + a
+
+
+def leaf_under_no_grad(x):
+    y = x * 1
+    with torch.no_grad():
+        x += 1
+        x.mul_(0.5)
+    return y + x
+
+
+def batch_norm(x):
+    return F.batch_norm(x, KEPT, KEPT.exp(), training=True)
+
+
+def saved_and_changed(x):
+    h = torch.tanh(x)
+    h.mul_(2)
+    return h
+
+
+def leaf(x):
+    x.add_(1)
+    return x * 2
+
+
+FUNCTIONS = [
+    augmented, activation, activation_by_flag, items, filled, rows, running_mean, counter, read_before_and_behind, detached,
+    seen_through_a_view, square_before, filled_in_turns, leaf_under_no_grad, batch_norm,
+]  # fmt: skip
+
+
+def outcome(function):
+    """The function's value, its gradient, and what it changed; a new tensor each time, as it may be changed."""
+    torch.manual_seed(0)
+    KEPT.copy_(torch.arange(4.0))
+    COUNT.fill_(3)
+    versions = KEPT._version, COUNT._version
+    x = torch.randn(4, 4, requires_grad=True)
+    y = function(x)
+    version = y._version
+    (gradient,) = torch.autograd.grad((y * y).sum(), x)
+    changes = KEPT._version - versions[0], COUNT._version - versions[1], version, x._version
+    return y.detach(), gradient, x.detach(), KEPT.clone(), COUNT.clone(), changes
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_changes_are_part_of_one_graph(function):
+    fast = dynoc.optimize(function, wait=True)
+    expected = outcome(function)
+    for _ in range(3):
+        seen = outcome(fast)
+        assert all(torch.allclose(a, b) for a, b in zip(expected[:5], seen[:5], strict=True)), (expected, seen)
+        assert expected[5] == seen[5]
+    assert len(fast.entries) == 1 and fast.entries[0].hits == 2 and not fast.refusals
+
+
+@pytest.mark.parametrize("function", [saved_and_changed, leaf], ids=lambda f: f.__name__)
+def test_errors_are_pytorchs(function):
+    fast = dynoc.optimize(function, wait=True)
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="inplace|in-place"):
+            outcome(fast)
+
+
+def test_a_change_that_raises_in_the_middle_leaves_the_graph_there():
+    """What was changed before stays changed, once, and the exception comes from its line."""
+
+    def function(x, y):
+        KEPT.add_(1)
+        h = x * 2
+        h.add_(y)
+        return h * KEPT
+
+    fast = dynoc.optimize(function, wait=True)
+    x, y = torch.randn(4, 4, requires_grad=True), torch.randn(4)
+    for _ in range(2):
+        fast(x, y)
+    assert fast.entries[0].hits == 1
+    KEPT.zero_()
+    with pytest.raises(RuntimeError, match="doesn't match the broadcast shape|must match the size"):
+        fast(x, torch.randn(2, 4, 4))
+    assert KEPT.tolist() == [1.0] * 4
+
+
+def test_rows_of_a_tensor_are_unpacked():
+    def function(x):
+        a, b = x
+        return a * b + sum(p * q for p, q in zip(x, x.flip(0), strict=True))
+
+    fast = dynoc.optimize(function, wait=True)
+    x = torch.randn(2, 5, requires_grad=True)
+    for _ in range(3):
+        assert torch.allclose(fast(x), function(x))
+    assert [e.hits for e in fast.entries] == [2]
+    with pytest.raises(ValueError, match="too many values"):
+        fast(torch.randn(3, 5, requires_grad=True))
+    with pytest.raises(TypeError, match="0-d tensor"):
+        fast(torch.tensor(1.0))
+
+
+def test_gradients_of_halves_are_not_lost():
+    """A row of ops.def that autograd follows in single and double precision alone."""
+
+    def function(x, w):
+        return F.relu(x @ w).tanh().sum()
+
+    fast = dynoc.optimize(function, wait=True)
+    x, w = torch.randn(4, 4, dtype=torch.bfloat16), torch.randn(4, 4, dtype=torch.bfloat16, requires_grad=True)
+    for _ in range(3):
+        assert torch.equal(torch.autograd.grad(fast(x, w), w)[0], torch.autograd.grad(function(x, w), w)[0])
