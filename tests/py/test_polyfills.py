@@ -518,3 +518,18 @@ def test_wrapped_functions_are_handed_out():
             assert getattr(e[1], name) == getattr(o[1], name)
         assert o[1].__wrapped__.__name__ == "fn" and (o[1](x) == x * 2.0).all()
     assert o[1] is not fast(x)[1]
+
+
+def ended_before_it_gave(items, x):
+    it = itertools.takewhile(lambda v: v < 3, tuple(items))
+    first = next(it, "none")
+    print(end="")
+    return first, next(it, "end"), x + 1
+
+
+def test_a_takewhile_that_ended_at_its_first_item_stays_at_its_end_behind_a_break():
+    fast = dynoc.optimize(ended_before_it_gave, wait=True)
+    for items in ([7, -3, 1], [1, 7, 2], [], [1, 2]):
+        for _ in range(2):
+            assert fast(items, 1.0) == ended_before_it_gave(items, 1.0)
+            assert fast(items, np.ones(1)) == ended_before_it_gave(items, np.ones(1))

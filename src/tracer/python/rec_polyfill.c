@@ -277,6 +277,9 @@ static uint32_t recipe_of_state(DynRec *r, const RecLazy *z) {
     return dyn_capture_recipe(r->cap, DYN_RC_CALL, 0, make, n, items);
 }
 
+/* One that has given nothing may have ended all the same: a takewhile whose first item isn't taken. */
 uint32_t rec_polyfill_recipe(DynRec *r, DynVal *v) {
-    return v->iter.position == 0 ? recipe_at_start(r, v->iter.lazy) : recipe_of_state(r, v->iter.lazy);
+    const RecLazy *z = v->iter.lazy;
+    bool at_start = v->iter.position == 0 && !rec_generator_finished(r, z->func.v);
+    return at_start ? recipe_at_start(r, z) : recipe_of_state(r, z);
 }
