@@ -208,7 +208,8 @@ PyObject *dyn_cpy_list_iterator_over(PyObject *o, PyObject *list) {
     PyObject *old = ((SequenceIterator *)o)->sequence;
     ((SequenceIterator *)o)->sequence = list;
 #if DYN_PY >= 313
-    if (list == NULL && Py_IS_TYPE(o, &PyListIter_Type)) {
+    bool by_index = Py_IS_TYPE(o, &PyListIter_Type) || (DYN_PY >= 314 && Py_IS_TYPE(o, &PyByteArrayIter_Type));
+    if (list == NULL && by_index) {
         ((SequenceIterator *)o)->index = -1; /* which says so there */
     }
 #endif

@@ -27,6 +27,13 @@ DYN_HIDDEN void dyn_cpy_range_set(PyObject *o, PyObject *const numbers[4]);
 #else
 #define DYN_CPY_INT_IS_TAGGED 0
 #endif
+/* Where the items of a tuple begin: behind its hash from CPython 3.14 on. */
+#if PY_VERSION_HEX >= 0x030E0000
+#define DYN_CPY_TUPLE_ITEMS 32
+#else
+#define DYN_CPY_TUPLE_ITEMS 24
+#endif
+_Static_assert(offsetof(PyTupleObject, ob_item) == DYN_CPY_TUPLE_ITEMS, "generated code reads the items of tuples");
 /* The number of an int that nobody has seen yet, and that was made for INT64_MIN. */
 DYN_HIDDEN void dyn_cpy_int_set(PyObject *o, int64_t number);
 DYN_HIDDEN bool dyn_cpy_int_has_digits(PyObject *o); /* it has a place for one digit of 30 bits at least */

@@ -7,7 +7,8 @@
 enum {
 #define WORLD(NAME, address) W_##NAME,
 #include "ir/region_world.def"
-    W_TAGGED = DYN_CPY_INT_IS_TAGGED
+    W_TAGGED = DYN_CPY_INT_IS_TAGGED,
+    W_ITEMS = DYN_CPY_TUPLE_ITEMS
 };
 #define MATH(name, type, args, ...) static inline type name args __VA_ARGS__
 #include "ir/region_objects.def"
@@ -29,7 +30,7 @@ const char *const dyn_region_math =
     "enum {"
 #define WORLD(NAME, address) " W_" #NAME ","
 #include "ir/region_world.def"
-    " W_TAGGED = " TEXT_OF(DYN_CPY_INT_IS_TAGGED) " };\n"
+    " W_TAGGED = " TEXT_OF(DYN_CPY_INT_IS_TAGGED) ", W_ITEMS = " TEXT_OF(DYN_CPY_TUPLE_ITEMS) " };\n"
 #include "ir/region_objects.def"
     ;
 

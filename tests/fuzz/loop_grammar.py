@@ -28,7 +28,8 @@ class Writer:
 
     def __init__(self, seed):
         self.random = random.Random(seed)
-        self.lines, self.loops, self.counter, self.indices = [HEAD, "    s = 0", "    t = 0.0", "    u = 1", "    w = [1, 0]"], 0, 0, []
+        self.lines = [HEAD, "    s = 0", "    t = 0.0", "    u = 1", "    w = [1, 0]"]
+        self.loops, self.counter, self.indices = 0, 0, []
 
     def program(self):
         for _ in range(self.random.randint(1, 3)):

@@ -154,7 +154,12 @@ def test_calls(call):
         assert outcome(fast, args) == outcome(function, args)
 
 
-@pytest.mark.parametrize("function, args", [(any_of, (XS, 50)), (sum_of_ints, (50,)), (extremes, (XS, 50)), (changes, (50,))])
+# CPython 3.14 has code of its own for any() of a generator expression, which goes through a real generator.
+INLINED = pytest.mark.skipif(sys.version_info >= (3, 14), reason="CPython's own loop over the generator")
+NATIVE = [(sum_of_ints, (50,)), (extremes, (XS, 50)), (changes, (50,)), pytest.param(any_of, (XS, 50), marks=INLINED)]
+
+
+@pytest.mark.parametrize("function, args", NATIVE)
 def test_they_run_natively(function, args):
     fast = dynoc.optimize(function, wait=True)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Native loops over lists, and tuples that are objects: values, types, bits and exceptions are CPython's, whichever exit is taken."""
+"""Native loops over lists, and tuples that are objects: what they do is CPython's, to the bit, whichever exit is taken."""
 
 import copy
 import gc

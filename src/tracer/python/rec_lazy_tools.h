@@ -3,10 +3,6 @@
 #define DYN_REC_LAZY_TOOLS_H
 #include "tracer/record/rec_state.h"
 
-/* What feeders, that were fed nothing yet, stand for in an enumerate or zip object is put in their place, and back again.
- * `feeders`: what was there, of `most` at most; owned. Returns how many. */
-DYN_HIDDEN uint32_t rec_unfeed(PyObject *it, PyObject **feeders, uint32_t most);
-DYN_HIDDEN void rec_feed_again(PyObject *it, PyObject **feeders, uint32_t n);
 DYN_HIDDEN PyObject *rec_new_feeder(PyObject *source); /* an iterator that gives what it is fed, and then what its source gives */
 DYN_HIDDEN int rec_feed(PyObject *feeder, PyObject *item); /* NULL: its end */
 /* An item of an iterator that this one takes from; kept by the recording. real NULL: the end, or an exception. */

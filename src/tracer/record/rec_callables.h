@@ -167,4 +167,10 @@ DYN_HIDDEN int rec_callable_argument(PyObject *f, RecCallHandler handler);
  * f itself where it is in no row. */
 DYN_HIDDEN PyObject *rec_known_object(PyObject *f);
 DYN_HIDDEN int rec_callables_init(void);
+
+/* rec_tap.c */
+/* What feeders, that were fed nothing yet, stand for in an enumerate or zip object is put in their place, and back again.
+ * `feeders`: what was there, of `most` at most; owned. Returns how many. */
+DYN_HIDDEN uint32_t rec_unfeed(PyObject *it, PyObject **feeders, uint32_t most);
+DYN_HIDDEN void rec_feed_again(PyObject *it, PyObject **feeders, uint32_t n);
 #endif

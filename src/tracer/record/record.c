@@ -5,7 +5,6 @@
  * Called by evalframe/hook.c through record.h. Owns the recording (DynRec) and each capture until it is handed to the
  * DynRecording's callback; the frame belongs to CPython throughout. Segments, breaks and snapshots are in rec_segment.c. */
 #include "base/torch.h"
-#include "tracer/python/rec_lazy_tools.h"
 #include "tracer/record/rec_callables.h"
 #include "tracer/record/rec_segment.h"
 

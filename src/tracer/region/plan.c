@@ -566,22 +566,9 @@ static void note_first(Plan *p) {
     }
 }
 
-/* Is it an operation on an array that CPython has to execute? A call has its callable and arguments on the stack, others less. */
-static bool takes_array(Plan *p) {
-    const PlanFrame *f = plan_frame(p);
-    const DynInstr *in = plan_instr(p);
-    uint32_t floor = f->base + (uint32_t)dyn_code_nlocalsplus(f->c->code), n = in->op == DYN_I_CALL ? in->arg + 2 : 2;
-    for (uint32_t i = 0; i < n && p->s.n > floor + i; i++) {
-        if (plan_is_array(plan_top(p, i))) {
-            return true;
-        }
-    }
-    return false;
-}
-
 void plan_leave(Plan *p) {
     p->ndoubts = 0; /* CPython computes it all again */
-    p->r->array_paths = p->r->array_paths || takes_array(p);
+    p->r->array_paths = p->r->array_paths || plan_takes_array(p);
     note_first(p);
     plan_end(p, DYN_RO_LEAVE, DYN_NONE, DYN_NONE, DYN_NONE, plan_exit(p, p->why));
 }

@@ -176,6 +176,7 @@ DYN_HIDDEN void plan_poll(Plan *p); /* leaves where the eval breaker wants somet
 /* ---- values.c */
 DYN_HIDDEN void plan_stop(Plan *p, DynReason why);
 DYN_HIDDEN PlanValue *plan_top(Plan *p, uint32_t below); /* of the stack: 0 is the top */
+DYN_HIDDEN bool plan_takes_array(Plan *p);               /* the instruction that is followed has one among its operands */
 DYN_HIDDEN PlanValue plan_pop(Plan *p);
 DYN_HIDDEN void plan_push(Plan *p, PlanValue v);
 DYN_HIDDEN PlanValue plan_value(DynRegionKind kind, uint32_t reg); /* reg DYN_NONE: none */

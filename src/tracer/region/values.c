@@ -26,6 +26,19 @@ void plan_push(Plan *p, PlanValue v) {
     p->s.values[p->s.n++] = v;
 }
 
+/* Is it an operation on an array that CPython has to execute? A call has its callable and arguments on the stack, others less. */
+bool plan_takes_array(Plan *p) {
+    const PlanFrame *f = plan_frame(p);
+    const DynInstr *in = plan_instr(p);
+    uint32_t floor = f->base + (uint32_t)dyn_code_nlocalsplus(f->c->code), n = in->op == DYN_I_CALL ? in->arg + 2 : 2;
+    for (uint32_t i = 0; i < n && p->s.n > floor + i; i++) {
+        if (plan_is_array(plan_top(p, i))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- values */
 
 PlanValue plan_value(DynRegionKind kind, uint32_t reg) {
