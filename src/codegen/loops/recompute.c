@@ -19,6 +19,16 @@ static bool is_const(const DynLoops *p, uint32_t sym, int64_t value) {
 
 /* ---- windows: which elements of a place an operand reads */
 
+/* Does the operand, of ndim axes, walk along an axis of its place? One of size 1 may be spread instead. */
+static bool walks(const DynOperand *o, int ndim, int axis) {
+    for (int d = 0; d < ndim; d++) {
+        if (o->axis[d] == axis) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* From a view to what it is a view of. false: it is no window of it. */
 static bool step_down(const DynLoops *p, DynOperand *o, int ndim) {
     const DynNode *n = dyn_graph_node(p->graph, o->place);
@@ -40,6 +50,9 @@ static bool step_down(const DynLoops *p, DynOperand *o, int ndim) {
         const DynSym *start = dyn_sym_at(p->graph->syms, n->args[arg].id);
         bool starts_at = dyn_sym_is_const(p->graph->syms, n->args[arg].id) && start->value.i >= 0 && start->value.i <= INT16_MAX;
         if (n->aux[i] != 0 || !starts_at || !is_const(p, n->args[arg + 2].id, 1)) {
+            return false;
+        }
+        if (start->value.i != 0 && !walks(o, ndim, to)) { /* nothing says where along that axis the operand stands */
             return false;
         }
         at[to] = (int32_t)start->value.i;
