@@ -285,7 +285,9 @@ Went plan_list_append(Plan *p, uint32_t below) {
 /* ---- methods */
 
 PyObject *plan_list_method(const char *name) { /* borrowed; of those that are in the language */
-    return strcmp(name, "append") == 0 ? PyDict_GetItemString(PyList_Type.tp_dict, name) : NULL;
+    PyObject *method = strcmp(name, "append") == 0 ? PyObject_GetAttrString((PyObject *)&PyList_Type, name) : NULL;
+    Py_XDECREF(method); /* the type holds it; it has no dict to look into on CPython 3.15 */
+    return method;
 }
 
 Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
@@ -305,6 +307,9 @@ Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue
 /* ---- loops over them */
 
 bool plan_list_iterator(Plan *p, PlanValue list, PlanValue *out) {
+    if (dyn_iterator_slots() != 1) { /* from 3.15 on CPython walks lists by an index on its stack */
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an iteration over a list on this version of CPython") != WENT_NOWHERE;
+    }
     PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, 1);
     if (items == NULL) {
         plan_stop(p, DYN_R_NO_MEMORY);
@@ -319,7 +324,7 @@ bool plan_list_iterator(Plan *p, PlanValue list, PlanValue *out) {
 
 bool plan_of_list_iterator(Plan *p, PyObject *o, uint32_t which, PlanValue *v) {
     int64_t index;
-    PyObject *list = dyn_cpy_list_iterator(o, &index);
+    PyObject *list = dyn_iterator_slots() == 1 ? dyn_cpy_list_iterator(o, &index) : NULL; /* as plan_list_iterator */
     PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, 1);
     if (list == NULL || items == NULL || (!plan_of_list(p, list, which, &items[0]) && !plan_of_text(p, list, &items[0]))) {
         return false;
