@@ -677,7 +677,7 @@ def replaced(a, b, out):
 def test_the_end_of_an_array_is_seen_where_it_is():
     """An array that someone refers to weakly isn't dropped in the loop: that would be seen too late."""
     watched = np.arange(3.0)
-    slots, stack = slots_of(replaced, (watched, B[0], np.zeros(3))), [iter(range(3))]
+    slots, stack = slots_of(replaced, (watched, B[0], np.zeros(3))), on_stack(iter(range(3)))
     header = _dynoc._region_headers(replaced)[0]
     region = _dynoc._region_plan(replaced, header, slots, stack)
     reference = weakref.ref(watched)

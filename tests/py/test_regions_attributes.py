@@ -7,8 +7,6 @@ import pytest
 
 import dynoc
 
-pytestmark = pytest.mark.skipif(sys.version_info >= (3, 15), reason="regions don't know iterators of two stack places")
-
 
 class Grid:
     scale = 2

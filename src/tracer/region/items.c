@@ -358,7 +358,7 @@ Went plan_next(Plan *p, const DynInstr *in) {
         if (!next_of_list(p, &next, &v, &at)) {
             return WENT_AWAY;
         }
-        *plan_top(p, 0) = v;
+        *plan_top(p, below) = v;
         if (v.items[0].v.kind == DYN_RK_TEXT) {
             plan_single_item(p, &v.items[0], at, &item);
             plan_push(p, item);
