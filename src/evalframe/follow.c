@@ -210,7 +210,7 @@ static uint32_t level_for(const Split *s, uint32_t id, const DynNode *by) {
 static uint32_t level_of(const Split *s, uint32_t id) {
     const DynNode *n = node_at(s, id);
     uint32_t level = 0;
-    for (int k = dyn_node_stores(n); k < n->nargs; k++) { /* a store's memory is made with what is stored */
+    for (int k = dyn_node_stores(n) && !is_change(n); k < n->nargs; k++) { /* memory is made with what fills it */
         if (n->args[k].kind == DYN_ARG_NODE) {
             level = max_of(level, level_for(s, n->args[k].id, n));
         } else if (n->args[k].kind == DYN_ARG_SYM) {
