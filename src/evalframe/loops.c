@@ -532,18 +532,35 @@ static double all_trips(const DynCode *c, uint32_t header, PyObject *const *slot
     return trips;
 }
 
-/* Is there an array in the slots that the loop doesn't look at? Then it is likely for an operation on that. */
-static bool has_array_beside(const DynCode *c, PyObject *const *slots, const bool *members) {
-    for (uint32_t s = 0; s < (uint32_t)dyn_code_nlocalsplus(c->code); s++) {
-        bool beside = slots[s] != NULL && (PyArray_Check(slots[s]) || dyn_torch_is(slots[s]));
-        for (uint32_t i = 0; i < c->v.n && beside; i++) {
-            beside = !(members[i] && c->v.at[i].op == DYN_I_LOAD_FAST && c->v.at[i].arg == s);
-        }
-        if (beside) {
-            return true;
-        }
+/* Is the instruction in a loop: does a jump from it, or from behind it, lead back to it or before it? */
+static bool is_in_a_loop(const DynCode *c, uint32_t i) {
+    bool inside = false;
+    for (uint32_t k = i; k < c->v.n && !inside; k++) {
+        inside = dyn_has_target(&c->v.at[k]) && c->v.at[k].target <= i;
     }
-    return false;
+    return inside;
+}
+
+static bool is_read_in_loop(const DynCode *c, const bool *members, uint32_t slot) {
+    bool read = false;
+    for (uint32_t i = 0; i < c->v.n && !read; i++) {
+        read = members[i] && c->v.at[i].op == DYN_I_LOAD_FAST && c->v.at[i].arg == slot;
+    }
+    return read;
+}
+
+/* Is there an array in the slots that the loop doesn't look at, and that is read behind it, in no other loop? Then it is likely
+ * for an operation on all of it. */
+static bool has_array_beside(const DynCode *c, PyObject *const *slots, uint32_t header, const bool *members) {
+    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(c->code);
+    bool beside = false;
+    for (uint32_t i = c->at_unit[header]; i < c->v.n && !beside; i++) {
+        uint32_t slot = c->v.at[i].op == DYN_I_LOAD_FAST ? c->v.at[i].arg : nslots;
+        PyObject *o = slot < nslots ? slots[slot] : NULL;
+        bool array = o != NULL && (PyArray_Check(o) || dyn_torch_is(o));
+        beside = array && !is_in_a_loop(c, i) && !is_read_in_loop(c, members, slot);
+    }
+    return beside;
 }
 
 /* Is there more to gain in the loop than in the array operations that were recorded before it? Either way is what it will be at
@@ -561,7 +578,7 @@ static bool outweighs(const DynCode *c, uint32_t header, PyObject *const *slots,
         n += members[i];
     }
     double trips = all_trips(c, header, slots, nstack, members), ns = trips * n * INSTRUCTION_NS;
-    bool graph_pays = ns < TINY_NS && has_array_beside(c, slots, members);
+    bool graph_pays = ns < TINY_NS && has_array_beside(c, slots, header, members);
     PyMem_RawFree(members);
     *few = trips <= FEW_TRIPS;
     *short_loop = ns < SHORT_NS;

@@ -325,3 +325,32 @@ def test_a_quotient_of_zero_has_pythons_sign():
     fast = dynoc.optimize(signs, wait=True)
     for b in (-(2**53) - 1, 2**53 + 1, -(2**63), -3):
         assert fast(b, 5) == fast(b, 5) == signs(b, 5)
+
+
+def borders_first(a, b):
+    d = np.zeros((len(a) + 1, len(b) + 1))
+    for i in range(len(a) + 1):
+        d[i, 0] = i
+    for j in range(len(b) + 1):
+        d[0, j] = j
+    for i in range(1, len(a) + 1):
+        for j in range(1, len(b) + 1):
+            d[i, j] = min(d[i - 1, j] + 1.0, d[i, j - 1] + 1.0, d[i - 1, j - 1] + abs(a[i - 1] - b[j - 1]))
+    return d[len(a), len(b)]
+
+
+def total_then_scaled(x, n):
+    total = 0
+    for i in range(n):
+        total += i
+    return x * total
+
+
+def test_a_small_loop_in_front_of_larger_ones_is_native_and_one_in_front_of_an_operation_on_arrays_is_not():
+    fast = dynoc.optimize(twin(borders_first), wait=True)
+    a, b = np.arange(12.0), np.arange(15.0)[::-1].copy()
+    assert all(fast(a, b) == borders_first(a, b) for _ in range(3))
+    assert len(fast.loops) >= 3 and all(loop.startswith("native") for loop in fast.loops)
+    fast = dynoc.optimize(twin(total_then_scaled), wait=True)
+    assert np.array_equal(fast(a, 9), total_then_scaled(a, 9))
+    assert [entry.end for entry in fast.entries] == ["return"]
