@@ -88,6 +88,7 @@ typedef struct DynEntry {
     struct DynOptions *options; /* where they have settings of the function's own, which hold for its runs; else NULL */
     DynReason plain;            /* not OK: why a hit runs the function as plain Python */
     struct DynFollow *follow;   /* the steps of a graph whose values require gradients; NULL: none do */
+    uint32_t declined;          /* … and so many calls, one after the other, didn't look as if following them paid */
     bool interpreted;           /* back end "eager": the graph runs node by node */
     PyObject *handed;           /* what a back end made of the graph: dyn_hit_handed; NULL: nothing (yet) */
     uint32_t nsrc, nsym;        /* what its env needs */

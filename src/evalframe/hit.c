@@ -9,6 +9,7 @@
 #include "evalframe/rebuild.h"
 
 #define MOST_IDLE_TRIPS 64 /* of a loop without array work, one by one */
+#define MOST_UNPAID 32     /* calls that are left to eager one after the other, before the function is for a while */
 #define SMALL_SRC 40
 #define SMALL_SYM 64
 #define SMALL_PTR 24
@@ -190,14 +191,16 @@ static bool is_ready(DynEntry *e) {
 
 /* Is there code for the parts of a graph that autograd follows, do they look as if they paid, and is autograd in no mode that
  * CPython has to see to? */
-static bool may_follow(const DynEntry *e, const DynScalar *sym) {
+static bool may_follow(DynEntry *e, const DynScalar *sym) {
     if (!dyn_follow_is_ready(e->follow)) {
         return false;
     }
     if (e->follow->judged && !dyn_estimate_followed(&e->capture->graph, e->follow, sym)) {
         dyn_count_reason("graph_breaks", DYN_R_NO_PROFIT);
+        e->declined++;
         return false;
     }
+    e->declined = 0;
     bool may = dyn_follow_may_run();
     if (!may) {
         dyn_count_reason("graph_breaks", DYN_R_REQUIRES_GRAD);
@@ -301,6 +304,14 @@ static void forget_guess(DynCache *c, DynEntry *e) {
     }
 }
 
+/* The function's calls don't look as if serving them paid: even to find that out takes time that CPython doesn't. */
+static void give_up_for_a_while(DynCache *c) {
+    if (c->root == NULL && dyn_profit_is_measured(c)) {
+        dyn_count_reason("retired", DYN_R_NO_PROFIT);
+        dyn_profit_decline(c);
+    }
+}
+
 static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv *env, DynHit *out) {
     for (uint32_t i = 0; i < c->entries.n; i++) {
         DynEntry *e = c->entries.at[i];
@@ -325,6 +336,9 @@ static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv 
         dyn_env_clear(e->guards, env);
         if (DYN_UNLIKELY(e->wrong)) {
             forget_guess(c, e);
+        } else if (DYN_UNLIKELY(e->declined >= MOST_UNPAID)) {
+            e->declined = 0;
+            give_up_for_a_while(c);
         }
         dyn_entry_decref(e);
         return; /* the cache may be gone */

@@ -539,3 +539,20 @@ def test_parts_that_would_not_pay_are_left_to_eager():
         assert torch.allclose(torch.autograd.grad(fast(x).sum(), x)[0], torch.autograd.grad(squares(x).sum(), x)[0])
     assert fast.refusals == []
     assert captured(squares, few)(few).grad_fn.name() == "CapturedBackward"
+
+
+def test_a_function_whose_calls_would_not_pay_is_eagers_for_a_while():
+    """Recorded where it would, then called with few numbers: in the end nobody looks at its calls any more."""
+
+    def squares(x):
+        return torch.sin(x)
+
+    many, few = r(200_000), r(10)
+    fast = dynoc.optimize(squares, options={"retire": True})
+    fast(many)
+    dynoc.wait()
+    dynoc.counters.clear()
+    for _ in range(40):
+        assert torch.equal(fast(few), squares(few))
+    assert dynoc.counters["graph_breaks"]["NO_PROFIT"] == 32
+    assert dynoc.counters["retired"]["NO_PROFIT"] == 1
