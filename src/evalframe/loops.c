@@ -549,15 +549,19 @@ static bool is_read_in_loop(const DynCode *c, const bool *members, uint32_t slot
     return read;
 }
 
-/* Is there an array in the slots that the loop doesn't look at, and that is read behind it, in no other loop? Then it is likely
- * for an operation on all of it. */
-static bool has_array_beside(const DynCode *c, PyObject *const *slots, uint32_t header, const bool *members) {
+static bool is_array(PyObject *o) { return o != NULL && (PyArray_Check(o) || dyn_torch_is(o)); }
+
+/* Is there an array that the loop doesn't look at, and that waits on the stack or is read behind the loop, in no other loop? Then
+ * it is likely for an operation on all of it. */
+static bool has_array_beside(const DynCode *c, PyObject *const *slots, uint32_t nstack, uint32_t header, const bool *members) {
     uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(c->code);
     bool beside = false;
+    for (uint32_t i = nslots; i < nslots + nstack && !beside; i++) {
+        beside = is_array(slots[i]);
+    }
     for (uint32_t i = c->at_unit[header]; i < c->v.n && !beside; i++) {
         uint32_t slot = c->v.at[i].op == DYN_I_LOAD_FAST ? c->v.at[i].arg : nslots;
-        PyObject *o = slot < nslots ? slots[slot] : NULL;
-        bool array = o != NULL && (PyArray_Check(o) || dyn_torch_is(o));
+        bool array = slot < nslots && is_array(slots[slot]);
         beside = array && !is_in_a_loop(c, i) && !is_read_in_loop(c, members, slot);
     }
     return beside;
@@ -578,7 +582,7 @@ static bool outweighs(const DynCode *c, uint32_t header, PyObject *const *slots,
         n += members[i];
     }
     double trips = all_trips(c, header, slots, nstack, members), ns = trips * n * INSTRUCTION_NS;
-    bool graph_pays = ns < TINY_NS && has_array_beside(c, slots, header, members);
+    bool graph_pays = ns < TINY_NS && has_array_beside(c, slots, nstack, header, members);
     PyMem_RawFree(members);
     *few = trips <= FEW_TRIPS;
     *short_loop = ns < SHORT_NS;

@@ -25,7 +25,7 @@ EXACT_BINARY = (
     "{0} << ({1} & 7)", "{0} >> ({1} & 7)", "{0} < {1}", "{0} <= {1}", "{0} > {1}", "{0} >= {1}", "{0} == {1}", "{0} != {1}",
     "np.logical_and({0}, {1})", "np.logical_or({0}, {1})", "np.logical_xor({0}, {1})", "np.copysign({0}, {1})",
     "np.heaviside({0}, {1})", "np.nextafter({0}, {1})", "np.fmod({0}, {1})", "divmod({0}, {1})[0]", "divmod({0}, {1})[1]",
-    "np.gcd({0}, {1})", "np.lcm({0}, {1})", "np.where({0}, {1}, {0})", "np.where({0} > 0, {0}, {1})",
+    "np.gcd({0}, {1})", "np.lcm({0}, {1})", "np.where({0}, {1}, {0})", "np.where({0} > 0, {0}, {1})", "np.float_power({0}, 2)",
     "np.add({0}, {1}, dtype='d')", "np.subtract({0}, {1}, dtype='f', casting='same_kind')", "np.add.outer({0}, {1})",
     "np.divide({0}, {1}, out=np.zeros(np.broadcast({0}, {1}).shape), where={1} != 0)",
 )  # fmt: skip
@@ -42,8 +42,9 @@ NEAR_UNARY = tuple(
 )  # fmt: skip
 NEAR_BINARY = (
     "np.hypot({0}, {1})", "np.arctan2({0}, {1})", "np.power({0}, {1})", "{0} ** {1}", "{0} ** 2", "{0} ** 3", "{0} ** -1",
-    "{0} ** 0.5", "2 ** {0}", "np.logaddexp({0}, {1})", "np.float_power({0}, 2)",
+    "{0} ** 0.5", "2 ** {0}", "np.logaddexp({0}, {1})",
 )  # fmt: skip
+ALSO_NEAR = ("np.float_power({0}, 2)",)  # near, though it stands among the exact ones, so that seeds keep their programs
 AXES = ("", "axis=0", "axis=-1", "axis=0, keepdims=True", "axis=-1, keepdims=True", "axis=None")
 SUMS = (
     *(f"{{0}}.{name}({axis})" for name in ("sum", "mean", "prod", "std", "var") for axis in AXES),
@@ -138,7 +139,8 @@ class Argument:
 
 class Statement:
     def __init__(self, kind, form, used, target):
-        self.kind, self.form, self.used, self.target = kind, form, used, target
+        self.kind = "near" if form in ALSO_NEAR else kind
+        self.form, self.used, self.target = form, used, target
 
     def text(self):
         call = self.form.format(*self.used)
