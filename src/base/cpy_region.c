@@ -21,9 +21,14 @@ void dyn_cpy_release_collector(bool held) {
     }
 }
 
+/* Are its attributes looked up as those of plain instances of Python classes? */
+static bool has_plain_attributes(PyObject *o) {
+    return Py_TYPE(o)->tp_getattro == PyObject_GenericGetAttr && (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+}
+
 PyObject *dyn_cpy_own_attribute(PyObject *o, PyObject *name) {
-    bool plain = Py_TYPE(o)->tp_getattro == PyObject_GenericGetAttr && (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
-    PyObject *found = plain && _PyType_Lookup(Py_TYPE(o), name) == NULL ? PyObject_GenericGetAttr(o, name) : NULL;
+    bool own = has_plain_attributes(o) && _PyType_Lookup(Py_TYPE(o), name) == NULL;
+    PyObject *found = own ? PyObject_GenericGetAttr(o, name) : NULL;
     if (found == NULL) {
         PyErr_Clear();
         return NULL;
@@ -33,8 +38,7 @@ PyObject *dyn_cpy_own_attribute(PyObject *o, PyObject *name) {
 }
 
 PyObject *dyn_cpy_method_of(PyObject *o, PyObject *name) {
-    bool plain = Py_TYPE(o)->tp_getattro == PyObject_GenericGetAttr && (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
-    PyObject *function = plain ? _PyType_Lookup(Py_TYPE(o), name) : NULL;
+    PyObject *function = has_plain_attributes(o) ? _PyType_Lookup(Py_TYPE(o), name) : NULL;
     if (function == NULL || !PyFunction_Check(function)) {
         return NULL;
     }

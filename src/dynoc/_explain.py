@@ -85,20 +85,22 @@ class Explanation:
 
     def __init__(self, name, entries, refusals, loops=()):
         self.name = name
-        working = [(entry, graph) for entry, graph in ((entry, entry.graph) for entry in entries) if operations_in(graph)]
-        self.graphs = [graph for _, graph in working]
+        looked_at = [(entry, graph, operations_in(graph)) for entry, graph in ((entry, entry.graph) for entry in entries)]
+        working = [(entry, graph, operations) for entry, graph, operations in looked_at if operations]
+        self.graphs = [graph for _, graph, _ in working]
         self.graph_count = len(self.graphs)
         self.break_reasons = [entry.reason for entry in entries if entry.reason is not None]
         self.breaks = [entry.why for entry in entries if entry.why is not None]
         self.graph_break_count = len(self.break_reasons)
-        self.op_count = sum(map(operations_in, self.graphs))
+        self.op_count = sum(operations for _, _, operations in working)
         self.refusals = list(refusals)
         self.loops = list(loops)
-        self.guards = [guard for entry in entries for guard in entry.guards]
-        self._guards = grouped(pair for entry in entries for pair in zip(entry._groups, entry.guards))
+        guards = [pair for entry in entries for pair in zip(entry._groups, entry.guards)]
+        self.guards = [guard for _, guard in guards]
+        self._guards = grouped(guards)
         self._graphs = [
-            (str(operations_in(graph)), str(entry.kernels), readable_bytes(in_and_out(entry._data)), entry.tier)
-            for entry, graph in working
+            (str(operations), str(entry.kernels), readable_bytes(in_and_out(entry._data)), entry.tier)
+            for entry, _, operations in working
         ]
         self.compile_times = {}
         for entry in entries:
@@ -167,6 +169,11 @@ class Explanation:
         return "".join(parts)
 
 
+def explanation_of(name, fast):
+    """What became of the calls of an optimised function so far; of one that was given back as it is, nothing."""
+    return Explanation(name, *(getattr(fast, part, []) for part in ("entries", "refusals", "loops")))
+
+
 def explain(fn, **arguments):
     """Run a function once and tell what dynoc made of the call.
 
@@ -194,8 +201,6 @@ def explain(fn, **arguments):
 
     def call(*args, **kwargs):
         fresh(*args, **kwargs)
-        name = getattr(fn, "__qualname__", type(fn).__qualname__)
-        parts = (getattr(fresh, part, []) for part in ("entries", "refusals", "loops"))
-        return Explanation(name, *parts)
+        return explanation_of(getattr(fn, "__qualname__", type(fn).__qualname__), fresh)
 
     return call

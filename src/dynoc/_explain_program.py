@@ -4,7 +4,7 @@ import ast
 import atexit
 import sys
 
-from dynoc._explain import Explanation
+from dynoc._explain import explanation_of
 from dynoc._optimize import optimize
 
 USAGE = "python -m dynoc explain FILE::FUNCTION [arguments of the program]        (FUNCTION may be Class.method)"
@@ -28,11 +28,11 @@ def watch(function):
 
 
 def explained(function, fast):
-    parts = [getattr(fast, part, []) for part in ("entries", "refusals", "loops")]
-    if not any(parts):
+    report = explanation_of(function.__qualname__, fast)
+    if not (report.compile_times or report.refusals or report.loops):
         why = "the program never called it with arrays, or it is a generator or coroutine"
         return f"{function.__qualname__} was not captured: {why}"
-    return Explanation(function.__qualname__, *parts)
+    return report
 
 
 def compile_watched(source, file, name):

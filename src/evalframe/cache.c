@@ -58,13 +58,8 @@ PyObject *dyn_cache_refusals(const DynCache *root) {
         PyObject *code = t.code == NULL ? NULL : PyObject_CallNoArgs(t.code); /* None: it is dead */
         bool placed = code != NULL && code != Py_None;
         dyn_report_reason(&s, t.why, NULL, placed ? &t.place : NULL);
-        PyObject *text = s.failed ? PyErr_NoMemory() : PyUnicode_FromString(dyn_str_at(&s));
-        if (text == NULL || PyList_Append(list, text) < 0) {
-            Py_CLEAR(list);
-        }
-        Py_XDECREF(text);
+        dyn_debug_add_text(&list, &s);
         Py_XDECREF(code);
-        dyn_str_free(&s);
     }
     if (root->entries.n == 0) { /* of a function that is captured they are no business of its */
         dyn_loops_add_refusals(root, &list);

@@ -20,6 +20,20 @@ void dyn_debug_free(DynDump *d) {
     }
 }
 
+PyObject *dyn_debug_text(DynStr *s) {
+    PyObject *text = s->failed ? PyErr_NoMemory() : PyUnicode_DecodeUTF8(dyn_str_at(s), s->n, "replace");
+    dyn_str_free(s);
+    return text;
+}
+
+void dyn_debug_add_text(PyObject **list, DynStr *s) {
+    PyObject *text = dyn_debug_text(s);
+    if (text == NULL || PyList_Append(*list, text) < 0) {
+        Py_CLEAR(*list);
+    }
+    Py_XDECREF(text);
+}
+
 /* dis.Bytecode(code).dis(). */
 void dyn_debug_disassemble(PyObject *code, DynStr *out) {
     PyObject *dis = PyImport_ImportModule("dis");

@@ -100,10 +100,10 @@ static int choose_saved(DynPart *p, const Gradients *x, const bool *read) {
     }
     for (uint32_t i = 0; i < x->n; i++) {
         uint32_t of = i;
-        if (!read[i] || dyn_node_stores(dyn_graph_node(g, i)) || dyn_ops[dyn_graph_node(g, i)->op].kind == DYN_K_CREATE) {
-            if (!read[i] || !is_written(g, i)) {
-                continue;
-            }
+        const DynNode *node = dyn_graph_node(g, i);
+        bool blank = dyn_node_stores(node) || dyn_ops[node->op].kind == DYN_K_CREATE; /* what matters of it is what is written */
+        if (!read[i] || (blank && !is_written(g, i))) {
+            continue;
         }
         while (dyn_graph_node(g, of)->flags & DYN_NODE_VIEW) { /* of a view its base */
             of = dyn_graph_node(g, of)->args[0].id;
@@ -145,6 +145,14 @@ static int make_saving(DynPart *p, DynStr *error) {
     return dyn_follow_part_cut(p, g, &p->saving.graph, (DynList){g->inputs.at, g->inputs.n}, (DynList){outputs, n}, error);
 }
 
+/* Raises what went wrong, unless that has raised already. Takes the text over. */
+static void raise_failure(const DynGraph *g, DynStr *error) {
+    if (!PyErr_Occurred()) {
+        PyErr_Format(PyExc_RuntimeError, "dynoc: gradients of a part of %s: %s", g->name, dyn_str_at(error));
+    }
+    dyn_str_free(error);
+}
+
 int dyn_follow_part_prepare(DynPart *p) {
     Gradients x = {.n = 0};
     DynStr error = {0};
@@ -172,10 +180,9 @@ int dyn_follow_part_prepare(DynPart *p) {
         dyn_graph_free(&x.graph);
     }
     if (done < 0) {
-        PyErr_Format(PyExc_RuntimeError, "dynoc: gradients of a part of %s: %s", g->name, dyn_str_at(&error));
+        raise_failure(g, &error);
     }
     p->prepared = done == 0;
-    dyn_str_free(&error);
     return done;
 }
 
@@ -294,10 +301,9 @@ static PyObject *gradient_part(DynPart *p, Gradients *x, const bool *wanted) {
     }
     if (part != NULL) {
         made = Py_BuildValue("NNN", (PyObject *)part, int_tuple(reads, nreads), int_tuple(gives, x->graph.inputs.n));
-    } else if (!PyErr_Occurred()) {
-        PyErr_Format(PyExc_RuntimeError, "dynoc: gradients of a part of %s: %s", p->graph.name, dyn_str_at(&error));
+    } else {
+        raise_failure(&p->graph, &error);
     }
-    dyn_str_free(&error);
     return made;
 }
 
@@ -317,13 +323,12 @@ static PyObject *new_gradient(DynPart *p, PyObject *given_object, PyObject *need
     }
     if (derive(p, g->outputs.at, g->outputs.n, given, wanted, &x, &error) == 0) {
         made = gradient_part(p, &x, wanted);
-    } else if (!PyErr_Occurred()) {
-        PyErr_Format(PyExc_RuntimeError, "dynoc: gradients of a part of %s: %s", g->name, dyn_str_at(&error));
+    } else {
+        raise_failure(g, &error);
     }
     if (x.graph.arena != NULL) {
         dyn_graph_free(&x.graph);
     }
-    dyn_str_free(&error);
     return made;
 }
 

@@ -645,16 +645,6 @@ static void say_refused(const DynLoops *l, const DynRegionRefusal *why, DynStr *
     dyn_report_reason(s, why->reason, why->detail[0] != 0 ? why->detail : NULL, &place);
 }
 
-/* Takes the text over; *list is dropped where memory is out. */
-static void add_text(PyObject **list, DynStr *s) {
-    PyObject *text = s->failed ? PyErr_NoMemory() : PyUnicode_FromString(dyn_str_at(s));
-    if (text == NULL || PyList_Append(*list, text) < 0) {
-        Py_CLEAR(*list);
-    }
-    Py_XDECREF(text);
-    dyn_str_free(s);
-}
-
 PyObject *dyn_loops_list(const DynCache *c) {
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list != NULL && c->loops != NULL && i < c->loops->nloops; i++) {
@@ -671,7 +661,7 @@ PyObject *dyn_loops_list(const DynCache *c) {
             dyn_str_puts(&s, "\n    ");
             say_refused(c->loops, &c->loops->loops[i].why, &s);
         }
-        add_text(&list, &s);
+        dyn_debug_add_text(&list, &s);
     }
     return list;
 }
@@ -686,7 +676,7 @@ void dyn_loops_add_refusals(const DynCache *c, PyObject **list) {
         }
         if (c->loops->loops[i].state == DYN_LOOP_REFUSED && !again) {
             say_refused(c->loops, &c->loops->loops[i].why, &s);
-            add_text(list, &s);
+            dyn_debug_add_text(list, &s);
         }
     }
 }

@@ -10,23 +10,13 @@ typedef struct PyEntry {
 
 static DynEntry *entry_of(PyObject *self) { return ((PyEntry *)self)->entry; }
 
-static PyObject *from_str(DynStr *s) {
-    PyObject *text = s->failed ? PyErr_NoMemory() : PyUnicode_DecodeUTF8(dyn_str_at(s), s->n, "replace");
-    dyn_str_free(s);
-    return text;
-}
-
 static PyObject *get_guards(PyObject *self, void *none) {
     const DynCapture *c = entry_of(self)->capture;
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list != NULL && i < c->guards.n; i++) {
         DynStr s = {0};
         dyn_guard_print(c, &c->guards.at[i], &s);
-        PyObject *text = from_str(&s);
-        if (text == NULL || PyList_Append(list, text) < 0) {
-            Py_CLEAR(list);
-        }
-        Py_XDECREF(text);
+        dyn_debug_add_text(&list, &s);
     }
     return list;
 }
@@ -38,11 +28,9 @@ static PyObject *get_groups(PyObject *self, void *none) {
     const DynCapture *c = entry_of(self)->capture;
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list != NULL && i < c->guards.n; i++) {
-        PyObject *heading = PyUnicode_FromString(headings[dyn_guard_rows[c->guards.at[i].kind].group]);
-        if (heading == NULL || PyList_Append(list, heading) < 0) {
-            Py_CLEAR(list);
-        }
-        Py_XDECREF(heading);
+        DynStr s = {0};
+        dyn_str_puts(&s, headings[dyn_guard_rows[c->guards.at[i].kind].group]);
+        dyn_debug_add_text(&list, &s);
     }
     return list;
 }
@@ -50,7 +38,7 @@ static PyObject *get_groups(PyObject *self, void *none) {
 static PyObject *get_text(PyObject *self, void *none) {
     DynStr s = {0};
     dyn_graph_print(&entry_of(self)->capture->graph, &s);
-    return from_str(&s);
+    return dyn_debug_text(&s);
 }
 
 static PyObject *get_data(PyObject *self, void *none) { return dyn_capture_data(entry_of(self)->capture); }
@@ -94,7 +82,7 @@ static PyObject *get_source(PyObject *self, void *none) {
     } else if (entry_of(self)->follow != NULL) {
         dyn_follow_source(entry_of(self)->follow, &text);
     }
-    return from_str(&text);
+    return dyn_debug_text(&text);
 }
 
 static PyObject *get_tier(PyObject *self, void *none) {
@@ -142,7 +130,7 @@ static PyObject *get_why(PyObject *self, void *none) {
         Py_RETURN_NONE;
     }
     dyn_report_reason(&s, c->reason, NULL, &c->end_place);
-    return from_str(&s);
+    return dyn_debug_text(&s);
 }
 
 static PyObject *get_kernels(PyObject *self, void *none) {

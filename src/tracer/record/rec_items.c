@@ -25,8 +25,8 @@ static int items_of_list_of_items(DynRec *r, DynVal *v, PyObject *real, DynVal *
     return v->items != NULL ? own_items(r, v, real, items, n) : no_items(r, v, real, items, n);
 }
 
-uint32_t rec_live_count(const DynVal *v) {
-    const DynVal *live = v->kind == DV_VIEW ? v->view.dict : v;
+uint32_t rec_live_count(DynVal *v) {
+    const DynVal *live = rec_live_container(v);
     return live->kind == DV_DICT ? live->n / 2 : live->n;
 }
 

@@ -326,7 +326,7 @@ DYN_HIDDEN DynVal *rec_iterate(DynRec *r, DynVal *v, PyObject *real); /* what an
 DYN_HIDDEN int rec_items(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n); /* items of an iterable; -1 */
 /* Of a dict, a view of one, a set or a deque: how many items an iteration gives, and item number i (NULL: no memory), without a
  * list of all of them, which each step of a loop would make anew. */
-DYN_HIDDEN uint32_t rec_live_count(const DynVal *v);
+DYN_HIDDEN uint32_t rec_live_count(DynVal *v);
 DYN_HIDDEN DynVal *rec_live_item(DynRec *r, DynVal *v, uint32_t i);
 DYN_HIDDEN uint32_t rec_recipe(DynRec *r, DynVal *v);                  /* DYN_NONE: can't be rebuilt */
 DYN_HIDDEN void rec_check_shadows(const DynRec *r, const RecFrame *f); /* behind an instruction; nothing in release builds */

@@ -137,10 +137,16 @@ static Went enter(Plan *p, PyCodeObject *code, PlanDriver driver, PlanValue iter
     return frame.loops == NULL ? WENT_AWAY : WENT_ON;
 }
 
+/* Is it code of one argument, as that of comprehensions and generator expressions is, without variables of its own that inner
+ * functions share? */
+static bool takes_an_iterator(PyCodeObject *code) {
+    int others = CO_COROUTINE | CO_ASYNC_GENERATOR | CO_VARARGS | CO_VARKEYWORDS;
+    return (code->co_flags & others) == 0 && dyn_code_ncells(code) == 0 && code->co_argcount == 1;
+}
+
 /* A list comprehension, before CPython 3.12: a function of an iterator. */
 static Went plan_comprehension(Plan *p, PlanValue function, PyCodeObject *code, PlanValue iterator, uint32_t slots) {
-    bool plain = (code->co_flags & (CO_COROUTINE | CO_VARARGS | CO_VARKEYWORDS)) == 0 && dyn_code_ncells(code) == 0;
-    if (!plain || code->co_argcount != 1 || !plan_iterates(&iterator)) {
+    if (!takes_an_iterator(code) || !plan_iterates(&iterator)) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function that is made in the loop, and is no comprehension");
     }
     p->s.n -= slots;
@@ -152,12 +158,10 @@ static Went plan_comprehension(Plan *p, PlanValue function, PyCodeObject *code, 
 Went plan_call_made(Plan *p, PlanValue function, PlanValue iterator, uint32_t slots) {
     PyCodeObject *code = (PyCodeObject *)plan_object(p, &(PlanValue){.v = {.kind = DYN_RK_CONST, .ref = function.v.ref}});
     PlanValue v = plan_value(DYN_RK_GEN, DYN_NONE), *items = DYN_NEW_N(&p->arena, PlanValue, PLAN_ITEMS + 1);
-    bool plain = (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_VARARGS | CO_VARKEYWORDS)) == 0 &&
-                 (code->co_flags & CO_GENERATOR) != 0 && dyn_code_ncells(code) == 0 && code->co_argcount == 1;
     if ((code->co_flags & CO_GENERATOR) == 0) {
         return plan_comprehension(p, function, code, iterator, slots);
     }
-    if (!plain || !plan_iterates(&iterator) || items == NULL) {
+    if (!takes_an_iterator(code) || !plan_iterates(&iterator) || items == NULL) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function that is made in the loop, and is no generator expression");
     }
     items[0] = iterator;
