@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = (
     ("dynoc", "base", "ir")
     + ("tracer/bytecode", "tracer/region", "tracer/record", "tracer/numpy", "tracer/torch", "tracer/python")
-    + ("codegen", "codegen/loops", "codegen/c", "codegen/run", "codegen/build", "codegen/region")
+    + ("codegen", "codegen/loops", "codegen/c", "codegen/run", "codegen/build", "codegen/cuda", "codegen/region")
     + ("evalframe/guards", "evalframe")
 )
 KNOWS_VERSIONS = re.compile(r"src/base/cpy\w*\.[ch]$|src/tracer/bytecode/")

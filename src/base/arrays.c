@@ -87,9 +87,11 @@ DynDtype dyn_dtype_parse(const char *name) {
 
 bool dyn_array_is(PyObject *o) { return PyArray_CheckExact(o) || dyn_torch_is(o); }
 
-bool dyn_array_view(PyObject *o, DynArrayView *out) {
+bool dyn_array_view(PyObject *o, DynArrayView *out) { return dyn_array_look(o, out) && out->device == 0; }
+
+bool dyn_array_look(PyObject *o, DynArrayView *out) {
     if (!PyArray_CheckExact(o)) {
-        return dyn_torch_is(o) && dyn_torch_view(o, out);
+        return dyn_torch_is(o) && dyn_torch_look(o, out);
     }
     PyArrayObject *a = (PyArrayObject *)o;
     DynDtype dt = dyn_dtype_of(PyArray_DESCR(a));
@@ -100,6 +102,7 @@ bool dyn_array_view(PyObject *o, DynArrayView *out) {
     out->data = PyArray_BYTES(a);
     out->ndim = (uint8_t)ndim;
     out->dtype = (uint8_t)dt;
+    out->device = 0;
     out->aligned = PyArray_ISALIGNED(a);
     out->writeable = PyArray_ISWRITEABLE(a);
     for (int i = 0; i < ndim; i++) {
@@ -125,7 +128,7 @@ bool dyn_views_overlap(const DynArrayView *v, const DynArrayView *w) {
     char *low_v, *high_v, *low_w, *high_w;
     extent(v, &low_v, &high_v);
     extent(w, &low_w, &high_w);
-    bool both_have_bytes = low_v < high_v && low_w < high_w;
+    bool both_have_bytes = low_v < high_v && low_w < high_w && v->device == w->device;
     return both_have_bytes && low_v < high_w && low_w < high_v;
 }
 

@@ -67,10 +67,13 @@ typedef struct DynArrayView {
     uint8_t ndim;
     uint8_t dtype; /* DynDtype */
     bool aligned, writeable;
+    uint8_t device; /* Where that memory is: 0 in this machine's, 1 + i on CUDA device i, whose `data` nobody here may read. */
 } DynArrayView;
 /* Of an exact ndarray, or a tensor that can be captured (torch.h). false, without an exception: it is none, is of a higher rank
  * than DYN_MAX_NDIM or has elements of another type than ours. */
 DYN_HIDDEN bool dyn_array_view(PyObject *o, DynArrayView *out);
+/* The same, wherever the elements lie: for who asks for dtype, sizes and strides. */
+DYN_HIDDEN bool dyn_array_look(PyObject *o, DynArrayView *out);
 DYN_HIDDEN bool dyn_array_is(PyObject *o); /* an exact ndarray or an exact tensor, of whatever elements */
 static inline bool dyn_view_empty(const DynArrayView *v) {
     for (int i = 0; i < v->ndim; i++) {

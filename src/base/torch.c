@@ -4,6 +4,7 @@
  * functions) is kept for the life of the process. The getter and functions in C are called by their C addresses: that costs
  * a tenth of what the interpreter's attribute does. */
 #include "base/torch.h"
+#include "base/cuda.h"
 
 /* DLPack 1.x, the parts of it that are needed: https://github.com/dmlc/dlpack, include/dlpack/dlpack.h. */
 typedef struct DLTensor {
@@ -20,9 +21,9 @@ typedef struct ExchangeApi {
     void *older;
     void *allocate, *from_object, *to_object;
     int (*view)(void *object, DLTensor *out);
-    void *stream;
+    int (*stream)(int32_t device_type, int32_t device, void **stream);
 } ExchangeApi;
-enum { DEVICE_CPU = 1, MAJOR = 1 };
+enum { DEVICE_CPU = 1, DEVICE_CUDA = 2, MAJOR = 1, MOST_DEVICES = 64 };
 
 static const struct TorchType { /* how torch and DLPack call an element type */
     const char *name;
@@ -226,6 +227,15 @@ static DynDtype dtype_of(const DLTensor *t) {
     return DYN_NO_DTYPE;
 }
 
+/* As DynArrayView has it; -1: there are no kernels for it. */
+static int device_of(const DLTensor *t) {
+    if (t->device_type == DEVICE_CPU) {
+        return dyn_cuda_stands_in ? 1 : 0;
+    }
+    bool known = t->device_type == DEVICE_CUDA && t->device_id >= 0 && t->device_id < MOST_DEVICES;
+    return known && dyn_cuda_find() ? 1 + t->device_id : -1;
+}
+
 bool dyn_torch_place(PyObject *tensor, DynArrayView *out) {
     DLTensor t;
     if (api->view(tensor, &t) != 0) {
@@ -234,11 +244,13 @@ bool dyn_torch_place(PyObject *tensor, DynArrayView *out) {
     }
     DynDtype dt = dtype_of(&t);
     bool known_rank = t.ndim >= 0 && t.ndim <= DYN_MAX_NDIM;
-    if (t.device_type != DEVICE_CPU || !known_rank || dt == DYN_NO_DTYPE) {
+    int device = device_of(&t);
+    if (device < 0 || !known_rank || dt == DYN_NO_DTYPE) {
         return false;
     }
     *out =
         (DynArrayView){.data = (char *)t.data + t.byte_offset, .ndim = (uint8_t)t.ndim, .dtype = (uint8_t)dt, .writeable = true};
+    out->device = (uint8_t)device;
     int64_t size = dyn_dtypes[dt].size, step = size;
     for (int i = t.ndim; i-- > 0;) {
         out->dims[i] = t.shape[i];
@@ -260,7 +272,9 @@ static bool has_bits(PyObject *tensor) {
     return !key_bits(PyObject_CallOneArg(ob.dispatch_keys, tensor), &bits) || (bits & marked) != 0;
 }
 
-bool dyn_torch_view(PyObject *tensor, DynArrayView *out) {
+bool dyn_torch_view(PyObject *tensor, DynArrayView *out) { return dyn_torch_look(tensor, out) && out->device == 0; }
+
+bool dyn_torch_look(PyObject *tensor, DynArrayView *out) {
     if (!dyn_torch_place(tensor, out)) {
         return false;
     }
@@ -422,6 +436,20 @@ static PyObject *sizes_and_strides(DynDtype dt, int ndim, const int64_t *dims, c
     return args;
 }
 
+/* dtype= and device=, always both, as there is no default for the device; borrowed, NULL: no memory. */
+static PyObject *device_keywords(DynDtype dt, uint8_t device) {
+    static PyObject *keywords[MOST_DEVICES][DYN_DTYPE_COUNT];
+    PyObject **at = &keywords[device - 1][dt];
+    if (*at == NULL) {
+        PyObject *where = PyUnicode_FromFormat(dyn_cuda_stands_in ? "cpu" : "cuda:%d", device - 1);
+        PyObject *d = where == NULL ? NULL : PyObject_CallOneArg((PyObject *)dyn_torch_device, where);
+        *at = d == NULL ? NULL : Py_BuildValue("{sOsO}", "dtype", dtypes[dt], "device", d);
+        Py_XDECREF(where);
+        Py_XDECREF(d);
+    }
+    return *at;
+}
+
 /* dtype=, where it isn't what PyTorch makes without; borrowed, *failed: no memory. */
 static PyObject *dtype_keyword(DynDtype dt, bool *failed) {
     static PyObject *keywords[DYN_DTYPE_COUNT];
@@ -452,13 +480,28 @@ static bool goes_in_c_order(const DynLayout *layout, int ndim, const int64_t *di
     return true;
 }
 
-PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout) {
+bool dyn_torch_stream(uint8_t device, void **stream) {
+    *stream = NULL;
+    return dyn_cuda_stands_in || (api->stream != NULL && api->stream(DEVICE_CUDA, device - 1, stream) == 0);
+}
+
+/* What empty_strided is called with besides sizes and strides; borrowed, *failed: no memory. */
+static PyObject *keywords_of(DynDtype dt, uint8_t device, bool *failed) {
+    if (device == 0) {
+        return dtype_keyword(dt, failed);
+    }
+    PyObject *keywords = device_keywords(dt, device);
+    *failed = keywords == NULL;
+    return keywords;
+}
+
+PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout, uint8_t device) {
     int64_t strides[DYN_MAX_NDIM];
     bool ordered = layout != NULL && layout->kind != DYN_LAYOUT_C && !goes_in_c_order(layout, ndim, dims), failed;
     if (!dyn_layout_dense(ordered ? layout : NULL, dt, ndim, dims, strides)) {
         return PyErr_NoMemory();
     }
-    PyObject *keywords = dtype_keyword(dt, &failed), *args = failed ? NULL : sizes_and_strides(dt, ndim, dims, strides),
+    PyObject *keywords = keywords_of(dt, device, &failed), *args = failed ? NULL : sizes_and_strides(dt, ndim, dims, strides),
              *t = NULL;
     PyObject *f = ob.empty_strided;
     int how = PyCFunction_Check(f) ? PyCFunction_GET_FLAGS(f) & ~METH_STATIC : 0;

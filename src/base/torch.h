@@ -2,7 +2,7 @@
  * type for what DLPack doesn't tell. Nothing is linked, and torch is never imported: dyn_torch_find looks whether the program
  * has.
  *
- * A captured tensor is exactly a torch.Tensor or torch.nn.Parameter, strided, on the CPU, of one of dynoc's element types,
+ * A captured tensor is exactly a torch.Tensor or torch.nn.Parameter, strided, on the CPU or a CUDA device, of one of dynoc's element types,
  * without the conjugate or negative bit; and no mode of torch's that changes what operators do is on (dyn_torch_state). */
 #ifndef DYN_TORCH_H
 #define DYN_TORCH_H
@@ -28,6 +28,8 @@ static inline bool dyn_torch_is(PyObject *o) {
 }
 /* Where its elements lie; false (without an exception): it is no tensor of the kind above. */
 DYN_HIDDEN bool dyn_torch_view(PyObject *tensor, DynArrayView *out);
+/* The same of one that lies in this machine's memory or on a device that there are kernels for (base/cuda.h). */
+DYN_HIDDEN bool dyn_torch_look(PyObject *tensor, DynArrayView *out);
 /* The same of one that was looked at before: where it lies now. */
 DYN_HIDDEN bool dyn_torch_place(PyObject *tensor, DynArrayView *out);
 DYN_HIDDEN bool dyn_torch_requires_grad(PyObject *tensor);
@@ -47,8 +49,11 @@ DYN_HIDDEN PyObject *dyn_torch_dtype_object(DynDtype dt);   /* torch.float32 …
 DYN_HIDDEN DynDtype dyn_torch_dtype_parse(PyObject *dtype); /* DYN_NO_DTYPE: not one of ours */
 /* Elements of tensors were written: each gets one version more for each time that it stands there; -1. */
 DYN_HIDDEN int dyn_torch_bump(PyObject *const *tensors, Py_ssize_t n);
-/* A new tensor of these sizes and this memory order (dense); strides in bytes where they are given. New reference. */
-DYN_HIDDEN PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
+/* A new tensor of these sizes and this memory order (dense); strides in bytes where they are given; in the memory of `device`
+ * (DynArrayView). New reference. */
+DYN_HIDDEN PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout, uint8_t device);
+/* The stream on which PyTorch works now on that device. false: it doesn't say. */
+DYN_HIDDEN bool dyn_torch_stream(uint8_t device, void **stream);
 /* An address in PyTorch's library, of which dladdr says the file. NULL: no torch yet. */
 DYN_HIDDEN void *dyn_torch_address(void);
 /* A view of `base` on elements that lie where `view` says; detached: one that autograd doesn't follow. New reference. */

@@ -51,6 +51,7 @@ typedef struct DynNativeTable {
 /* ---- load.c offers to build.c and artifact.c: an object that is loaded for as long as somebody uses it. Any thread. */
 typedef struct DynLoaded DynLoaded;
 DYN_HIDDEN const DynNativeTable *dyn_load_table(const DynLoaded *l);
+DYN_HIDDEN void *dyn_load_of_device(const DynLoaded *l); /* what its kernels are, of an object that isn't this machine's */
 DYN_HIDDEN void dyn_load_retain(DynLoaded *l);
 DYN_HIDDEN void dyn_load_release(DynLoaded *l);
 DYN_HIDDEN void *dyn_load_symbol(const DynLoaded *l,
@@ -62,6 +63,8 @@ DYN_HIDDEN void dyn_load_lock(bool take);           /* around dlopen, and around
  * there is nothing to build, or when it is built. */
 DYN_HIDDEN const char *dyn_artifact_text(const DynArtifact *a);
 DYN_HIDDEN bool dyn_artifact_is_later(const DynArtifact *a);           /* behind all that are not */
+DYN_HIDDEN const struct DynToolchain *dyn_artifact_toolchain(const DynArtifact *a);
+DYN_HIDDEN extern const struct DynToolchain dyn_toolchain_c; /* build/compiler.c */
 DYN_HIDDEN const DynConfig *dyn_artifact_config(const DynArtifact *a); /* that it was made with, and is built with */
 /* build.c's mark: 0 not asked, 1 queued, 2 done (published or failed). claim is true for the one caller that moved it from 0
  * to 1. */

@@ -9,6 +9,7 @@ struct DynCall;
 struct DynTaskKind;
 struct DynTarget {
     const char *name; /* As logs say it. */
+    const struct DynToolchain *toolchain; /* What makes objects of text (build/build.h). */
     /* Loop IR → text. 0, or -1 with a reason and a sentence. With the GIL; the text is the same for the same loop IR. */
     int (*emit)(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error);
     /* That text as a program of its own, which times its kernels: for debug folders. */
@@ -20,14 +21,15 @@ struct DynTarget {
     /* The array of a place, as Python gets it; NULL with an exception. */
     PyObject *(*allocate)(const struct DynCall *c, uint32_t place, uint8_t dtype, int ndim, const int64_t *dims,
                           const DynLayout *layout);
-    /* Memory of temporaries: so many bytes, NULL where there are not; and back. */
-    char *(*reserve)(size_t bytes);
-    void (*release)(char *memory);
+    /* Memory of the call's temporaries: so many bytes, NULL where there are not; and back. */
+    char *(*reserve)(struct DynCall *c, size_t bytes);
+    void (*release)(struct DynCall *c);
     /* What was launched is done: the floating-point flags (fenv.h) that it raised. */
     int (*synchronise)(const struct DynCall *c);
 };
 
-DYN_HIDDEN extern const DynTarget dyn_target_c; /* C and OpenMP on this machine's processor, or its built-in tier */
+DYN_HIDDEN extern const DynTarget dyn_target_c;    /* C and OpenMP on this machine's processor, or its built-in tier */
+DYN_HIDDEN extern const DynTarget dyn_target_cuda; /* CUDA devices */
 /* The target that runs a graph: by where its tensors are. */
 DYN_HIDDEN const DynTarget *dyn_target_of(const DynGraph *g);
 #endif

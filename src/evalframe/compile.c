@@ -161,9 +161,17 @@ static int follow(Job *j) {
     return 0;
 }
 
+/* … but not yet on a device: there the function stays eager's. */
+static int leave_followed(Job *j) {
+    j->entry->plain = DYN_R_REQUIRES_GRAD;
+    dyn_count_reason("graphs_failed", j->entry->plain);
+    dyn_cache_tell(j->root, j->entry->plain, NULL);
+    return 0;
+}
+
 static int lower(Job *j) {
     DynGraph *g = &j->capture->graph;
-    if (j->root->options->exact) {
+    if (j->root->options->exact || g->device != 0) {
         leave_products(g);
     }
     if (!has_work(g)) {
@@ -173,13 +181,14 @@ static int lower(Job *j) {
     j->target = dyn_target_of(g);
     dyn_count("graphs", "captured");
     if (dyn_follow_wanted(g)) {
-        return follow(j);
+        return g->device == 0 ? follow(j) : leave_followed(j);
     }
-    if (j->root->options->eager || j->root->options->hands_on) {
+    bool interpreted = j->root->options->eager || j->root->options->hands_on, device = g->device != 0;
+    if (interpreted && !device) {
         j->entry->interpreted = true;
         return 0;
     }
-    if (j->root->options->exact && is_inexact(g)) {
+    if (interpreted || (j->root->options->exact && (device || is_inexact(g)))) {
         j->entry->plain = DYN_R_DISABLED;
         dyn_count("graphs", "inexact");
         return 0;
@@ -256,7 +265,7 @@ static int build(Job *j) {
         return fail(j, DYN_R_NO_MEMORY);
     }
     dyn_count("graphs", "compiled");
-    if (j->root->options->tune) {
+    if (j->root->options->tune && j->target == &dyn_target_c) {
         dyn_artifact_tune(j->entry->artifact);
     }
     if (!j->entry->rents) {

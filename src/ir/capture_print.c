@@ -60,6 +60,11 @@ static void print_tensor(const DynCapture *c, const DynGuard *g, DynStr *out) {
     dyn_source_print(&c->sources, g->source, out);
     dyn_str_printf(out, ".ndim == %d and ", ndim);
     dyn_source_print(&c->sources, g->source, out);
+    int device = (int)(g->number >> DYN_TENSOR_DEVICE & 255);
+    if (device != 0) {
+        dyn_str_printf(out, ".device is cuda:%d and ", device - 1);
+        dyn_source_print(&c->sources, g->source, out);
+    }
     dyn_str_printf(out, ".requires_grad is %s and ", g->number & DYN_TENSOR_GRAD ? "True" : "False");
     dyn_str_puts(out, g->layout.kind == DYN_LAYOUT_STRIDED ? "not " : "");
     dyn_source_print(&c->sources, g->source, out);

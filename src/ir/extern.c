@@ -302,7 +302,7 @@ static bool is_of_recorded_kind(const DynNode *n, PyObject *o) {
 /* Does an array lie as the node's was when it was recorded? */
 static bool lies_as_recorded(const DynNode *n, PyObject *array) {
     DynArrayView v;
-    bool same_type = dyn_array_view(array, &v) && v.dtype == n->dtype && v.ndim == n->ndim;
+    bool same_type = dyn_array_look(array, &v) && v.dtype == n->dtype && v.ndim == n->ndim;
     if (!same_type || !v.aligned || !dyn_layout_fits(&n->layout, &v)) {
         return false;
     }

@@ -139,6 +139,8 @@ typedef struct DynGraph {
     DYN_VEC(DynFormula)
     formulas;        /* by node, in order */
     uint32_t graded; /* so many nodes say whether they require gradients: DYN_NODE_GRAD */
+    uint8_t device;  /* Where its arrays and tensors lie, all of them, as DynArrayView says it … */
+    bool placed;     /* … once there is one. */
 } DynGraph;
 
 DYN_HIDDEN int dyn_graph_init(DynGraph *g, DynArena *arena, const char *name, DynSources *sources, DynSyms *syms);

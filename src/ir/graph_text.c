@@ -1,6 +1,6 @@
 /* graph_text.c: the text form of graphs, printed for logs and debug folders and read back by tests/ir.
  *
- *     graph step
+ *     graph step                 (behind the name "on cuda:0", where its arrays lie on a device)
  *     s0: int = dim(x, 0) hint 1000
  *     s1: float = var(dt) hint 0.25
  *     s2: int = sub(s0, 2) hint 998
@@ -204,7 +204,11 @@ void dyn_graph_print(const DynGraph *g, DynStr *out) {
         out->failed = true;
         return;
     }
-    dyn_str_printf(out, "graph %s\n", g->name);
+    dyn_str_printf(out, "graph %s", g->name);
+    if (g->device != 0) {
+        dyn_str_printf(out, " on cuda:%d", g->device - 1);
+    }
+    dyn_str_putc(out, '\n');
     print_symbols(g, &names, out);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         print_node(g, &names, i, out);
@@ -630,14 +634,27 @@ static int parse_outputs(Parser *p) {
     }
 }
 
-static int parse_line(Parser *p) {
+/* "graph step on cuda:0": its name, and where its arrays lie if that isn't this machine's memory. */
+static int parse_graph(Parser *p) {
     char name[64];
-    if (take(p, "graph")) {
-        if (word(p, name, sizeof name) < 0) {
-            return -1;
+    long long device = 0;
+    if (word(p, name, sizeof name) < 0) {
+        return -1;
+    }
+    p->g->name = dyn_arena_strdup(p->g->arena, name);
+    if (take(p, "on cuda:")) {
+        if (integer(p, &device) < 0 || device < 0 || device > 63) {
+            return wrong(p, "expected the number of a device");
         }
-        p->g->name = dyn_arena_strdup(p->g->arena, name);
-        return p->g->name == NULL ? wrong(p, "memory is out") : 0;
+        p->g->device = (uint8_t)(1 + device);
+    }
+    p->g->placed = true;
+    return p->g->name == NULL ? wrong(p, "memory is out") : 0;
+}
+
+static int parse_line(Parser *p) {
+    if (take(p, "graph")) {
+        return parse_graph(p);
     }
     if (take(p, "outputs")) {
         return parse_outputs(p);

@@ -1,6 +1,7 @@
 /* ops.c: the operator tables and the C helper table as arrays, and look-ups by name. Made of ops.def, ops_complex.def and
  * ops_c.def; read by everybody. */
 #include "ir/ops.h"
+#include "base/arrays.h"
 
 const DynOpInfo dyn_ops[DYN_OP_COUNT] = {
 #define OP(name, text, arity, kind, dtype, shape, guard, c, deriv, fpe, flags) \
@@ -28,6 +29,35 @@ int dyn_op_parse(const char *text) {
         }
     }
     return -1;
+}
+
+/* Have kernels on a device the operator, by the functions that codegen/cuda/prologue.def has? */
+static bool has_device_expression(DynOp op) {
+    static const DynOp none[] = {DYN_OP_NEXTAFTER,      DYN_OP_SPACING,       DYN_OP_FREXP_MANTISSA, DYN_OP_FREXP_EXPONENT,
+                                 DYN_OP_BITWISE_COUNT, DYN_OP_PHILOX};
+    bool has = (dyn_ops[op].flags & DYN_OPF_SCALAR) == 0;
+    for (size_t i = 0; i < DYN_COUNTOF(none) && has; i++) {
+        has = op != none[i];
+    }
+    return has;
+}
+
+bool dyn_op_on_device(DynOp op, uint8_t dtype) {
+    bool real = !dyn_dtype_is_complex((DynDtype)dtype);
+    switch ((DynOpKind)dyn_ops[op].kind) {
+    case DYN_K_ELEMENTWISE: return real && has_device_expression(op);
+    case DYN_K_REDUCE:
+    case DYN_K_COPY: return real;
+    case DYN_K_STORE: return real && op == DYN_OP_STORE;
+    case DYN_K_CREATE: return real && op != DYN_OP_IOTA;
+    case DYN_K_SCAN:
+    case DYN_K_GATHER: return false;
+    case DYN_K_INPUT:
+    case DYN_K_VIEW:
+    case DYN_K_EXTERN:
+    case DYN_K_RESULT: return true;
+    }
+    Py_UNREACHABLE();
 }
 
 const char *dyn_op_function(DynOp op, int *result) {

@@ -33,6 +33,7 @@ typedef struct Job {
     bool later;  /* behind all that are not */
     bool done, dropped;
     char *source;
+    const DynToolchain *toolchain;
     uint64_t hash;
     DynBuildEnv *env;
     DYN_VEC(DynArtifact *)
@@ -72,13 +73,14 @@ static void release_job(Job *job) { /* under lock or when nobody else can know i
     PyMem_RawFree(job);
 }
 
-static Job *new_job(const char *source, const DynConfig *config) {
+static Job *new_job(const char *source, const DynConfig *config, const DynToolchain *toolchain) {
     size_t n = strlen(source);
     Job *job = PyMem_RawCalloc(1, sizeof(*job));
     if (job == NULL) {
         return NULL;
     }
     job->refs = 1;
+    job->toolchain = toolchain;
     job->hash = dyn_hash64(source, n, 0);
     job->source = PyMem_RawMalloc(n + 1);
     job->env = dyn_compiler_env_new(config);
@@ -96,7 +98,7 @@ static bool same_env(const DynBuildEnv *a, const DynBuildEnv *b) {
 }
 
 static bool is_same(const Job *a, const Job *b) {
-    return a->hash == b->hash && strcmp(a->source, b->source) == 0 && same_env(a->env, b->env);
+    return a->toolchain == b->toolchain && a->hash == b->hash && strcmp(a->source, b->source) == 0 && same_env(a->env, b->env);
 }
 
 /* A job under way that will do for this one. */
@@ -176,7 +178,7 @@ static DynReason make_object(Job *job, const DynCompiler *compiler, const char *
     DynReason failure = DYN_R_OK;
     if (!job->result.cached) {
         failure =
-            dyn_compiler_run(job->env, compiler, flags, job->source, &compiler_group, &stopping, object, &job->result.detail);
+            job->toolchain->run(job->env, compiler, flags, job->source, &compiler_group, &stopping, object, &job->result.detail);
         if (failure == DYN_R_COMPILER_HUNG) {
             remember_hung(job, compiler);
         }
@@ -199,15 +201,15 @@ static void run_job(Job *job, DynBlob *object) {
     DynStr flags = {0}, problem = {0};
     int64_t start = dyn_now_ns();
     DynReason why = DYN_R_OK;
-    dyn_compiler_flags(job->env, &flags, NULL);
-    if (dyn_compiler_find(job->env, &compiler, &job->result.detail) < 0) {
+    job->toolchain->flags(job->env, &flags, NULL);
+    if (job->toolchain->find(job->env, &compiler, &job->result.detail) < 0) {
         why = DYN_R_NO_COMPILER;
     } else {
         why = flags.failed ? DYN_R_NO_MEMORY : make_object(job, &compiler, dyn_str_at(&flags), object);
         dyn_compiler_free(&compiler);
     }
     if (why == DYN_R_OK && job->loaded == NULL) {
-        job->loaded = dyn_load_object(job->env, object, job->key, &why, &problem);
+        job->loaded = job->toolchain->load(job->env, object, job->key, &why, &problem);
         if (why == DYN_R_TOO_MANY_LOADED) {
             job->result.detail.n = 0; /* the command, which has nothing to do with it */
         }
@@ -446,9 +448,9 @@ void dyn_build_reap(void) {
     }
 }
 
-static void warn_refused_flags(const DynBuildEnv *env) {
+static void warn_refused_flags(const Job *job) {
     DynStr flags = {0}, refused = {0};
-    dyn_compiler_flags(env, &flags, &refused);
+    job->toolchain->flags(job->env, &flags, &refused);
     if (refused.n > 0) {
         dyn_warn_once(DYN_R_CFLAGS_REFUSED, "%s", dyn_str_at(&refused));
     }
@@ -500,10 +502,10 @@ void dyn_build_submit(DynArtifact *a, bool wait) {
         return; /* no kernels: nothing to build */
     }
     if (dyn_artifact_claim(a)) {
-        Job *job = new_job(dyn_artifact_text(a), dyn_artifact_config(a));
+        Job *job = new_job(dyn_artifact_text(a), dyn_artifact_config(a), dyn_artifact_toolchain(a));
         if (job != NULL) {
             job->later = dyn_artifact_is_later(a);
-            warn_refused_flags(job->env);
+            warn_refused_flags(job);
         }
         dyn_artifact_incref(a);
         int error = job == NULL ? ENOMEM : submit(job, a, wait, NULL);
@@ -521,12 +523,12 @@ void dyn_build_submit(DynArtifact *a, bool wait) {
 }
 
 int dyn_build_source(const char *source, DynBuildResult *out) {
-    Job *job = new_job(source, &dyn_config);
+    Job *job = new_job(source, &dyn_config, &dyn_toolchain_c);
     dyn_build_poll();
     if (job == NULL) {
         return -1;
     }
-    warn_refused_flags(job->env);
+    warn_refused_flags(job);
     if (submit(job, NULL, false, &job) != 0) {
         return -1;
     }
@@ -545,11 +547,11 @@ int dyn_build_source(const char *source, DynBuildResult *out) {
 
 DynBuildText *dyn_build_text(const char *source, bool wait) {
     dyn_build_poll();
-    Job *job = new_job(source, &dyn_config);
+    Job *job = new_job(source, &dyn_config, &dyn_toolchain_c);
     if (job == NULL) {
         return NULL;
     }
-    warn_refused_flags(job->env);
+    warn_refused_flags(job);
     if (submit(job, NULL, wait, &job) != 0) {
         return NULL;
     }

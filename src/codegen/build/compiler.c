@@ -323,3 +323,6 @@ DynReason dyn_compiler_run(const DynBuildEnv *env, const DynCompiler *c, const c
     dyn_str_free(&tmpdir);
     return why;
 }
+
+const DynToolchain dyn_toolchain_c = {
+    .find = dyn_compiler_find, .flags = dyn_compiler_flags, .run = dyn_compiler_run, .load = dyn_load_object};

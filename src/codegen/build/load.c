@@ -33,6 +33,8 @@
 #define MACHINE EM_NONE /* no other machine is known: its objects are not loaded */
 #endif
 
+#define OF_CUDA 190 /* EM_CUDA: a device's object */
+
 #define MOST_LOADED 4000
 #define MOST_UNUSED 256
 #define PAGE ((size_t)4096)
@@ -42,7 +44,9 @@ struct DynLoaded {
     DynLoaded *next;
     atomic_int users;
     size_t bytes; /* of memory, about */
-    void *handle;
+    void *handle; /* NULL: it isn't this machine's … */
+    void *device; /* … but made of this, which `unload` gives back */
+    void (*unload)(void *device);
     const DynNativeTable *table;
     char key[65]; /* empty: it can't be found again */
 };
@@ -70,6 +74,9 @@ bool dyn_load_is_whole(const DynBlob *object) {
     const unsigned char expected[EI_DATA + 1] = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB};
     if (memcmp(head.e_ident, expected, sizeof(expected)) != 0) {
         return false;
+    }
+    if (head.e_machine == OF_CUDA) { /* the driver looks at it */
+        return true;
     }
     if (head.e_type != ET_DYN || head.e_machine != MACHINE) {
         return false;
@@ -148,6 +155,7 @@ static void *open_file(const DynBuildEnv *env, const DynBlob *object, DynStr *wh
 
 const DynNativeTable *dyn_load_table(const DynLoaded *l) { return l->table; }
 void *dyn_load_symbol(const DynLoaded *l, const char *name) { return dlsym(l->handle, name); }
+void *dyn_load_of_device(const DynLoaded *l) { return l->device; }
 void dyn_load_retain(DynLoaded *l) { atomic_fetch_add(&l->users, 1); }
 void dyn_load_release(DynLoaded *l) { atomic_fetch_sub(&l->users, 1); }
 
@@ -182,7 +190,11 @@ static void make_room(void) {
             continue;
         }
         *at = l->next;
-        dlclose(l->handle);
+        if (l->handle != NULL) {
+            dlclose(l->handle);
+        } else {
+            l->unload(l->device);
+        }
         atomic_fetch_sub(&bytes_loaded, l->bytes);
         PyMem_RawFree(l);
         nloaded--;
@@ -203,6 +215,31 @@ void dyn_load_trim(void) {
     pthread_mutex_lock(&loading);
     make_room();
     pthread_mutex_unlock(&loading);
+}
+
+/* Under `loading`. */
+static void add(DynLoaded *l, const char *key, size_t bytes) {
+    snprintf(l->key, sizeof(l->key), "%s", key);
+    atomic_init(&l->users, 1);
+    l->bytes = bytes;
+    atomic_fetch_add(&bytes_loaded, l->bytes);
+    l->next = loaded;
+    loaded = l;
+    nloaded++;
+}
+
+DynLoaded *dyn_load_device(const char *key, size_t bytes, const DynNativeTable *table, void *device, void (*unload)(void *device)) {
+    DynLoaded *l = PyMem_RawCalloc(1, sizeof(*l));
+    if (l == NULL) {
+        return NULL;
+    }
+    l->device = device;
+    l->unload = unload;
+    l->table = table;
+    pthread_mutex_lock(&loading);
+    add(l, key, bytes);
+    pthread_mutex_unlock(&loading);
+    return l;
 }
 
 /* Under `loading`. */
@@ -229,13 +266,7 @@ static DynLoaded *load(const DynBuildEnv *env, const DynBlob *object, const char
         PyMem_RawFree(l);
         return NULL;
     }
-    snprintf(l->key, sizeof(l->key), "%s", key);
-    atomic_init(&l->users, 1);
-    l->bytes = (object->n + PAGE - 1) / PAGE * PAGE + PAGE + LINKER; /* one page of it is written to */
-    atomic_fetch_add(&bytes_loaded, l->bytes);
-    l->next = loaded;
-    loaded = l;
-    nloaded++;
+    add(l, key, (object->n + PAGE - 1) / PAGE * PAGE + PAGE + LINKER); /* one page of it is written to */
     return l;
 }
 

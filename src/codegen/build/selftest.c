@@ -7,6 +7,7 @@
  *
  * Symbols come from the arrays' sizes and from `numbers` in order of the graph's VAR symbols. dyn_codegen_init registers them. */
 #include "base/log.h"
+#include "base/cuda.h"
 #include "codegen/build/build.h"
 #include "codegen/run/builtin.h"
 #include "codegen/run/exec.h"
@@ -40,7 +41,7 @@ static int run_stages(Unit *u, DynReason *why, DynStr *error) {
     if (!u->loops || dyn_loops_verify(u->loops, error) < 0 || dyn_recompute(u->loops, why, error) < 0 ||
         dyn_fuse(u->loops, why, error) < 0 || dyn_loops_verify(u->loops, error) < 0 || dyn_schedule(u->loops, why, error) < 0 ||
         dyn_plan(u->loops, why, error) < 0 || dyn_loops_verify(u->loops, error) < 0 ||
-        dyn_emit_c(u->loops, &u->source, why, error) < 0) {
+        dyn_target_of(&u->graph)->emit(u->loops, &u->source, why, error) < 0) {
         return -1;
     }
     return 0;
@@ -369,6 +370,18 @@ static PyObject *builtin_switch(PyObject *module, PyObject *on) {
     Py_RETURN_NONE;
 }
 
+static PyObject *cuda_stand_in(PyObject *module, PyObject *path) {
+    const char *name = path == Py_None ? NULL : PyUnicode_AsUTF8(path);
+    if (name == NULL && path != Py_None) {
+        return NULL;
+    }
+    if (dyn_cuda_stand_in(name) < 0) {
+        PyErr_SetString(PyExc_OSError, "the library can't be opened, or a function is missing");
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 static PyObject *moves_switch(PyObject *module, PyObject *level) {
     size_t i = PyLong_AsSize_t(level);
     return i == (size_t)-1 && PyErr_Occurred() ? NULL : PyBool_FromLong(dyn_lanes_level(i));
@@ -387,6 +400,7 @@ static PyObject *parts_above(PyObject *module, PyObject *text) {
 static PyMethodDef methods[] = {
     {"_builtin_source", builtin_source, METH_NOARGS, "C of the built-in tier, and its levels."},
     {"_builtin_switch", builtin_switch, METH_O, "Test: the built-in tier serves, or doesn't."},
+    {"_cuda_stand_in", cuda_stand_in, METH_O, "Test: a library that stands in for driver and NVRTC; None: none does."},
     {"_moves_switch", moves_switch, METH_O, "Test: moves by the instruction set of that number."},
     {"_rows_often", rows_often, METH_O, "Test: a length comes often after so many rows."},
     {"_parts_above", parts_above, METH_O, "Test: more text than this is compiled in two parts."},

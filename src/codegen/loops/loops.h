@@ -177,6 +177,7 @@ struct DynLoops {
     bool tensors;       /* A part of the graph is PyTorch's, which gives no floating-point warnings. */
     bool warns;         /* Invalid values and divisions by zero are eager's to report, even where np.errstate ignores them. */
     bool fast_math;     /* Reductions may add in any order. */
+    bool device;        /* It runs on a device: no kernel of it has C, and calls are the framework's own. */
     bool lanes_only;    /* Kernels have only the forms LANES, LOOKUP and COLUMNS, as in the built-in tier (native.def). */
 };
 

@@ -113,13 +113,23 @@ static int lower_node(DynLower *L, uint32_t id) {
     }
 }
 
+/* Is it an operator of tensors that kernels on a device have? What NumPy's scalars and arrays hold isn't there. */
+static bool runs_on_device(const DynNode *n) {
+    bool of_numpy = n->flags & DYN_NODE_NPSCALAR;
+    return dyn_op_on_device((DynOp)n->op, n->dtype) && !dyn_dtype_is_complex((DynDtype)n->compute) && !of_numpy;
+}
+
 /* Half precision is not accumulated in (the recorder reduces in float), and of complex numbers not every operator exists. */
 static int supported(DynLower *L) {
     for (uint32_t i = 0; i < L->g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(L->g, i);
         bool computes = info(n)->kind == DYN_K_REDUCE || info(n)->kind == DYN_K_ELEMENTWISE;
-        if (!L->live[i] || !computes) {
+        if (!L->live[i] || (!computes && !L->p->device)) {
             continue;
+        }
+        if (L->p->device && !runs_on_device(n)) {
+            dyn_str_printf(L->error, "no kernels on a device for %s of %s", info(n)->text, dyn_dtypes[n->compute].name);
+            return -1;
         }
         bool reduces_half = info(n)->kind == DYN_K_REDUCE && dyn_dtype_is_half((DynDtype)n->compute);
         bool not_of_complex = dyn_dtype_is_complex((DynDtype)n->compute) && !dyn_complex_ops[n->op].c;
@@ -265,6 +275,7 @@ DynLoops *dyn_lower(const DynGraph *g, const DynConfig *config, DynArena *arena,
     }
     *p = (DynLoops){.graph = g, .arena = arena, .nnodes = g->nodes.n, .nplaces = g->nodes.n, .cap_places = 2 * n};
     p->fast_math = config->fast_math;
+    p->device = g->device != 0;
     p->places = DYN_NEW_N(arena, DynMem, p->cap_places);
     L.live = DYN_NEW_N(arena, bool, n);
     L.memory = DYN_NEW_N(arena, bool, n);

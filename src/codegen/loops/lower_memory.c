@@ -154,14 +154,22 @@ static bool is_computed(DynOpKind kind) {
 }
 
 /* Values that someone who leaves could no longer compute, since what they read has been written: kept as arrays. */
+/* Has a call an effect that isn't made twice? */
+static bool acts(const DynGraph *g, uint32_t id) {
+    const DynNode *n = dyn_graph_node(g, id);
+    return dyn_graph_written(g, id) != DYN_NONE || (dyn_node_calls(n) && g->externs.at[n->extern_index].once);
+}
+
+/* What snapshots need and can't be computed again: what is overwritten by then; on a device, where there is no interpreter that
+ * could, everything in a graph whose call can't be repeated as a whole. */
 void dyn_lower_keep_for_snapshots(DynLower *L) {
-    bool writes = false;
+    bool writes = false, device = L->p->device;
     for (uint32_t i = 0; i < L->last_snapshot && !writes; i++) {
-        writes = dyn_graph_written(L->g, i) != DYN_NONE;
+        writes = device ? acts(L->g, i) : dyn_graph_written(L->g, i) != DYN_NONE;
     }
     for (uint32_t i = 0; writes && i < L->last_snapshot; i++) {
         const DynNode *n = dyn_graph_node(L->g, i);
-        if (is_computed((DynOpKind)info(n)->kind) && overwritten(L, n, i, L->last_snapshot)) {
+        if (is_computed((DynOpKind)info(n)->kind) && (device || overwritten(L, n, i, L->last_snapshot))) {
             L->live[i] = L->object[i] = true;
         }
     }

@@ -108,7 +108,7 @@ int dyn_plan(DynLoops *p, DynReason *why, DynStr *error) {
             give_slot(p, i, slot);
         }
     }
-    if (dyn_drops(p) < 0 || dyn_builtin_plan(p) < 0) {
+    if (dyn_drops(p) < 0 || (!p->device && dyn_builtin_plan(p) < 0)) {
         *why = DYN_R_NO_MEMORY;
         return -1;
     }

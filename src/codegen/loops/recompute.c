@@ -407,7 +407,7 @@ int dyn_recompute(DynLoops *p, DynReason *why, DynStr *error) {
     uint32_t n = 0;
     Value v;
     *why = DYN_R_OK;
-    for (uint32_t s = 0; s < p->steps.n; s++) {
+    for (uint32_t s = 0; s < p->steps.n && !p->device; s++) { /* there, kernels have no margins */
         bool read_by_windows = find_value(p, s, &v) && find_readers(p, &v);
         bool pays = read_by_windows && is_cheap(p, &v) && may_move(p, &v);
         n += pays && compute_again(p, &v);

@@ -247,7 +247,9 @@ int dyn_schedule(DynLoops *p, DynReason *why, DynStr *error) {
         if (k) {
             k->number = (int16_t)p->nnative++;
             measure(p, k);
-            make_group(p, s);
+            if (!p->device) {
+                make_group(p, s);
+            }
         }
     }
     if (p->nnative > DYN_MAX_KERNELS) {
@@ -256,8 +258,10 @@ int dyn_schedule(DynLoops *p, DynReason *why, DynStr *error) {
         return -1;
     }
     make_row_places(p);
-    dyn_chains_make(p);
-    dyn_pairs_make(p);
+    if (!p->device) {
+        dyn_chains_make(p);
+        dyn_pairs_make(p);
+    }
     for (uint32_t i = 0; i < p->kernels.n; i++) {
         find_scalars(p, &p->kernels.at[i]);
         find_still(p, &p->kernels.at[i]);

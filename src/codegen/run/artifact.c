@@ -94,6 +94,7 @@ void dyn_artifact_settle(DynArtifact *a) {
 
 const char *dyn_artifact_text(const DynArtifact *a) { return dyn_str_at(a->first.n > 0 ? &a->first : &a->source); }
 bool dyn_artifact_is_later(const DynArtifact *a) { return a->later; }
+const struct DynToolchain *dyn_artifact_toolchain(const DynArtifact *a) { return a->target->toolchain; }
 const DynConfig *dyn_artifact_config(const DynArtifact *a) { return &a->config; }
 long dyn_artifact_kernel_count(const DynArtifact *a) { return a->nnative; }
 

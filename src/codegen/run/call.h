@@ -16,6 +16,7 @@ typedef struct DynCall {
     PyObject **objects;          /* By place: the array, an owned reference; NULL: not made yet, or dropped. */
     char *temps;                 /* Memory of temporaries, from the pool; what groups need for one row comes first. */
     size_t row_size;             /* Bytes of that row. */
+    PyObject *held;              /* What holds that memory, where it isn't the pool; owned. */
     atomic_bool missed;          /* An index named a place that isn't there. */
     bool wrote;                  /* A kernel has written into an input. */
     bool acted;                  /* An extern call has done something that can't be undone. */
@@ -116,6 +117,7 @@ DYN_HIDDEN void dyn_undo_drop(DynCall *c);
 
 /* task_kernel.c: binds a kernel to the memory of the call; -1: a size isn't what the graph says. */
 DYN_HIDDEN int dyn_call_bind(DynCall *c, const DynKernel *k, DynBound *b);
+DYN_HIDDEN void dyn_call_note_written(DynCall *c, const DynKernel *k); /* it has run: it may have written into an input */
 
 /* task_call.c: what precedes each extern call, however it is made, and happens once (flags are looked at, and the graph may be
  * left); and what follows where its results are there: their memory, and that of what has sizes only now. */

@@ -76,7 +76,7 @@ static int place_temps(DynCall *c) {
         total += bytes;
         c->row_size = slot + 1 == p->nrow_slots ? total : c->row_size;
     }
-    c->temps = fits && total <= (size_t)TOO_MANY ? c->a->target->reserve(total) : NULL;
+    c->temps = fits && total <= (size_t)TOO_MANY ? c->a->target->reserve(c, total) : NULL;
     for (uint32_t i = 0; c->temps && i < p->nplaces; i++) {
         const DynMem *m = &p->places[i];
         if (m->kind == DYN_P_TEMP || m->kind == DYN_P_ROW) {

@@ -282,7 +282,7 @@ DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
     for (uint32_t i = 0; i < p->nplaces; i++) {
         Py_XDECREF(c.objects[i]);
     }
-    a->target->release(c.temps);
+    a->target->release(&c);
     dyn_undo_drop(&c);
     if (c.geoms != geoms) {
         PyMem_Free(c.geoms);

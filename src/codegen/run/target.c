@@ -1,7 +1,8 @@
 /* target.c: the targets (codegen/target.h), and which one runs a graph. Called by evalframe/compile.c, once for each capture.
  *
- * C with OpenMP is the one there is: its text is C (codegen/c), built by a compiler in a thread of its own (codegen/build), and
- * its tasks are the files task_*.c, which run what they launch before they return. */
+ * C with OpenMP is the one for this machine's memory: its text is C (codegen/c), built by a compiler in a thread of its own
+ * (codegen/build), and its tasks are the files task_*.c, which run what they launch before they return. CUDA's is made in
+ * codegen/cuda. */
 #include "base/pool.h"
 #include "base/torch.h"
 #include "codegen/run/call.h"
@@ -21,13 +22,16 @@ static bool is_tensor(const DynCall *c, uint32_t place) {
 
 static PyObject *allocate(const DynCall *c, uint32_t place, uint8_t dtype, int ndim, const int64_t *dims,
                           const DynLayout *layout) {
-    return is_tensor(c, place) ? dyn_torch_new((DynDtype)dtype, ndim, dims, layout)
+    return is_tensor(c, place) ? dyn_torch_new((DynDtype)dtype, ndim, dims, layout, 0)
                                : dyn_array_new((DynDtype)dtype, ndim, dims, layout);
 }
 
-static char *reserve(size_t bytes) { return dyn_pool_take(bytes); }
+static char *reserve(DynCall *c, size_t bytes) {
+    (void)c;
+    return dyn_pool_take(bytes);
+}
 
-static void release(char *memory) { dyn_pool_give(memory); }
+static void release(DynCall *c) { dyn_pool_give(c->temps); }
 
 static int synchronise(const DynCall *c) {
     (void)c;
@@ -36,6 +40,7 @@ static int synchronise(const DynCall *c) {
 
 const DynTarget dyn_target_c = {
     .name = "c",
+    .toolchain = &dyn_toolchain_c,
     .emit = dyn_emit_c,
     .program = dyn_emit_program,
     .build = dyn_build_submit,
@@ -46,7 +51,4 @@ const DynTarget dyn_target_c = {
     .synchronise = synchronise,
 };
 
-const DynTarget *dyn_target_of(const DynGraph *g) {
-    (void)g; /* every array and tensor that is captured lies in this machine's memory */
-    return &dyn_target_c;
-}
+const DynTarget *dyn_target_of(const DynGraph *g) { return g->device == 0 ? &dyn_target_c : &dyn_target_cuda; }

@@ -28,7 +28,8 @@ static int take_values(DynCall *c, uint32_t at) {
     }
     for (uint32_t i = 0; i < at; i++) {
         const DynNode *n = dyn_graph_node(g, i);
-        if ((n->op == DYN_OP_INPUT || c->objects[i]) && !(c->run->values[i] = dyn_call_value(c, i))) {
+        bool looks = c->p->device && n->flags & DYN_NODE_VIEW && dyn_call_view(c, i) == 0;
+        if ((n->op == DYN_OP_INPUT || c->objects[i] || looks) && !(c->run->values[i] = dyn_call_value(c, i))) {
             return -1;
         }
     }
@@ -128,6 +129,10 @@ static DynRunStatus call_failed(DynCall *c, uint32_t node, DynExternStatus statu
     const DynExtern *x = &c->p->graph->externs.at[n->extern_index];
     bool can_leave = n->snapshot != DYN_NONE;
     bool other_after_act = x->once && !x->marked && status == DYN_EXTERN_OTHER;
+    if (c->p->device && !acts && dyn_call_can_repeat(c)) { /* nobody else could make the values that are missing */
+        PyErr_Clear();
+        return dyn_call_repeat(c);
+    }
     if (can_leave && !silent && status == DYN_EXTERN_ERROR) {
         return leave_raising(c, node);
     }

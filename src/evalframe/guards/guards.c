@@ -361,7 +361,7 @@ static inline bool check_array(const Step *s, PyObject *o, const DynCapture *c, 
         return true;
     }
     DynArrayView v;
-    return dyn_array_view(o, &v) && dyn_layout_fits(&c->guards.at[s->guard].layout, &v);
+    return dyn_array_look(o, &v) && dyn_layout_fits(&c->guards.at[s->guard].layout, &v);
 }
 
 /* Is nothing at source `id`: its base, if it has one, is loaded. */
@@ -399,7 +399,7 @@ static bool load_any(const DynCapture *c, const Step *st, PyObject **src, PyObje
 /* Its size or stride (in bytes) along an axis, where it is an array or tensor that has it. */
 static bool axis_of_any(const Step *s, PyObject *o, DynScalar *out) {
     DynArrayView v;
-    if (!dyn_array_view(o, &v) || v.ndim <= s->x) {
+    if (!dyn_array_look(o, &v) || v.ndim <= s->x) {
         return false;
     }
     out->i = s->op == ST_STRIDE ? v.strides[s->x] : v.dims[s->x];

@@ -119,6 +119,14 @@ static void explain_array(Look *l, const DynGuard *g, PyObject *o) {
     }
 }
 
+static void print_device(DynStr *out, int device) {
+    if (device == 0) {
+        dyn_str_puts(out, "cpu");
+    } else {
+        dyn_str_printf(out, "cuda:%d", device - 1);
+    }
+}
+
 static void explain_tensor(Look *l, const DynGuard *g, PyObject *o) {
     DynArrayView v;
     bool grad = (g->number & DYN_TENSOR_GRAD) != 0;
@@ -128,7 +136,7 @@ static void explain_tensor(Look *l, const DynGuard *g, PyObject *o) {
         dyn_object_print(g->obj, l->out);
         arrow(l);
         dyn_object_print((PyObject *)Py_TYPE(o), l->out);
-    } else if (!dyn_torch_view(o, &v)) {
+    } else if (!dyn_torch_look(o, &v)) {
         source_text(l, g, "", " has elements that lie in memory: True");
         arrow(l);
         dyn_str_puts(l->out, "False");
@@ -142,6 +150,11 @@ static void explain_tensor(Look *l, const DynGuard *g, PyObject *o) {
         dyn_str_printf(l->out, "%d: %d", ndim, ndim);
         arrow(l);
         dyn_str_printf(l->out, "%d", v.ndim);
+    } else if (v.device != (g->number >> DYN_TENSOR_DEVICE & 255)) {
+        source_text(l, g, "", ".device: ");
+        print_device(l->out, (int)(g->number >> DYN_TENSOR_DEVICE & 255));
+        arrow(l);
+        print_device(l->out, v.device);
     } else if (dyn_torch_requires_grad(o) != grad) {
         source_text(l, g, "", ".requires_grad: ");
         dyn_str_puts(l->out, grad ? "True" : "False");
@@ -242,7 +255,7 @@ static bool explain_load(Look *l, uint32_t id) {
         return true;
     }
     DynArrayView v;
-    if (dyn_array_view(o, &v) && v.ndim > s->index) {
+    if (dyn_array_look(o, &v) && v.ndim > s->index) {
         l->sym[id].i = s->op == DYN_S_DIM ? v.dims[s->index] : v.strides[s->index];
         return false;
     }

@@ -75,10 +75,13 @@ static bool array_holds(const DynGuard *g, PyObject *o) {
 }
 
 bool dyn_guard_tensor(const DynGuard *g, PyObject *o, DynArrayView *view) {
-    if ((PyObject *)Py_TYPE(o) != g->obj || !dyn_torch_view(o, view)) {
+    if ((PyObject *)Py_TYPE(o) != g->obj || !dyn_torch_look(o, view)) {
         return false;
     }
     if (view->dtype != (g->number & 255) || view->ndim != (g->number >> 8 & 255) || !view->aligned) {
+        return false;
+    }
+    if (view->device != (g->number >> DYN_TENSOR_DEVICE & 255)) {
         return false;
     }
     return dyn_torch_requires_grad(o) == ((g->number & DYN_TENSOR_GRAD) != 0) && dyn_layout_fits(&g->layout, view);
@@ -135,7 +138,7 @@ static bool keys_hold(PyObject *keys, PyObject *o) {
 
 static bool are_disjoint(PyObject *x, PyObject *y) {
     DynArrayView v, w;
-    return dyn_array_view(x, &v) && dyn_array_view(y, &w) && !dyn_views_overlap(&v, &w);
+    return dyn_array_look(x, &v) && dyn_array_look(y, &w) && !dyn_views_overlap(&v, &w);
 }
 
 bool dyn_guard_number(PyObject *o, DynSymType type, DynScalar *out) {

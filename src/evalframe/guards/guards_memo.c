@@ -323,7 +323,7 @@ static void source(Maker *k, uint32_t id) {
 /* The sizes and strides of an array or tensor, all of them, at the end of `sizes`. */
 static bool push_layout(DynMemo *m, PyObject *o) {
     DynArrayView v;
-    if (!dyn_array_view(o, &v)) {
+    if (!dyn_array_look(o, &v)) {
         return false;
     }
     for (int i = 0; i < v.ndim; i++) {

@@ -223,6 +223,10 @@ uint32_t dyn_np_product(DynRec *r, int n, const uint32_t *shape) {
 uint32_t dyn_np_add(DynRec *r, DynOp op, DynDtype dtype, int ndim, int nargs, int naux) {
     DynGraph *g = dyn_rec_graph(r);
     uint32_t where = dyn_rec_place(r);
+    if (g->device != 0 && !dyn_op_on_device(op, dtype)) { /* the call stays one */
+        *dyn_rec_why(r) = DYN_R_UNSUPPORTED_OP;
+        return DYN_NONE;
+    }
     uint32_t id = dyn_graph_add(g, op, dtype, ndim, nargs, naux);
     if (id == DYN_NONE) {
         *dyn_rec_why(r) = DYN_R_NO_MEMORY;
@@ -252,7 +256,7 @@ DynDtype dyn_np_dtype_of(PyObject *o) {
     DynDtype dt = DYN_NO_DTYPE;
     DynArrayView view;
     if (dyn_torch_is(o)) {
-        dt = dyn_torch_view(o, &view) ? (DynDtype)view.dtype : DYN_NO_DTYPE;
+        dt = dyn_torch_look(o, &view) ? (DynDtype)view.dtype : DYN_NO_DTYPE;
     } else if (PyArray_CheckExact(o)) {
         dt = dyn_dtype_of(PyArray_DESCR((PyArrayObject *)o));
     } else if (PyArray_CheckScalar(o)) {
@@ -517,11 +521,14 @@ DynVal *dyn_np_result(DynRec *r, uint32_t node, PyObject *result) {
         return dyn_np_dtype_of(result) != (DynDtype)n->dtype || n->ndim != 0 ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP)
                                                                              : dyn_rec_npscalar(r, node, result);
     }
-    if (!dyn_array_view(result, &view) || !view.aligned) {
+    if (!dyn_array_look(result, &view) || !view.aligned) {
         return dyn_np_refuse(r, dyn_rec_why_no_array(result));
     }
     if (view.dtype != n->dtype || view.ndim != n->ndim) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
+    if (!dyn_rec_lies_with(r, view.device)) {
+        return dyn_np_refuse(r, DYN_R_DEVICE);
     }
     for (int i = 0; i < n->ndim; i++) {
         if (dyn_np_hint(r, n->shape[i]) != view.dims[i]) {

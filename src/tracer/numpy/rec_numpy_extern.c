@@ -197,7 +197,7 @@ typedef struct Results {
 } Results;
 
 /* The rank of an array value; 0 of a NumPy scalar. */
-static int rank_of(PyObject *o, DynArrayView *view) { return dyn_array_view(o, view) ? view->ndim : 0; }
+static int rank_of(PyObject *o, DynArrayView *view) { return dyn_array_look(o, view) ? view->ndim : 0; }
 
 static int late_shape(DynRec *r, uint32_t call, uint32_t node, PyObject *array) {
     DynArrayView view;
@@ -225,7 +225,7 @@ static void share_storage(DynRec *r, Results *x, uint32_t node, PyObject *array)
 /* Is it a tensor whose elements lie in that layout, without gaps? */
 static bool is_dense_tensor(PyObject *o, const DynLayout *layout) {
     DynArrayView view;
-    return dyn_torch_is(o) && dyn_array_view(o, &view) && dyn_layout_is_dense(layout, &view);
+    return dyn_torch_is(o) && dyn_array_look(o, &view) && dyn_layout_is_dense(layout, &view);
 }
 
 static DynVal *array_result(DynRec *r, Results *x, PyObject *o) {
@@ -490,7 +490,7 @@ static DynOperand without_tuple(DynRec *r, DynOperand o, PyObject *result) {
 static bool has_sizes(DynRec *r, DynOperand o) {
     const DynNode *n = dyn_np_node_at(r, rec_node_of(o.v));
     DynArrayView view;
-    bool same = dyn_array_view(o.real, &view) && view.ndim == n->ndim;
+    bool same = dyn_array_look(o.real, &view) && view.ndim == n->ndim;
     for (int i = 0; i < n->ndim && same; i++) {
         same = dyn_np_hint(r, n->shape[i]) == view.dims[i];
     }

@@ -94,7 +94,7 @@ static void dense_strides(DynRec *r, const DynNode *n, uint32_t *out) {
 static void input_strides(DynRec *r, uint32_t node, uint32_t *out) {
     const DynNode *n = dyn_np_node_at(r, node);
     DynArrayView view = {.ndim = 0};
-    dyn_array_view(dyn_rec_array(r, node, NULL)->real, &view);
+    dyn_array_look(dyn_rec_array(r, node, NULL)->real, &view);
     bool dense = n->layout.kind == DYN_LAYOUT_C && total_hint(r, n->ndim, n->shape) > 0;
     if (dense) {
         dense_strides(r, n, out);

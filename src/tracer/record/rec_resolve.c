@@ -25,12 +25,25 @@ static bool may_capture(DynRec *r, PyObject *a, const DynArrayView *view) {
     return view->aligned && (!dyn_torch_is(a) || rec_torch_allows(r, a));
 }
 
+bool dyn_rec_lies_with(DynRec *r, uint8_t device) {
+    DynGraph *g = &r->cap->graph;
+    if (!g->placed) {
+        g->placed = true;
+        g->device = device;
+    }
+    return g->device == device;
+}
+
 DynReason dyn_rec_why_no_array(PyObject *o) {
     if (PyArray_Check(o)) {
         if (!PyArray_CheckExact(o)) {
             return DYN_R_SUBCLASS;
         }
-        return dyn_dtype_of(PyArray_DESCR((PyArrayObject *)o)) == DYN_NO_DTYPE ? DYN_R_DTYPE : DYN_R_LAYOUT;
+        DynArrayView view;
+        if (dyn_dtype_of(PyArray_DESCR((PyArrayObject *)o)) == DYN_NO_DTYPE) {
+            return DYN_R_DTYPE;
+        }
+        return dyn_array_view(o, &view) && view.aligned ? DYN_R_DEVICE : DYN_R_LAYOUT; /* the graph's arrays are elsewhere */
     }
     return dyn_torch_tensor != NULL && PyObject_TypeCheck(o, dyn_torch_tensor) ? rec_torch_why_none(o) : DYN_R_OK;
 }
@@ -93,7 +106,7 @@ static int size_symbols(DynRec *r, uint32_t source, uint32_t node, const DynArra
 
 static int resolve_array(DynRec *r, DynVal *v, PyObject *a) {
     DynArrayView view;
-    if (!dyn_array_view(a, &view) || !may_capture(r, a, &view)) {
+    if (!dyn_array_look(a, &view) || !may_capture(r, a, &view) || !dyn_rec_lies_with(r, view.device)) {
         v->kind = DV_OBJECT; /* an operation on it is a break */
         return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(a));
     }
@@ -118,6 +131,7 @@ static int resolve_array(DynRec *r, DynVal *v, PyObject *a) {
     if (tensor) {
         g.kind = DYN_GUARD_TENSOR;
         g.number |= dyn_torch_requires_grad(a) ? DYN_TENSOR_GRAD : 0;
+        g.number |= (int64_t)view.device << DYN_TENSOR_DEVICE;
         g.obj = (PyObject *)Py_TYPE(a);
     }
     dyn_layout_of(&view, &g.layout);

@@ -539,7 +539,7 @@ Step rec_LIST_TO_TUPLE(DynRec *r, RecFrame *f, const DynInstr *in) {
 
 Py_ssize_t rec_count_rows(PyObject *array) {
     DynArrayView view;
-    return dyn_array_view(array, &view) && view.ndim > 0 ? (Py_ssize_t)view.dims[0] : -1;
+    return dyn_array_look(array, &view) && view.ndim > 0 ? (Py_ssize_t)view.dims[0] : -1;
 }
 
 /* Row i, as iterating gives it: of a tensor that is `unbound`. */

@@ -99,7 +99,7 @@ DynVal *dyn_tt_lookup(DynRec *r, PyObject *getitem, DynOperand a, uint32_t base,
     }
     int ndim = indexed_sizes(r, base, index, shape);
     DynArrayView view;
-    bool sized = ndim >= 0 && dyn_array_view(result, &view) && view.ndim == ndim;
+    bool sized = ndim >= 0 && dyn_array_look(result, &view) && view.ndim == ndim;
     *dyn_rec_why(r) = DYN_R_OK;
     return sized ? dyn_np_sized_extern(r, getitem, "getitem", args, 2, result, shape)
                  : dyn_np_extern(r, getitem, "getitem", args, 2, NULL, result);

@@ -39,7 +39,7 @@ static DynVal *filled(DynRec *r, DynArg fill, int ndim, const uint32_t *shape, P
     DynArrayView view;
     DynLayout layout;
     dyn_tt_default(r); /* torch's state counts though no tensor came in */
-    if (!dyn_torch_is(result) || !dyn_array_view(result, &view)) {
+    if (!dyn_torch_is(result) || !dyn_array_look(result, &view)) {
         return dyn_np_unsupported(r);
     }
     uint32_t id = dyn_np_full(r, (DynDtype)view.dtype, ndim, shape, fill);
@@ -171,7 +171,7 @@ DynVal *tt_rule_tensor(DynRec *r, NpCall *c) {
     if (c->result == data.real) {
         return data.v;
     }
-    if (!dyn_torch_is(c->result) || !dyn_array_view(c->result, &view) || dyn_torch_is(data.real)) {
+    if (!dyn_torch_is(c->result) || !dyn_array_look(c->result, &view) || dyn_torch_is(data.real)) {
         return dyn_np_unsupported(r);
     }
     if (view.ndim == 0) {

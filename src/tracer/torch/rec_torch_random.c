@@ -95,7 +95,7 @@ static bool is_ours(const DynRec *r, const NpCall *c) {
 static bool lies_in_c_order(PyObject *tensor) { /* what is like a transposed one doesn't */
     DynArrayView view;
     DynLayout layout;
-    if (!dyn_torch_view(tensor, &view)) {
+    if (!dyn_torch_look(tensor, &view)) {
         return false;
     }
     dyn_layout_of(&view, &layout);

@@ -121,11 +121,13 @@ int rec_torch_formula(DynRec *r, uint32_t node, const DynArg *operands, const ch
     return follows ? dyn_graph_formula(&r->cap->graph, node, operands, text) : 0;
 }
 
+/* Is it on a device that there are no kernels for? */
 static bool is_elsewhere(PyObject *tensor) {
     PyObject *name = dyn_torch_lookup(tensor, "device.type");
     bool elsewhere = name != NULL && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "cpu") != 0;
+    DynArrayView view;
     Py_XDECREF(name);
-    return elsewhere;
+    return elsewhere && !dyn_torch_look(tensor, &view);
 }
 
 static bool has_known_dtype(PyObject *tensor) {
@@ -150,8 +152,11 @@ DynReason rec_torch_why_none(PyObject *tensor) {
         return DYN_R_UNSUPPORTED_VALUE;
     }
     DynArrayView view;
-    bool lies = dyn_torch_view(tensor, &view) && view.aligned;
-    return lies && is_followed(state, tensor) ? DYN_R_REQUIRES_GRAD : DYN_R_LAYOUT;
+    bool lies = dyn_torch_look(tensor, &view) && view.aligned;
+    if (!lies) {
+        return DYN_R_LAYOUT;
+    }
+    return is_followed(state, tensor) ? DYN_R_REQUIRES_GRAD : DYN_R_DEVICE; /* the graph's arrays are elsewhere */
 }
 
 int rec_torch_guard(DynRec *r) {

@@ -1,0 +1,150 @@
+/* cuda.c: CUDA's driver: finding it, what it says of devices, its errors in words.
+ *
+ * Called by torch.c when the first tensor on a CUDA device is looked at, by codegen/build and codegen/cuda behind that. The
+ * driver is opened once and stays for the life of the process; so do the primary contexts, which are the framework's too. */
+#define _GNU_SOURCE 1
+#include "base/cuda.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#define MOST_DEVICES 64
+#define OLDEST 12000 /* the first with libraries that belong to no context */
+/* Attributes of devices, by the driver's numbers. */
+enum { PROCESSORS = 16, MAJOR = 75, MINOR = 76, SHARED_OPT_IN = 97 };
+
+DynCuda dyn_cuda;
+bool dyn_cuda_stands_in;
+static void *library, *stand_in;
+static bool looked;
+static int version;
+static char why_not[256];
+
+static const struct {
+    const char *symbol;
+    size_t offset;
+} driver[] = {
+#define DRIVER(name, symbol, parameters) {symbol, offsetof(DynCuda, name)},
+    DYN_CUDA_DRIVER(DRIVER)
+#undef DRIVER
+};
+
+/* All functions of it; the first that is missing, or NULL. */
+static const char *take_functions(void *from) {
+    for (size_t i = 0; i < DYN_COUNTOF(driver); i++) {
+        void *f = dlsym(from, driver[i].symbol);
+        if (f == NULL) {
+            return driver[i].symbol;
+        }
+        memcpy((char *)&dyn_cuda + driver[i].offset, &f, sizeof(f));
+    }
+    return NULL;
+}
+
+static bool begin(void *from) {
+    const char *missing = take_functions(from);
+    if (missing != NULL) {
+        snprintf(why_not, sizeof(why_not), "the driver has no %s: it is older than CUDA 12", missing);
+        return false;
+    }
+    DynCudaError error = dyn_cuda.Init(0);
+    error = error == 0 ? dyn_cuda.DriverGetVersion(&version) : error;
+    if (error != 0) {
+        DynStr text = {0};
+        dyn_cuda_say(error, &text);
+        snprintf(why_not, sizeof(why_not), "the driver doesn't start: %.200s", dyn_str_at(&text));
+        dyn_str_free(&text);
+        return false;
+    }
+    if (version < OLDEST) {
+        snprintf(why_not, sizeof(why_not), "the driver is for CUDA %d.%d, and 12.0 is the oldest that will do", version / 1000,
+                 version % 1000 / 10);
+    }
+    return version >= OLDEST;
+}
+
+bool dyn_cuda_find(void) {
+    static bool found;
+    if (stand_in != NULL) {
+        return true;
+    }
+    if (!looked) {
+        looked = true;
+        library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+        if (library == NULL) {
+            snprintf(why_not, sizeof(why_not), "no driver: libcuda.so.1 isn't there");
+        }
+        found = library != NULL && begin(library);
+    }
+    return found;
+}
+
+const char *dyn_cuda_why_not(void) { return why_not[0] == 0 ? NULL : why_not; }
+int dyn_cuda_version(void) { return version; }
+
+/* ---- devices */
+
+static DynCudaInfo infos[MOST_DEVICES];
+static atomic_bool known[MOST_DEVICES];
+
+static bool ask(int i, DynCudaInfo *info) {
+    int major = 0, minor = 0;
+    if (dyn_cuda.DeviceGet(&info->device, i) != 0 || dyn_cuda.PrimaryCtxRetain(&info->context, info->device) != 0) {
+        return false;
+    }
+    const struct {
+        int attribute, *to;
+    } wanted[] = {{MAJOR, &major}, {MINOR, &minor}, {PROCESSORS, &info->processors}, {SHARED_OPT_IN, &info->shared}};
+    for (size_t k = 0; k < DYN_COUNTOF(wanted); k++) {
+        if (dyn_cuda.DeviceGetAttribute(wanted[k].to, wanted[k].attribute, info->device) != 0) {
+            return false;
+        }
+    }
+    info->capability = 10 * major + minor;
+    return true;
+}
+
+const DynCudaInfo *dyn_cuda_info(int i) {
+    static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
+    if (i < 0 || i >= MOST_DEVICES) {
+        return NULL;
+    }
+    if (DYN_LIKELY(atomic_load_explicit(&known[i], memory_order_acquire))) {
+        return &infos[i];
+    }
+    pthread_mutex_lock(&asking);
+    bool ok = atomic_load(&known[i]) || ask(i, &infos[i]);
+    atomic_store(&known[i], ok);
+    pthread_mutex_unlock(&asking);
+    return ok ? &infos[i] : NULL;
+}
+
+void dyn_cuda_say(DynCudaError error, DynStr *out) {
+    const char *name = NULL, *text = NULL;
+    dyn_cuda.GetErrorName(error, &name);
+    dyn_cuda.GetErrorString(error, &text);
+    dyn_str_printf(out, "%s: %s", name == NULL ? "CUDA_ERROR_UNKNOWN" : name, text == NULL ? "unknown error" : text);
+}
+
+/* ---- tests */
+
+void *dyn_cuda_stand_in_library(void) { return stand_in; }
+
+int dyn_cuda_stand_in(const char *path) {
+    dyn_cuda_stands_in = false;
+    stand_in = NULL;
+    for (int i = 0; i < MOST_DEVICES; i++) {
+        atomic_store(&known[i], false);
+    }
+    if (path == NULL) {
+        return library == NULL || take_functions(library) == NULL ? 0 : -1;
+    }
+    void *opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (opened == NULL || !begin(opened)) {
+        return -1;
+    }
+    stand_in = opened;
+    dyn_cuda_stands_in = true;
+    return 0;
+}

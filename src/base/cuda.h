@@ -1,0 +1,65 @@
+/* cuda.h: CUDA's driver, found at run time: nothing is linked, and nothing is opened before the program has a tensor on a CUDA
+ * device. Who has tensors there has a driver that works, and a primary context.
+ *
+ * DRIVER(result, name, parameters): what is used of it, by the names of the driver's own documentation,
+ * https://docs.nvidia.com/cuda/cuda-driver-api. Handles are opaque. */
+#ifndef DYN_CUDA_H
+#define DYN_CUDA_H
+#include "base/base.h"
+
+typedef int DynCudaDevice;
+typedef struct DynCudaContext DynCudaContext; /* CUcontext */
+typedef struct DynCudaLibrary DynCudaLibrary; /* CUlibrary */
+typedef struct DynCudaKernel DynCudaKernel;   /* CUkernel, which is launched as a CUfunction in whatever context is current */
+typedef int DynCudaError;                     /* CUresult; 0: none */
+
+#define DYN_CUDA_DRIVER(DRIVER)                                                                                               \
+    DRIVER(Init, "cuInit", (unsigned flags))                                                                                  \
+    DRIVER(DriverGetVersion, "cuDriverGetVersion", (int *version))                                                            \
+    DRIVER(DeviceGet, "cuDeviceGet", (DynCudaDevice * device, int ordinal))                                                   \
+    DRIVER(DeviceGetAttribute, "cuDeviceGetAttribute", (int *value, int attribute, DynCudaDevice device))                     \
+    DRIVER(PrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (DynCudaContext * *context, DynCudaDevice device))                   \
+    DRIVER(CtxGetCurrent, "cuCtxGetCurrent", (DynCudaContext * *context))                                                     \
+    DRIVER(CtxSetCurrent, "cuCtxSetCurrent", (DynCudaContext * context))                                                      \
+    DRIVER(LibraryLoadData, "cuLibraryLoadData",                                                                              \
+           (DynCudaLibrary * *library, const void *code, int *options, void **values, unsigned n, int *library_options,       \
+            void **library_values, unsigned m))                                                                               \
+    DRIVER(LibraryUnload, "cuLibraryUnload", (DynCudaLibrary * library))                                                      \
+    DRIVER(LibraryGetKernel, "cuLibraryGetKernel", (DynCudaKernel * *kernel, DynCudaLibrary * library, const char *name))     \
+    DRIVER(KernelSetAttribute, "cuKernelSetAttribute", (int attribute, int value, DynCudaKernel *kernel, DynCudaDevice device)) \
+    DRIVER(LaunchKernel, "cuLaunchKernel",                                                                                    \
+           (DynCudaKernel * kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,    \
+            unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra))                                \
+    DRIVER(GetErrorName, "cuGetErrorName", (DynCudaError error, const char **name))                                           \
+    DRIVER(GetErrorString, "cuGetErrorString", (DynCudaError error, const char **text))
+
+typedef struct DynCuda {
+#define DRIVER(name, symbol, parameters) DynCudaError(*name) parameters;
+    DYN_CUDA_DRIVER(DRIVER)
+#undef DRIVER
+} DynCuda;
+
+/* A device as launches need it: asked once. */
+typedef struct DynCudaInfo {
+    DynCudaDevice device;
+    DynCudaContext *context;   /* The primary one, which frameworks use. */
+    int capability;            /* 10 * major + minor: 90 for sm_90. */
+    int processors;            /* Streaming multiprocessors. */
+    int shared;                /* Bytes of shared memory that a block may ask for. */
+} DynCudaInfo;
+
+DYN_HIDDEN extern DynCuda dyn_cuda; /* valid behind dyn_cuda_find */
+/* Is there a driver that dynoc can use (CUDA 12 or newer)? Looked for once, with the GIL. */
+DYN_HIDDEN bool dyn_cuda_find(void);
+DYN_HIDDEN const char *dyn_cuda_why_not(void); /* a sentence for doctor; NULL: there is one, or nobody has looked */
+DYN_HIDDEN int dyn_cuda_version(void);         /* of the driver: 13000 for 13.0; behind dyn_cuda_find */
+/* Device i, counted as frameworks count it; NULL: it can't be used. Any thread. */
+DYN_HIDDEN const DynCudaInfo *dyn_cuda_info(int i);
+DYN_HIDDEN void dyn_cuda_say(DynCudaError error, DynStr *out); /* "CUDA_ERROR_…: sentence" */
+
+/* Tests, where no device is: a library with the driver's and NVRTC's names that runs kernels on this machine's processor, and
+ * tensors in its memory count as those of device 0. NULL ends it. -1: it can't be opened. */
+DYN_HIDDEN extern bool dyn_cuda_stands_in;
+DYN_HIDDEN int dyn_cuda_stand_in(const char *path);
+DYN_HIDDEN void *dyn_cuda_stand_in_library(void); /* as dlopen gave it; NULL: none */
+#endif

@@ -1,0 +1,291 @@
+/* nvrtc.c: CUDA's run-time compiler as a toolchain (build/build.h): it is found, makes a cubin of generated text, and the driver
+ * loads that.
+ *
+ * Called by build.c in the build thread, without the GIL. NVRTC is opened when the first text has to be compiled that the disk
+ * cache doesn't have, and stays. Where it may be, in this order: beside the CUDA libraries that the process has loaded (PyTorch's
+ * wheels, and CuPy's), in a toolkit that CUDA_HOME or CUDA_PATH names or that stands in /usr/local/cuda, and where the system's
+ * linker looks. https://docs.nvidia.com/cuda/nvrtc */
+#define _GNU_SOURCE 1
+#include "codegen/cuda/target.h"
+#include "codegen/build/build.h"
+#include <dirent.h>
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+
+typedef void *Program;
+static struct {
+    int (*Version)(int *major, int *minor);
+    int (*CreateProgram)(Program *program, const char *source, const char *name, int n, const char *const *headers,
+                         const char *const *names);
+    int (*DestroyProgram)(Program *program);
+    int (*CompileProgram)(Program program, int n, const char *const *options);
+    int (*GetProgramLogSize)(Program program, size_t *size);
+    int (*GetProgramLog)(Program program, char *log);
+    int (*GetCUBINSize)(Program program, size_t *size);
+    int (*GetCUBIN)(Program program, char *cubin);
+    const char *(*GetErrorString)(int error);
+} nvrtc;
+static const struct {
+    const char *symbol;
+    void *to;
+} functions[] = {
+    {"nvrtcVersion", &nvrtc.Version},
+    {"nvrtcCreateProgram", &nvrtc.CreateProgram},
+    {"nvrtcDestroyProgram", &nvrtc.DestroyProgram},
+    {"nvrtcCompileProgram", &nvrtc.CompileProgram},
+    {"nvrtcGetProgramLogSize", &nvrtc.GetProgramLogSize},
+    {"nvrtcGetProgramLog", &nvrtc.GetProgramLog},
+    {"nvrtcGetCUBINSize", &nvrtc.GetCUBINSize},
+    {"nvrtcGetCUBIN", &nvrtc.GetCUBIN},
+    {"nvrtcGetErrorString", &nvrtc.GetErrorString},
+};
+static void *library;
+static char where[512];
+
+/* ---- finding it */
+
+static bool take_functions(void *from) {
+    for (size_t i = 0; i < DYN_COUNTOF(functions); i++) {
+        void *f = dlsym(from, functions[i].symbol);
+        if (f == NULL) {
+            return false;
+        }
+        memcpy(functions[i].to, &f, sizeof(f));
+    }
+    library = from;
+    return true;
+}
+
+static bool open_at(const char *path) {
+    void *opened = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    if (opened == NULL || !take_functions(opened)) {
+        return false;
+    }
+    snprintf(where, sizeof(where), "%s", path);
+    return true;
+}
+
+/* libnvrtc.so.<number> in a folder; those of its builtins and its static forms have other names. */
+static bool open_in(const char *folder) {
+    DIR *d = opendir(folder);
+    char path[512];
+    bool found = false;
+    for (struct dirent *e; d != NULL && !found && (e = readdir(d)) != NULL;) {
+        bool fits = strncmp(e->d_name, "libnvrtc.so", 11) == 0;
+        if (fits && snprintf(path, sizeof(path), "%s/%s", folder, e->d_name) < (int)sizeof(path)) {
+            found = open_at(path);
+        }
+    }
+    if (d != NULL) {
+        closedir(d);
+    }
+    return found;
+}
+
+/* Folders of CUDA libraries that are loaded: the folder itself, and its neighbour where each library is a package. */
+static int look_beside(struct dl_phdr_info *info, size_t size, void *found) {
+    const char *end = strrchr(info->dlpi_name, '/');
+    char folder[512], neighbour[600];
+    (void)size;
+    if (end == NULL || strstr(end, "/libcu") != end || (size_t)(end - info->dlpi_name) >= sizeof(folder)) {
+        return 0;
+    }
+    snprintf(folder, sizeof(folder), "%.*s", (int)(end - info->dlpi_name), info->dlpi_name);
+    snprintf(neighbour, sizeof(neighbour), "%s/../../cuda_nvrtc/lib", folder);
+    char(*to)[600] = found;
+    for (int i = 0; i < 16; i += 2) {
+        if (to[i][0] == 0 || strcmp(to[i], folder) == 0) {
+            snprintf(to[i], sizeof(to[i]), "%s", folder);
+            snprintf(to[i + 1], sizeof(to[i + 1]), "%s", neighbour);
+            break;
+        }
+    }
+    return 0;
+}
+
+static bool open_toolkit(const DynBuildEnv *env) {
+    static const char *const names[] = {"CUDA_HOME", "CUDA_PATH"};
+    char folder[512];
+    for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
+        const char *home = dyn_compiler_env_get(env, names[i]);
+        if (home != NULL && snprintf(folder, sizeof(folder), "%s/lib64", home) < (int)sizeof(folder) && open_in(folder)) {
+            return true;
+        }
+    }
+    return open_in("/usr/local/cuda/lib64");
+}
+
+static bool open_any(const DynBuildEnv *env) {
+    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+    char beside[16][600] = {{0}}; /* dlopen isn't called while the linker's list is walked */
+    dl_iterate_phdr(look_beside, beside);
+    for (int i = 0; i < 16; i++) {
+        if (beside[i][0] != 0 && open_in(beside[i])) {
+            return true;
+        }
+    }
+    if (open_toolkit(env)) {
+        return true;
+    }
+    for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
+        if (open_at(names[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_there(const DynBuildEnv *env) {
+    void *stand_in = dyn_cuda_stand_in_library();
+    if (stand_in != NULL || library == NULL) {
+        return stand_in != NULL ? take_functions(stand_in) : open_any(env);
+    }
+    return true;
+}
+
+static int find(const DynBuildEnv *env, DynCompiler *out, DynStr *why) {
+    int major = 0, minor = 0;
+    *out = (DynCompiler){0};
+    if (!is_there(env)) {
+        dyn_str_puts(why, "NVRTC isn't there: pip install nvidia-cuda-nvrtc, or let CUDA_HOME name a toolkit");
+        return -1;
+    }
+    nvrtc.Version(&major, &minor);
+    dyn_str_printf(&out->identity, "nvrtc %d.%d %s driver %d", major, minor, where, dyn_cuda_version());
+    return 0;
+}
+
+/* ---- compiling */
+
+static const char *const options[] = {"--std=c++17", "--fmad=false", "--extra-device-vectorization"};
+static const char fast_option[] = "--use_fast_math";
+
+static void put_flags(const DynBuildEnv *env, DynStr *out, DynStr *refused) {
+    (void)refused;
+    for (size_t i = 0; i < DYN_COUNTOF(options); i++) {
+        dyn_str_printf(out, "%s ", options[i]);
+    }
+    dyn_str_puts(out, env->fast_math ? fast_option : "");
+}
+
+/* What it wrote while compiling. */
+static void put_log(Program program, int error, DynStr *detail) {
+    size_t n = 0;
+    dyn_str_printf(detail, "NVRTC: %s", nvrtc.GetErrorString(error));
+    char *text = nvrtc.GetProgramLogSize(program, &n) == 0 && n > 1 ? PyMem_RawMalloc(n + 1) : NULL;
+    if (text != NULL && nvrtc.GetProgramLog(program, text) == 0) {
+        text[n] = 0;
+        dyn_str_printf(detail, "\n%s", text);
+    }
+    PyMem_RawFree(text);
+}
+
+static DynReason take_cubin(Program program, DynBlob *object, DynStr *detail) {
+    size_t n = 0;
+    int error = nvrtc.GetCUBINSize(program, &n);
+    object->at = error == 0 && n > 0 ? PyMem_RawMalloc(n) : NULL;
+    object->n = n;
+    if (object->at != NULL && (error = nvrtc.GetCUBIN(program, (char *)object->at)) == 0) {
+        return DYN_R_OK;
+    }
+    dyn_str_printf(detail, "NVRTC gives no cubin: %s", nvrtc.GetErrorString(error));
+    return DYN_R_COMPILER_FAILED;
+}
+
+/* The first line of the text says for which devices: "// sm_90". */
+static DynReason run(const DynBuildEnv *env, const DynCompiler *c, const char *flags, const char *source, _Atomic(int) *group,
+                     const atomic_bool *stop, DynBlob *object, DynStr *detail) {
+    (void)c, (void)flags, (void)group, (void)stop;
+    const char *all[DYN_COUNTOF(options) + 2];
+    char architecture[32];
+    int n = 0, capability = 0;
+    if (sscanf(source, "// sm_%d", &capability) != 1) {
+        dyn_str_puts(detail, "the text doesn't say for which device it is");
+        return DYN_R_COMPILER_FAILED;
+    }
+    snprintf(architecture, sizeof(architecture), "--gpu-architecture=sm_%d", capability);
+    all[n++] = architecture;
+    for (size_t i = 0; i < DYN_COUNTOF(options); i++) {
+        all[n++] = options[i];
+    }
+    if (env->fast_math) {
+        all[n++] = fast_option;
+    }
+    Program program = NULL;
+    int error = nvrtc.CreateProgram(&program, source, "dynoc.cu", 0, NULL, NULL);
+    if (error != 0) {
+        dyn_str_printf(detail, "NVRTC: %s", nvrtc.GetErrorString(error));
+        return DYN_R_COMPILER_FAILED;
+    }
+    DynReason why = DYN_R_OK;
+    if ((error = nvrtc.CompileProgram(program, n, all)) != 0) {
+        put_log(program, error, detail);
+        why = DYN_R_COMPILER_FAILED;
+    } else {
+        why = take_cubin(program, object, detail);
+    }
+    nvrtc.DestroyProgram(&program);
+    return why;
+}
+
+/* ---- loading */
+
+static void unload(void *device) {
+    DynCudaModule *m = device;
+    dyn_cuda.LibraryUnload(m->library);
+    PyMem_RawFree(m);
+}
+
+/* Kernels are numbered from 0; the first number that has none ends them. */
+static bool find_kernels(DynCudaModule *m, long most) {
+    char name[32];
+    for (m->table->count = 0; m->table->count < most; m->table->count++) {
+        bool any = false;
+        for (DynCudaForm form = 0; form < DYN_CUDA_FORM_COUNT; form++) {
+            DynCudaKernel **to = &m->kernels[m->table->count * DYN_CUDA_FORM_COUNT + form];
+            snprintf(name, sizeof(name), "k%ld_%s", m->table->count, dyn_cuda_form_names[form]);
+            *to = NULL;
+            any = (dyn_cuda.LibraryGetKernel(to, m->library, name) == 0 && *to != NULL) || any;
+        }
+        if (!any) {
+            break;
+        }
+    }
+    return m->table->count > 0;
+}
+
+static DynLoaded *load(const DynBuildEnv *env, const DynBlob *object, const char *key, DynReason *failure, DynStr *why) {
+    (void)env;
+    size_t head = sizeof(DynCudaModule), table = sizeof(DynNativeTable) + sizeof(DynNativeKernel) * DYN_MAX_KERNELS;
+    size_t kernels = sizeof(DynCudaKernel *) * DYN_CUDA_FORM_COUNT * (DYN_MAX_KERNELS + 1);
+    DynCudaModule *m = PyMem_RawCalloc(1, head + table + kernels);
+    if (m == NULL) {
+        *failure = DYN_R_NO_MEMORY;
+        return NULL;
+    }
+    m->table = (DynNativeTable *)(m + 1);
+    m->kernels = (DynCudaKernel **)((char *)m->table + table);
+    DynCudaError error = dyn_cuda.LibraryLoadData(&m->library, object->at, NULL, NULL, 0, NULL, NULL, 0);
+    if (error != 0) {
+        *failure = DYN_R_LOAD_FAILED;
+        dyn_cuda_say(error, why);
+        PyMem_RawFree(m);
+        return NULL;
+    }
+    m->table->abi = DYN_NATIVE_ABI;
+    if (!find_kernels(m, DYN_MAX_KERNELS)) {
+        *failure = DYN_R_LOAD_FAILED;
+        dyn_str_puts(why, "there is no kernel in it");
+        unload(m);
+        return NULL;
+    }
+    return dyn_load_device(key, object->n, m->table, m, unload);
+}
+
+DynCudaKernel *dyn_cuda_kernel(const DynLoaded *l, int number, DynCudaForm form) {
+    const DynCudaModule *m = dyn_load_of_device(l);
+    return m->kernels[number * DYN_CUDA_FORM_COUNT + (int)form];
+}
+
+const DynToolchain dyn_toolchain_cuda = {.find = find, .flags = put_flags, .run = run, .load = load};

@@ -1,0 +1,50 @@
+/* target.c: CUDA devices as a target: what run.c and compile.c call for graphs whose tensors lie there.
+ *
+ * Memory is the framework's: arrays and temporaries are its tensors, whose allocator works in the order of its stream, so that
+ * what is given back while the device still uses it goes to no one on another stream. Calls that aren't kernels are the
+ * framework's own. There are no floating-point flags: PyTorch gives no warnings. */
+#include "base/torch.h"
+#include "codegen/cuda/target.h"
+
+static PyObject *allocate(const DynCall *c, uint32_t place, uint8_t dtype, int ndim, const int64_t *dims, const DynLayout *layout) {
+    (void)place;
+    return dyn_torch_new((DynDtype)dtype, ndim, dims, layout, c->p->graph->device);
+}
+
+static char *reserve(DynCall *c, size_t bytes) {
+    int64_t size = bytes > 0 ? (int64_t)bytes : 1;
+    DynArrayView v;
+    c->held = dyn_torch_new(DYN_U8, 1, &size, NULL, c->p->graph->device);
+    return c->held != NULL && dyn_torch_place(c->held, &v) ? v.data : NULL;
+}
+
+static void release(DynCall *c) { Py_CLEAR(c->held); }
+
+static int synchronise(const DynCall *c) {
+    (void)c;
+    return 0;
+}
+
+static void put_program(const DynLoops *p, const DynConfig *config, const char *source, DynStr *out) {
+    (void)p, (void)config;
+    dyn_str_puts(out, source);
+}
+
+/* Products and what the processor could make itself are calls. */
+static const DynTaskKind *const tasks[DYN_TASK_COUNT] = {
+    [DYN_TASK_VIEW] = &dyn_task_view,    [DYN_TASK_KERNEL] = &dyn_cuda_task_kernel, [DYN_TASK_PRODUCT] = &dyn_task_call,
+    [DYN_TASK_OWN] = &dyn_task_call,     [DYN_TASK_CALL] = &dyn_task_call,
+};
+
+const DynTarget dyn_target_cuda = {
+    .name = "cuda",
+    .toolchain = &dyn_toolchain_cuda,
+    .emit = dyn_cuda_emit,
+    .program = put_program,
+    .build = dyn_build_submit,
+    .tasks = tasks,
+    .allocate = allocate,
+    .reserve = reserve,
+    .release = release,
+    .synchronise = synchronise,
+};

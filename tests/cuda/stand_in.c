@@ -1,0 +1,210 @@
+/* stand_in.c: a driver and an NVRTC that are none: text is compiled by the machine's C++ compiler, kernels run on its processor,
+ * and the memory of "device 0" is this machine's. tests/py/test_cuda.py builds it and has dynoc open it.
+ *
+ * Only what dynoc calls is there (base/cuda.h, codegen/cuda/nvrtc.c). stand_in_fail lets a function fail; stand_in_count says how
+ * often one was called. A "cubin" is 64 bytes that look like the head of one, and the path of a shared object. */
+#define _GNU_SOURCE 1
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define API __attribute__((visibility("default")))
+#define HEAD 64
+
+typedef struct Library {
+    void *handle;
+} Library;
+typedef struct Kernel {
+    void (*function)(const void *);
+    void (*run)(void (*kernel)(const void *), const void *argument, const unsigned *grid, const unsigned *block, int barriers);
+    int barriers;
+} Kernel;
+typedef struct Program {
+    char *source, log[4096], path[256];
+} Program;
+
+/* ---- calls that fail, and how many there were */
+
+static char failing[64];
+static int failing_error, failing_after;
+static struct {
+    char name[64];
+    long n;
+} counts[32];
+
+API void stand_in_fail(const char *function, int error, int after) {
+    snprintf(failing, sizeof(failing), "%s", function);
+    failing_error = error;
+    failing_after = after;
+}
+
+API long stand_in_count(const char *function) {
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        if (strcmp(counts[i].name, function) == 0) {
+            return counts[i].n;
+        }
+    }
+    return 0;
+}
+
+static int enter(const char *function) {
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        if (counts[i].n == 0 || strcmp(counts[i].name, function) == 0) {
+            snprintf(counts[i].name, sizeof(counts[i].name), "%s", function);
+            counts[i].n++;
+            break;
+        }
+    }
+    return strcmp(failing, function) == 0 && failing_after-- <= 0 ? failing_error : 0;
+}
+
+/* ---- the driver */
+
+API int cuInit(unsigned flags) { return enter("cuInit"); }
+API int cuDriverGetVersion(int *version) {
+    *version = 13000;
+    return enter("cuDriverGetVersion");
+}
+API int cuDeviceGet(int *device, int ordinal) {
+    *device = ordinal;
+    return ordinal == 0 ? enter("cuDeviceGet") : 101;
+}
+API int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 4 : 100000;
+    return enter("cuDeviceGetAttribute");
+}
+API int cuDevicePrimaryCtxRetain(void **context, int device) {
+    *context = counts;
+    return enter("cuDevicePrimaryCtxRetain");
+}
+static void *current;
+API int cuCtxGetCurrent(void **context) {
+    *context = current;
+    return enter("cuCtxGetCurrent");
+}
+API int cuCtxSetCurrent(void *context) {
+    current = context;
+    return enter("cuCtxSetCurrent");
+}
+
+API int cuLibraryLoadData(void **library, const void *code, int *o, void **v, unsigned n, int *lo, void **lv, unsigned m) {
+    Library *l = calloc(1, sizeof(*l));
+    l->handle = dlopen((const char *)code + HEAD, RTLD_NOW | RTLD_LOCAL);
+    *library = l;
+    return l->handle == NULL ? 200 : enter("cuLibraryLoadData");
+}
+
+API int cuLibraryUnload(void *library) {
+    dlclose(((Library *)library)->handle);
+    free(library);
+    return enter("cuLibraryUnload");
+}
+
+API int cuLibraryGetKernel(void **kernel, void *library, const char *name) {
+    void *handle = ((Library *)library)->handle, *f = dlsym(handle, name), *run = dlsym(handle, "stand_in_run");
+    if (f == NULL || run == NULL) {
+        return 500;
+    }
+    Kernel *k = calloc(1, sizeof(*k));
+    memcpy(&k->function, &f, sizeof(f));
+    memcpy(&k->run, &run, sizeof(run));
+    char form = name[strlen(name) - 1];
+    k->barriers = form != 'm';
+    *kernel = k;
+    return enter("cuLibraryGetKernel");
+}
+
+API int cuKernelSetAttribute(int attribute, int value, void *kernel, int device) { return enter("cuKernelSetAttribute"); }
+
+API int cuLaunchKernel(void *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                       void *stream, void **parameters, void **extra) {
+    const Kernel *k = kernel;
+    unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
+    int error = enter("cuLaunchKernel");
+    if (error != 0) {
+        return error;
+    }
+    if (gx == 0 || gy == 0 || gz == 0 || bx * by * bz == 0 || bx * by * bz > 1024) {
+        return 1; /* CUDA_ERROR_INVALID_VALUE */
+    }
+    k->run(k->function, parameters[0], grid, block, k->barriers);
+    return 0;
+}
+
+API int cuGetErrorName(int error, const char **name) {
+    *name = error == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : error == 719 ? "CUDA_ERROR_LAUNCH_FAILED" : "CUDA_ERROR_OTHER";
+    return 0;
+}
+API int cuGetErrorString(int error, const char **text) {
+    *text = error == 2 ? "out of memory" : error == 719 ? "unspecified launch failure" : "another error";
+    return 0;
+}
+
+/* ---- NVRTC */
+
+API int nvrtcVersion(int *major, int *minor) {
+    *major = 13;
+    *minor = 0;
+    return enter("nvrtcVersion");
+}
+API int nvrtcCreateProgram(Program **p, const char *source, const char *name, int n, const char *const *h, const char *const *i) {
+    *p = calloc(1, sizeof(**p));
+    (*p)->source = strdup(source);
+    return enter("nvrtcCreateProgram");
+}
+API int nvrtcDestroyProgram(Program **p) {
+    free((*p)->source);
+    free(*p);
+    return enter("nvrtcDestroyProgram");
+}
+
+API int nvrtcCompileProgram(Program *p, int n, const char *const *options) {
+    const char *folder = getenv("DYN_STAND_IN_FOLDER"), *header = getenv("DYN_STAND_IN_HEADER");
+    static int number;
+    char text[300], command[1400];
+    int error = enter("nvrtcCompileProgram");
+    if (error != 0 || folder == NULL || header == NULL) {
+        return error != 0 ? error : 6;
+    }
+    snprintf(text, sizeof(text), "%s/k%d-%d.cpp", folder, (int)getpid(), number);
+    snprintf(p->path, sizeof(p->path), "%s/k%d-%d.so", folder, (int)getpid(), number++);
+    FILE *f = fopen(text, "w");
+    if (f == NULL) {
+        return 6;
+    }
+    fprintf(f, "#include \"%s\"\n%s", header, p->source);
+    fclose(f);
+    snprintf(command, sizeof(command), "g++ -std=c++17 -O0 -w -fPIC -shared -fno-strict-aliasing -ffp-contract=off -o %s %s 2>%s.log", p->path,
+             text, text);
+    int done = system(command);
+    snprintf(command, sizeof(command), "%s.log", text);
+    f = fopen(command, "r");
+    size_t got = f == NULL ? 0 : fread(p->log, 1, sizeof(p->log) - 1, f);
+    p->log[got] = 0;
+    if (f != NULL) {
+        fclose(f);
+    }
+    return done == 0 ? 0 : 6;
+}
+
+API int nvrtcGetProgramLogSize(Program *p, size_t *size) {
+    *size = strlen(p->log) + 1;
+    return 0;
+}
+API int nvrtcGetProgramLog(Program *p, char *log) {
+    strcpy(log, p->log);
+    return 0;
+}
+API int nvrtcGetCUBINSize(Program *p, size_t *size) {
+    *size = HEAD + strlen(p->path) + 1;
+    return enter("nvrtcGetCUBINSize");
+}
+API int nvrtcGetCUBIN(Program *p, char *cubin) {
+    static const unsigned char head[HEAD] = {0x7f, 'E', 'L', 'F', 2, 1, [16] = 3, [18] = 190};
+    memcpy(cubin, head, HEAD);
+    strcpy(cubin + HEAD, p->path);
+    return 0;
+}
+API const char *nvrtcGetErrorString(int error) { return error == 6 ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR_OTHER"; }
