@@ -13,6 +13,7 @@
 #include "codegen/machine.h"
 
 #define DYN_NATIVE_ABI 8
+#define DYN_COUNT_UNKNOWN (-1) /* of kernels: those of a device are found by name */
 #define DYN_NATIVE_SYMBOL "dyn_kernels"
 
 #define DYN_REDUCE_LANES 32    /* The accumulators of a block, which are the lanes of a group. */

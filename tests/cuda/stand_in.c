@@ -110,8 +110,7 @@ API int cuLibraryGetKernel(void **kernel, void *library, const char *name) {
     Kernel *k = calloc(1, sizeof(*k));
     memcpy(&k->function, &f, sizeof(f));
     memcpy(&k->run, &run, sizeof(run));
-    char form = name[strlen(name) - 1];
-    k->barriers = form != 'm';
+    k->barriers = strstr(name, "map") == NULL;
     *kernel = k;
     return enter("cuLibraryGetKernel");
 }

@@ -8,6 +8,7 @@
 #define __device__
 #define __forceinline__ inline
 #define __noinline__
+#define DYN_ROW_MEMORY alignas(16) static double row_memory[1 << 16]
 #define __shared__ static
 #define DYN_INF HUGE_VAL
 #define DYN_KERNEL(threads, name, ...) extern "C" void name(const __VA_ARGS__ &a)

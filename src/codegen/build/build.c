@@ -229,7 +229,8 @@ static void run_job(Job *job, DynBlob *object) {
 static void publish(Job *job) {
     for (uint32_t i = 0; i < job->artifacts.n; i++) {
         DynArtifact *a = job->artifacts.at[i];
-        if (job->loaded != NULL && dyn_load_table(job->loaded)->count == dyn_artifact_kernel_count(a)) {
+        long count = job->loaded == NULL ? 0 : dyn_load_table(job->loaded)->count;
+        if (job->loaded != NULL && (count == dyn_artifact_kernel_count(a) || count == DYN_COUNT_UNKNOWN)) {
             dyn_artifact_publish(a, job->loaded);
         } else if (job->loaded != NULL) {
             dyn_artifact_fail(a, DYN_R_LOAD_FAILED, "the object has another number of kernels");

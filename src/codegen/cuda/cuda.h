@@ -1,37 +1,45 @@
-/* cuda.h: what the files of this room share: how a kernel's functions are called, and the target.
+/* cuda.h: what the files of this room share: how a kernel's functions are called.
  *
  * A kernel of the loop IR is one or more functions, `k<number>_<form>`, each of which takes one struct of 8-byte words by value:
  *
- *     count     groups of V elements along the last axis, or results of a reduction
- *     groups    of a reduction: those that one result is made of
- *     inner     elements along the last axis, of which the last group may have fewer
- *     axes      half a word: how many axes are walked for the result, and behind them how many are reduced (8 bits each); WIDE
- *     aligned   half a word: bit i says that operand i has its groups side by side, at addresses that V elements are aligned at
- *     splits    of a reduction: how many blocks share one result, which then goes to `parts`
- *     parts     memory for those: an accumulator for each split and result
- *     size[R], magic[R]   sizes of axes, outermost first, and what divides by them (DynDivide)
+ *     count     groups of V elements along the last axis; of a reduction results, in COLUMNS groups of V of them
+ *     groups    of a reduction: those of V elements that one result is made of, in COLUMNS elements
+ *     axes      half a word: how many axes are kept and how many reduced (8 bits each); WIDE
+ *     splits    half a word, of a reduction: how many blocks share one result, which then goes to `parts`
+ *     rowed     half a word: bit i says that operand i lies in the memory of one row, and at[i] is how far from its beginning
+ *     (half a word of nothing)
+ *     parts     memory for an accumulator of each split and result
+ *     size[R], magic[R]   sizes of axes, in groups of the last one, and what divides by them (launch.c: magic_of)
  *     at[N]     where each operand's first element lies
  *     step[N][R]          bytes from one position of each axis to the next
  *     scalar[P] numbers by value
  *
- * R, N and P are the kernel's own: rank (at least 1), operands and numbers. emit_cuda.c writes the functions, launch.c fills the
- * struct. */
+ * R, N and P are the kernel's own: axes (dyn_cuda_rank), operands and numbers. Axes are at the end of size: in ROWS kept ones in
+ * front of reduced ones, in COLUMNS behind them. Each form is there twice: for one axis of either kind, along the last of which
+ * operands lie side by side in aligned groups of V elements, or stand still; and for whatever else there is, where V is 1.
+ * emit_cuda.c writes the functions, launch.c fills the struct.
+ *
+ * A group of kernels that run row by row is one function, of its first kernel. Its struct is rows, bytes, memory (of one row, and
+ * where that is if not in shared memory), and then each kernel's struct, in which a row is a result. */
 #ifndef DYN_CODEGEN_CUDA_H
 #define DYN_CODEGEN_CUDA_H
 #include "base/cuda.h"
 #include "codegen/loops/loops.h"
 
-#define DYN_CUDA_THREADS 256       /* of a block of an elementwise kernel, and of a reduction */
-#define DYN_CUDA_HEAD 6            /* words in front of size */
-#define DYN_CUDA_MOST_WORDS 500    /* of the struct: parameters of a kernel have 4 KB */
+#define DYN_CUDA_THREADS 256       /* of a block of an elementwise kernel, and of a reduction … */
+#define DYN_CUDA_GROUP_THREADS 1024 /* … and of a group at the most */
+#define DYN_CUDA_HEAD 5            /* words in front of size */
+#define DYN_CUDA_GROUP_HEAD 3      /* words of a group in front of its kernels' */
+#define DYN_CUDA_MOST_WORDS 500    /* of what a function is handed: 4 KB */
 #define DYN_CUDA_WIDE (1u << 16)   /* of `axes`: there are more than 2^31 groups, and division takes 64 bits */
 
-/* FORM(NAME, name): the functions that a kernel may have. */
+/* FORM(NAME, name): the functions that a kernel may have; ANY_: what takes any axes. */
 #define DYN_CUDA_FORMS(FORM)                                                                        \
-    FORM(MAP, "m")     /* elementwise: V elements at a time along the last axis */                  \
-    FORM(ROWS, "r")    /* reduction: a warp's lanes go along what is reduced, V elements each */    \
-    FORM(COLUMNS, "c") /* reduction: a warp's lanes are results, side by side; V is 1 */            \
-    FORM(FINISH, "f")  /* reduction: what the splits of each result left becomes one */
+    FORM(MAP, "map") FORM(ANY_MAP, "any_map")             /* elementwise */                         \
+    FORM(ROWS, "rows") FORM(ANY_ROWS, "any_rows")         /* reduction: a warp's lanes go along what is reduced */ \
+    FORM(COLUMNS, "columns") FORM(ANY_COLUMNS, "any_columns") /* reduction: a warp's lanes are results */ \
+    FORM(GROUP, "group") FORM(ANY_GROUP, "any_group")     /* a group, of its first kernel */        \
+    FORM(FINISH, "finish")                                /* reduction: what the splits of each result left becomes one */
 typedef enum DynCudaForm {
 #define FORM(NAME, name) DYN_CUDA_##NAME,
     DYN_CUDA_FORMS(FORM)
@@ -42,9 +50,13 @@ DYN_HIDDEN extern const char *const dyn_cuda_form_names[DYN_CUDA_FORM_COUNT];
 
 /* emit_cuda.c */
 DYN_HIDDEN int dyn_cuda_emit(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error);
-DYN_HIDDEN int dyn_cuda_lanes(const DynKernel *k); /* V */
-DYN_HIDDEN int dyn_cuda_rank(const DynKernel *k);
+DYN_HIDDEN int dyn_cuda_lanes(const DynLoops *p, const DynKernel *k); /* V */
+DYN_HIDDEN uint32_t dyn_cuda_inner(const DynKernel *k);               /* the axes that groups lie along, but in COLUMNS */
+/* Does an operand have an element for each position along the axes that `among` has bits of? */
+DYN_HIDDEN bool dyn_cuda_walks(const DynLoops *p, const DynKernel *k, uint32_t operand, uint32_t among);
+DYN_HIDDEN int dyn_cuda_rank(const DynKernel *k);  /* R: its axes, and two more for the patches of an elementwise kernel */
 DYN_HIDDEN int dyn_cuda_words(const DynKernel *k); /* of the struct */
 DYN_HIDDEN int dyn_cuda_results(const DynKernel *k, const DynInsn **results); /* its reductions, at most DYN_MAX_RESULTS */
-DYN_HIDDEN int64_t dyn_cuda_result_size(const DynInsn *insn);                 /* bytes of an accumulator */
+DYN_HIDDEN uint32_t dyn_cuda_group_end(const DynLoops *p, uint32_t step); /* the step behind the group, or the kernel, at that step */
+DYN_HIDDEN int dyn_cuda_group_words(const DynLoops *p, uint32_t step);    /* of its struct, which has its kernels' */
 #endif

@@ -20,7 +20,11 @@ const char *const dyn_cuda_form_names[DYN_CUDA_FORM_COUNT] = {
 
 static const DynInsn *at(const DynKernel *k, uint32_t i) { return &k->insns.at[i]; }
 
-int dyn_cuda_rank(const DynKernel *k) { return k->ndim > 0 ? k->ndim : 1; }
+int dyn_cuda_rank(const DynKernel *k) {
+    bool grouped = k->group != DYN_NONE, patches = k->ndim > 1 && !k->reduced && !grouped;
+    int more = patches ? 2 : grouped && k->outer == k->ndim;
+    return k->ndim > 0 ? k->ndim + more : 1;
+}
 
 static int nparams(const DynKernel *k) { return k->params.n > 0 ? (int)k->params.n : 1; }
 
@@ -39,17 +43,43 @@ int dyn_cuda_results(const DynKernel *k, const DynInsn **results) {
     return n;
 }
 
-int64_t dyn_cuda_result_size(const DynInsn *insn) { return dyn_dtypes[insn->compute].size; }
+uint32_t dyn_cuda_inner(const DynKernel *k) {
+    uint32_t all = (1u << k->ndim) - 1;
+    if (k->group != DYN_NONE) {
+        return all & ~((1u << k->outer) - 1);
+    }
+    return k->reduced ? k->reduced : all;
+}
 
-/* So many elements are 16 bytes of the largest operand; of long kernels fewer, as each is held in registers. */
-int dyn_cuda_lanes(const DynKernel *k) {
+static bool is_one(const DynLoops *p, uint32_t size) {
+    return dyn_sym_is_const(p->graph->syms, size) && dyn_sym_at(p->graph->syms, size)->value.i == 1;
+}
+
+/* So many elements are 16 bytes of the largest operand; of long kernels fewer, as each is held in registers. Rows of a group that
+ * have one element have one. */
+int dyn_cuda_lanes(const DynLoops *p, const DynKernel *k) {
     int largest = 1;
+    bool one = k->group != DYN_NONE;
+    for (int d = 0; d < k->ndim; d++) {
+        one = one && (d < k->outer || is_one(p, k->shape[d]));
+    }
     for (uint32_t i = 0; i < k->operands.n; i++) {
         int size = dyn_dtypes[k->operands.at[i].dtype].size;
         largest = size > largest ? size : largest;
     }
     int lanes = 16 / largest, most = k->insns.n > 60 || k->operands.n > 8 ? 2 : 8;
-    return lanes < most ? lanes : most;
+    lanes = lanes < most ? lanes : most;
+    return one ? 1 : lanes;
+}
+
+bool dyn_cuda_walks(const DynLoops *p, const DynKernel *k, uint32_t operand, uint32_t among) {
+    const DynOperand *o = &k->operands.at[operand];
+    bool walks = false;
+    for (int d = 0; d < k->ndim; d++) {
+        bool stands = o->axis[d] < 0 || is_one(p, p->places[o->place].shape[o->axis[d]]);
+        walks = walks || ((among >> d & 1) && !stands);
+    }
+    return walks;
 }
 
 /* ---- expressions */
@@ -176,13 +206,31 @@ static bool is_loaded(const DynKernel *k, uint32_t operand) {
 
 static bool is_stored(const DynKernel *k, uint32_t operand) { return k->operands.at[operand].out && !k->operands.at[operand].result; }
 
-static void put_loads(DynStr *out, const DynKernel *k) {
-    int rank = dyn_cuda_rank(k);
+/* Where an operand's group lies. Where FAST, its distance from the line's first is known, or is a step for each element of a
+ * column. Else off[] has it. */
+static void put_address(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_t i) {
+    bool along = dyn_cuda_walks(p, k, i, dyn_cuda_inner(k));
+    int step = along ? dyn_cuda_lanes(p, k) * dyn_dtypes[k->operands.at[i].dtype].size : 0, rank = dyn_cuda_rank(k);
+    if (k->reduced && k->group == DYN_NONE && rank > 1) {
+        dyn_str_printf(out, "b%u + (!FAST ? off[%u] : COLUMNS ? g * a.step[%u][%d] : g * %d)", i, i, i, rank - 2, step);
+    } else {
+        dyn_str_printf(out, "b%u + (FAST ? g * %d : off[%u])", i, step, i);
+    }
+}
+
+static void put_loads(DynStr *out, const DynLoops *p, const DynKernel *k) {
+    uint32_t inner = dyn_cuda_inner(k);
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const char *type = dyn_emit_memory_type((DynDtype)k->operands.at[i].dtype);
+        bool along = dyn_cuda_walks(p, k, i, inner), across = dyn_cuda_walks(p, k, i, ~inner);
         if (is_loaded(k, i)) {
-            dyn_str_printf(out, "        %s x%u[V]; dyn_take<V>(x%u, a.at[%u] + off[%u], a.step[%u][%d], a.aligned >> %u & 1, m);\n", type, i, i,
-                           i, i, i, rank - 1, i);
+            dyn_str_printf(out, "        %s x%u[V]; dyn_take<V, ", type, i);
+            if (along != across && k->reduced && k->group == DYN_NONE) {
+                dyn_str_printf(out, "COLUMNS ? %d : ", across);
+            }
+            dyn_str_printf(out, "%d>(x%u, ", along, i);
+            put_address(out, p, k, i);
+            dyn_str_puts(out, ");\n");
         }
         if (is_stored(k, i)) {
             dyn_str_printf(out, "        %s y%u[V];\n", type, i);
@@ -190,11 +238,12 @@ static void put_loads(DynStr *out, const DynKernel *k) {
     }
 }
 
-static void put_stores(DynStr *out, const DynKernel *k) {
+static void put_stores(DynStr *out, const DynLoops *p, const DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
         if (is_stored(k, i)) {
-            dyn_str_printf(out, "        dyn_put<V>(y%u, a.at[%u] + off[%u], a.step[%u][%d], a.aligned >> %u & 1, m);\n", i, i, i, i,
-                           dyn_cuda_rank(k) - 1, i);
+            dyn_str_printf(out, "        dyn_put<V>(y%u, ", i);
+            put_address(out, p, k, i);
+            dyn_str_puts(out, ");\n");
         }
     }
 }
@@ -208,7 +257,7 @@ static int put_insn(DynStr *out, const DynKernel *k, uint32_t i, int *result) {
     case DYN_L_REDUCE:
         snprintf(a, sizeof(a), "r%d[j]", *result);
         snprintf(b, sizeof(b), "v%u", insn->a[1]);
-        dyn_str_printf(out, "            if (V == 1 || j < m) r%d[j] = ", (*result)++);
+        dyn_str_printf(out, "            r%d[j] = ", (*result)++);
         failed = put_join(out, insn, a, b);
         dyn_str_puts(out, ";\n");
         return failed;
@@ -226,16 +275,25 @@ static int put_insn(DynStr *out, const DynKernel *k, uint32_t i, int *result) {
     return failed;
 }
 
-static int put_group(DynStr *out, const DynKernel *k) {
+static int put_group(DynStr *out, const DynLoops *p, const DynKernel *k) {
     int failed = 0, result = 0;
-    put_loads(out, k);
+    put_loads(out, p, k);
     dyn_str_puts(out, "        _Pragma(\"unroll\") for (int j = 0; j < V; j++) {\n");
     for (uint32_t i = 0; i < k->insns.n; i++) {
         failed |= put_insn(out, k, i, &result);
     }
     dyn_str_puts(out, "        }\n");
-    put_stores(out, k);
+    put_stores(out, p, k);
     return failed;
+}
+
+/* Where operands lie: in a group some in the memory of the row. */
+static void put_pointers(DynStr *out, const DynKernel *k, bool grouped) {
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        dyn_str_printf(out, grouped ? "    char *b%u = a.rowed >> %u & 1 ? memory + (i64)a.at[%u] : a.at[%u];\n"
+                                    : "    char *b%u = a.at[%u];\n",
+                       i, i, i, i);
+    }
 }
 
 static void put_scalars(DynStr *out, const DynKernel *k) {
@@ -252,26 +310,30 @@ static void put_args(DynStr *out, const DynKernel *k) {
     dyn_str_printf(out, "Args<%d, %u, %d>", dyn_cuda_rank(k), k->operands.n, nparams(k));
 }
 
-static void put_entry(DynStr *out, const DynKernel *k, DynCudaForm form, const char *call) {
+/* The head of a function: k3_rows of Args<…>. */
+static void put_entry(DynStr *out, const DynKernel *k, DynCudaForm form) {
     dyn_str_printf(out, "DYN_KERNEL(%d, k%d_%s, ", DYN_CUDA_THREADS, k->number, dyn_cuda_form_names[form]);
     put_args(out, k);
-    dyn_str_printf(out, ") { k%d_%s(a); }\n", k->number, call);
+    dyn_str_puts(out, ") {\n");
 }
 
-static int put_elementwise(DynStr *out, const DynKernel *k) {
-    int rank = dyn_cuda_rank(k);
-    dyn_str_printf(out, "DYN_KERNEL(%d, k%d_%s, ", DYN_CUDA_THREADS, k->number, dyn_cuda_form_names[DYN_CUDA_MAP]);
-    put_args(out, k);
-    dyn_str_printf(out, ") {\n    const int V = %d;\n", dyn_cuda_lanes(k));
-    put_scalars(out, k);
-    dyn_str_printf(out,
-                   "    for (i64 g = (i64)blockIdx.x * blockDim.x + threadIdx.x; g < a.count; g += (i64)gridDim.x * blockDim.x) {\n"
-                   "        i64 off[%u] = {};\n"
-                   "        i64 last = dyn_place<%d, %u>(a.size, a.magic, a.step, %d - DYN_KEPT(a), %d, DYN_WIDE(a), g, off);\n"
-                   "        const int m = (last + 1) * V > a.inner ? (int)(a.inner - last * V) : V;\n",
-                   k->operands.n, rank, k->operands.n, rank, rank);
-    int failed = put_group(out, k);
-    dyn_str_puts(out, "    }\n}\n");
+/* A group of lanes for each thread. */
+static int put_elementwise(DynStr *out, const DynLoops *p, const DynKernel *k) {
+    int rank = dyn_cuda_rank(k), failed = 0;
+    for (DynCudaForm form = DYN_CUDA_MAP; form <= DYN_CUDA_ANY_MAP; form++) {
+        bool any = form == DYN_CUDA_ANY_MAP;
+        put_entry(out, k, form);
+        dyn_str_printf(out, "    const int V = %d;\n    const bool FAST = %s;\n", any ? 1 : dyn_cuda_lanes(p, k), any ? "false" : "true");
+        put_pointers(out, k, false);
+        put_scalars(out, k);
+        dyn_str_printf(out,
+                       "    for (i64 g = (i64)blockIdx.x * blockDim.x + threadIdx.x; g < a.count; g += (i64)gridDim.x * blockDim.x) {\n"
+                       "        i64 off[%u] = {};\n"
+                       "        if (!FAST) dyn_place<%d, %u>(a.size, a.magic, a.step, %d - DYN_KEPT(a), %d, DYN_WIDE(a), g, off);\n",
+                       k->operands.n, rank, k->operands.n, rank, rank);
+        failed |= put_group(out, p, k);
+        dyn_str_puts(out, "    }\n}\n");
+    }
     return failed;
 }
 
@@ -284,118 +346,188 @@ static int put_lambda(DynStr *out, const DynInsn *insn) {
     return failed;
 }
 
-/* The accumulators of all lanes become one, and that goes to its result, or to the parts of it. */
-static int put_results(DynStr *out, const DynInsn *const *results, int n, const char *lanes, const char *apart) {
-    int failed = 0;
-    for (int r = 0; r < n; r++) {
-        const char *type = type_of((DynDtype)results[r]->compute);
-        dyn_str_printf(out, "    %s t%d = dyn_across(q%d, ", type, r, r);
-        failed |= put_lambda(out, results[r]);
-        dyn_str_printf(out, ", lane, %s, %s, (char *)shared);\n", lanes, apart);
+/* A reduction over rows or columns, or the part of a group that is one kernel: what one line of threads does, which has a row.
+ * FAST: there is one axis of either kind. */
+static void put_line_head(DynStr *out, const DynKernel *k) {
+    bool grouped = k->group != DYN_NONE;
+    int rank = dyn_cuda_rank(k);
+    uint32_t nops = k->operands.n;
+    dyn_str_printf(out, "template<bool FAST, int V, bool COLUMNS> __device__ __forceinline__ void k%d_line(const ", k->number);
+    put_args(out, k);
+    dyn_str_printf(out,
+                   " &a, i64 row, int lane, int lanes, char *memory, double *shared) {\n"
+                   "    const int kept = DYN_KEPT(a), reduced = DYN_REDUCED(a), R = %d;\n"
+                   "    const bool in = row < a.count;\n    i64 base[%u] = {};\n",
+                   rank, nops);
+    put_pointers(out, k, grouped);
+    put_scalars(out, k);
+    if (rank > 1) {
+        dyn_str_printf(out,
+                       "    if (FAST) { _Pragma(\"unroll\") for (int j = 0; j < %u; j++) base[j] = row * a.step[j][COLUMNS ? R - 1 : R - 2]; }\n"
+                       "    else if (in) dyn_place<%d, %u>(a.size, a.magic, a.step, COLUMNS ? R - kept : R - reduced - kept, "
+                       "COLUMNS ? R : R - reduced, DYN_WIDE(a), row, base);\n",
+                       nops, rank, nops);
+    }
+    for (uint32_t i = 0; i < nops; i++) {
+        dyn_str_printf(out, "    b%u += base[%u];\n", i, i);
+    }
+}
+
+static int put_line_loop(DynStr *out, const DynLoops *p, const DynKernel *k) {
+    int rank = dyn_cuda_rank(k);
+    uint32_t nops = k->operands.n;
+    const char *split = k->group == DYN_NONE ? " + (i64)lanes * blockIdx.y" : "", *splits = k->group == DYN_NONE ? " * a.splits" : "";
+    dyn_str_printf(out,
+                   "    const i64 groups = in ? a.groups : 0;\n"
+                   "    _Pragma(\"unroll (FAST ? %d : 1)\") for (i64 g = lane%s; g < groups; g += lanes%s) {\n"
+                   "        i64 off[%u] = {};\n"
+                   "        if (!FAST) dyn_place<%d, %u>(a.size, a.magic, a.step, COLUMNS ? R - kept - reduced : R - reduced, "
+                   "COLUMNS ? R - kept : R, DYN_WIDE(a), g, off);\n",
+                   k->group == DYN_NONE ? 4 : 2, split, splits, nops, rank, nops);
+    int failed = put_group(out, p, k);
+    dyn_str_puts(out, "    }\n");
+    return failed;
+}
+
+/* What the line's threads have becomes one, and goes to its result, or to the parts of it. In columns each of V accumulators is a
+ * result of its own. */
+static int put_line_end(DynStr *out, const DynKernel *k, const DynInsn *insn, int r) {
+    const char *type = type_of((DynDtype)insn->compute);
+    char x[16], y[16];
+    uint32_t to = insn->a[0];
+    snprintf(x, sizeof(x), "r%d[0]", r);
+    snprintf(y, sizeof(y), "r%d[j]", r);
+    dyn_str_printf(out, "    if (!COLUMNS) for (int j = 1; j < V; j++) r%d[0] = ", r);
+    int failed = put_join(out, insn, x, y);
+    dyn_str_puts(out, ";\n    _Pragma(\"unroll\") for (int j = 0; j < (COLUMNS ? V : 1); j++) {\n");
+    dyn_str_printf(out, "        const %s t = dyn_across(r%d[j], ", type, r);
+    failed |= put_lambda(out, insn);
+    dyn_str_puts(out, ", lane, lanes, COLUMNS ? blockDim.x : 1, (char *)shared);\n        if (lane != 0 || !in) continue;\n");
+    dyn_str_printf(out, "        %s *const to = (%s *)b%u + j;\n", type, type, to);
+    if (k->group == DYN_NONE) {
+        dyn_str_printf(out,
+                       "        const i64 width = COLUMNS ? V : 1, all = a.count * width;\n"
+                       "        if (a.splits > 1) ((%s *)(a.parts + %d * all * a.splits))[blockIdx.y * all + row * width + j] = t; else *to = t;\n    }\n",
+                       type, 8 * r);
+    } else {
+        dyn_str_puts(out, "        *to = t;\n    }\n");
     }
     return failed;
 }
 
-static void put_result_store(DynStr *out, const DynInsn *insn, int r) {
-    dyn_str_printf(out, "*(%s *)(a.at[%u] + off[%u]) = t%d;", type_of((DynDtype)insn->compute), insn->a[0], insn->a[0], r);
-}
-
-static int put_reduce(DynStr *out, const DynKernel *k) {
+static int put_line(DynStr *out, const DynLoops *p, const DynKernel *k) {
     const DynInsn *results[DYN_MAX_RESULTS];
-    int rank = dyn_cuda_rank(k), n = dyn_cuda_results(k, results), failed = 0;
-    uint32_t nops = k->operands.n;
-    dyn_str_printf(out, "template<int V, bool COLUMNS> __device__ __forceinline__ void k%d_reduce(const ", k->number);
-    put_args(out, k);
-    dyn_str_printf(out,
-                   " &a) {\n    __shared__ double shared[%d];\n"
-                   "    const int kept = DYN_KEPT(a), reduced = DYN_REDUCED(a);\n"
-                   "    const int lane = COLUMNS ? threadIdx.y : threadIdx.x, lanes = COLUMNS ? blockDim.y : blockDim.x;\n"
-                   "    const i64 row = (i64)blockIdx.x * (COLUMNS ? blockDim.x : blockDim.y) + (COLUMNS ? threadIdx.x : threadIdx.y);\n"
-                   "    i64 base[%u] = {};\n",
-                   DYN_CUDA_THREADS, nops);
-    put_scalars(out, k);
-    dyn_str_printf(out,
-                   "    if (row < a.count) dyn_place<%d, %u>(a.size, a.magic, a.step, %d - reduced - kept, %d - reduced, DYN_WIDE(a), row, base);\n",
-                   rank, nops, rank, rank);
+    int n = dyn_cuda_results(k, results), failed = 0;
+    put_line_head(out, k);
     for (int r = 0; r < n; r++) {
         dyn_str_printf(out, "    %s r%d[V]; for (int j = 0; j < V; j++) r%d[j] = ", type_of((DynDtype)results[r]->compute), r, r);
         put_identity(out, results[r]);
         dyn_str_puts(out, ";\n");
     }
-    dyn_str_printf(out,
-                   "    const i64 groups = row < a.count ? a.groups : 0;\n"
-                   "    _Pragma(\"unroll 2\") for (i64 g = lane + (i64)lanes * blockIdx.y; g < groups; g += lanes * a.splits) {\n"
-                   "        i64 off[%u]; for (int j = 0; j < %u; j++) off[j] = base[j];\n"
-                   "        i64 last = dyn_place<%d, %u>(a.size, a.magic, a.step, %d - reduced, %d, DYN_WIDE(a), g, off);\n"
-                   "        const int m = V > 1 && (last + 1) * V > a.inner ? (int)(a.inner - last * V) : V;\n",
-                   nops, nops, rank, nops, rank, rank);
-    failed |= put_group(out, k);
-    dyn_str_puts(out, "    }\n");
+    failed |= put_line_loop(out, p, k);
     for (int r = 0; r < n; r++) {
-        char x[16], y[16];
-        snprintf(x, sizeof(x), "q%d", r);
-        snprintf(y, sizeof(y), "r%d[j]", r);
-        dyn_str_printf(out, "    %s q%d = r%d[0]; for (int j = 1; j < V; j++) q%d = ", type_of((DynDtype)results[r]->compute), r, r, r);
-        failed |= put_join(out, results[r], x, y);
-        dyn_str_puts(out, ";\n");
-    }
-    failed |= put_results(out, results, n, "lanes", "COLUMNS ? blockDim.x : 1");
-    dyn_str_printf(out, "    if (lane != 0 || row >= a.count) return;\n    i64 *off = base;\n");
-    for (int r = 0; r < n; r++) {
-        dyn_str_puts(out, "    if (a.splits == 1) ");
-        put_result_store(out, results[r], r);
-        dyn_str_printf(out, " else ((%s *)(a.parts + %d * a.count * a.splits))[blockIdx.y * a.count + row] = t%d;\n",
-                       type_of((DynDtype)results[r]->compute), r * 8, r);
+        failed |= put_line_end(out, k, results[r], r);
     }
     dyn_str_puts(out, "}\n");
     return failed;
 }
 
-/* A warp for each result. */
+/* A line of threads for each result, over what the splits left. */
 static int put_finish(DynStr *out, const DynKernel *k) {
     const DynInsn *results[DYN_MAX_RESULTS];
     int rank = dyn_cuda_rank(k), n = dyn_cuda_results(k, results), failed = 0;
-    dyn_str_printf(out, "__device__ __forceinline__ void k%d_finish(const ", k->number);
-    put_args(out, k);
+    put_entry(out, k, DYN_CUDA_FINISH);
     dyn_str_printf(out,
-                   " &a) {\n    __shared__ double shared[%d];\n"
-                   "    const int kept = DYN_KEPT(a), reduced = DYN_REDUCED(a);\n"
-                   "    const int lane = threadIdx.x;\n    const i64 row = (i64)blockIdx.x * blockDim.y + threadIdx.y;\n",
-                   DYN_CUDA_THREADS);
+                   "    __shared__ double shared[%d];\n    const int kept = DYN_KEPT(a), lane = threadIdx.x, lanes = blockDim.x;\n"
+                   "    const i64 row = (i64)blockIdx.x * blockDim.y + threadIdx.y;\n    i64 off[%u] = {};\n"
+                   "    dyn_place<%d, %u>(a.size, a.magic, a.step, %d - kept, %d, DYN_WIDE(a), row < a.count ? row : 0, off);\n",
+                   DYN_CUDA_THREADS, k->operands.n, rank, k->operands.n, rank, rank);
     for (int r = 0; r < n; r++) {
         const char *type = type_of((DynDtype)results[r]->compute);
+        uint32_t to = results[r]->a[0];
         char x[16];
         snprintf(x, sizeof(x), "q%d", r);
         dyn_str_printf(out, "    %s q%d = ", type, r);
         put_identity(out, results[r]);
-        dyn_str_printf(out, ";\n    for (i64 s = lane; row < a.count && s < a.splits; s += 32) { %s p = ((const %s *)(a.parts + %d * a.count * a.splits))[s * a.count + row]; q%d = ",
+        dyn_str_printf(out, ";\n    for (u32 s = lane; row < a.count && s < a.splits; s += lanes) { const %s p = ((const %s *)(a.parts + %d * a.count * a.splits))[s * a.count + row]; q%d = ",
                        type, type, r * 8, r);
         failed |= put_join(out, results[r], x, "p");
-        dyn_str_puts(out, "; }\n");
-    }
-    failed |= put_results(out, results, n, "32", "1");
-    dyn_str_printf(out,
-                   "    if (lane != 0 || row >= a.count) return;\n    i64 off[%u] = {};\n"
-                   "    dyn_place<%d, %u>(a.size, a.magic, a.step, %d - reduced - kept, %d - reduced, DYN_WIDE(a), row, off);\n",
-                   k->operands.n, rank, k->operands.n, rank, rank);
-    for (int r = 0; r < n; r++) {
-        dyn_str_puts(out, "    ");
-        put_result_store(out, results[r], r);
-        dyn_str_puts(out, "\n");
+        dyn_str_printf(out, "; }\n    q%d = dyn_across(q%d, ", r, r);
+        failed |= put_lambda(out, results[r]);
+        dyn_str_printf(out, ", lane, lanes, 1, (char *)shared);\n    if (lane == 0 && row < a.count) *(%s *)(a.at[%u] + off[%u]) = q%d;\n", type, to, to, r);
     }
     dyn_str_puts(out, "}\n");
     return failed;
 }
 
-static int put_reduction(DynStr *out, const DynKernel *k) {
-    char call[32];
-    int failed = put_reduce(out, k) | put_finish(out, k);
-    for (DynCudaForm form = DYN_CUDA_ROWS; form <= DYN_CUDA_COLUMNS; form++) {
-        bool columns = form == DYN_CUDA_COLUMNS;
-        snprintf(call, sizeof(call), "reduce<%d, %s>", columns ? 1 : dyn_cuda_lanes(k), columns ? "true" : "false");
-        put_entry(out, k, form, call);
+static int put_reduction(DynStr *out, const DynLoops *p, const DynKernel *k) {
+    int failed = put_line(out, p, k);
+    for (DynCudaForm form = DYN_CUDA_ROWS; form <= DYN_CUDA_ANY_COLUMNS; form++) {
+        bool columns = form >= DYN_CUDA_COLUMNS, any = form == DYN_CUDA_ANY_ROWS || form == DYN_CUDA_ANY_COLUMNS;
+        put_entry(out, k, form);
+        dyn_str_printf(out,
+                       "    __shared__ double shared[%d];\n    k%d_line<%s, %d, %s>(a, (i64)blockIdx.x * blockDim.%c + threadIdx.%c, "
+                       "threadIdx.%c, blockDim.%c, nullptr, shared);\n}\n",
+                       DYN_CUDA_THREADS, k->number, any ? "false" : "true", any ? 1 : dyn_cuda_lanes(p, k), columns ? "true" : "false",
+                       columns ? 'x' : 'y', columns ? 'x' : 'y', columns ? 'y' : 'x', columns ? 'y' : 'x');
     }
-    put_entry(out, k, DYN_CUDA_FINISH, "finish");
+    return failed | put_finish(out, k);
+}
+
+/* ---- groups */
+
+static const DynKernel *kernel_at(const DynLoops *p, uint32_t step) {
+    return step < p->steps.n && p->steps.at[step].kind == DYN_STEP_KERNEL ? &p->kernels.at[p->steps.at[step].id] : NULL;
+}
+
+uint32_t dyn_cuda_group_end(const DynLoops *p, uint32_t step) {
+    uint32_t group = kernel_at(p, step)->group, end = step + 1;
+    for (const DynKernel *k = kernel_at(p, end); k != NULL && group != DYN_NONE && k->group == group; k = kernel_at(p, end)) {
+        end++;
+    }
+    return end;
+}
+
+int dyn_cuda_group_words(const DynLoops *p, uint32_t step) {
+    int words = DYN_CUDA_GROUP_HEAD;
+    for (uint32_t s = step, end = dyn_cuda_group_end(p, step); s < end; s++) {
+        words += dyn_cuda_words(kernel_at(p, s));
+    }
+    return words;
+}
+
+static void put_group_entry(DynStr *out, const DynLoops *p, uint32_t step, bool any) {
+    int first = kernel_at(p, step)->number;
+    dyn_str_printf(out,
+                   "DYN_KERNEL(%d, k%d_%s, G%d) {\n    DYN_ROW_MEMORY;\n    __shared__ double shared[256];\n"
+                   "    const int lane = threadIdx.x, lanes = blockDim.x;\n"
+                   "    for (i64 first = (i64)blockIdx.x * blockDim.y; first < a.rows; first += (i64)gridDim.x * blockDim.y) {\n"
+                   "        const i64 row = first + threadIdx.y;\n"
+                   "        char *const memory = (a.memory != nullptr ? a.memory + (i64)blockIdx.x * blockDim.y * a.bytes : (char *)row_memory) + threadIdx.y * a.bytes;\n",
+                   DYN_CUDA_GROUP_THREADS, first, dyn_cuda_form_names[any ? DYN_CUDA_ANY_GROUP : DYN_CUDA_GROUP], first);
+    for (uint32_t s = step; s < dyn_cuda_group_end(p, step); s++) {
+        const DynKernel *k = kernel_at(p, s);
+        dyn_str_printf(out, "        k%d_line<%s, %d, false>(a.k%d, row, lane, lanes, memory, shared);\n        __syncthreads();\n", k->number,
+                       any ? "false" : "true", any ? 1 : dyn_cuda_lanes(p, k), k->number);
+    }
+    dyn_str_puts(out, "    }\n}\n");
+}
+
+/* Lines of threads have a row each, and do all kernels for it, then take the next. */
+static int put_rows(DynStr *out, const DynLoops *p, uint32_t step) {
+    uint32_t end = dyn_cuda_group_end(p, step);
+    int failed = 0;
+    for (uint32_t s = step; s < end; s++) {
+        failed |= put_line(out, p, kernel_at(p, s));
+    }
+    dyn_str_printf(out, "struct G%d { i64 rows, bytes; char *memory; ", kernel_at(p, step)->number);
+    for (uint32_t s = step; s < end; s++) {
+        put_args(out, kernel_at(p, s));
+        dyn_str_printf(out, " k%d; ", kernel_at(p, s)->number);
+    }
+    dyn_str_puts(out, "};\n");
+    put_group_entry(out, p, step, false);
+    put_group_entry(out, p, step, true);
     return failed;
 }
 
@@ -418,14 +550,19 @@ int dyn_cuda_emit(const DynLoops *p, DynStr *source, DynReason *why, DynStr *err
     }
     dyn_str_printf(source, "// sm_%d\n%s", info->capability, prologue);
     for (uint32_t s = 0; s < p->steps.n; s++) {
-        if (p->steps.at[s].kind != DYN_STEP_KERNEL) {
+        const DynKernel *k = kernel_at(p, s);
+        if (k == NULL) {
             continue;
         }
-        const DynKernel *k = &p->kernels.at[p->steps.at[s].id];
-        if (dyn_cuda_words(k) > DYN_CUDA_MOST_WORDS) {
-            return refuse(error, why, "a kernel has more operands and axes than it can be handed");
+        if (dyn_cuda_group_words(p, s) > DYN_CUDA_MOST_WORDS) {
+            return refuse(error, why, "kernels have more operands and axes than they can be handed");
         }
-        failed |= k->reduced ? put_reduction(source, k) : put_elementwise(source, k);
+        if (k->group != DYN_NONE) {
+            failed |= put_rows(source, p, s);
+            s = dyn_cuda_group_end(p, s) - 1;
+        } else {
+            failed |= k->reduced ? put_reduction(source, p, k) : put_elementwise(source, p, k);
+        }
     }
     if (failed || source->failed) {
         refuse(error, why, "an expression of the operator table could not be written");

@@ -1,130 +1,26 @@
 /* launch.c: kernels on a CUDA device: a kernel of the loop IR, bound to memory, becomes a launch on the framework's stream.
  *
  * Called by run.c through the target's tasks, with the GIL, which a launch doesn't give up: it takes microseconds, and the device
- * works on behind it. Here axes are put in order and joined, the form is chosen, and the struct of cuda.h is filled. Memory for
- * the parts of a reduction that blocks share is a tensor of the call's, which the framework's allocator takes back in the
- * stream's order. */
+ * works on behind it. The form is chosen here, and the struct of cuda.h is filled (arrange.c puts axes in order). Memory that a
+ * launch needs for itself is a tensor, which the framework's allocator takes back in the stream's order, so that it can be given
+ * back at once. */
 #include "base/torch.h"
 #include "codegen/cuda/target.h"
-#include "codegen/run/call.h"
 
 #define MOST_GRID ((int64_t)0x7fffffff) /* blocks along x */
 #define MOST_SPLITS 1024
-#define BUSY 8           /* blocks for each processor, from which on a reduction needn't be split */
-#define EACH_LANE 8      /* groups that a lane has to do at the least before a result is split further */
+#define BUSY 8      /* blocks for each processor, from which on a reduction needn't be split */
+#define EACH_LANE 4 /* groups that a lane has to do at the least before a result is split further */
 #define LONG_DIVISION ((int64_t)1 << 31)
+#define SHARED_WITHOUT_ASKING (48 << 10)
+enum { MAX_DYNAMIC_SHARED = 8 }; /* attribute of a kernel, by the driver's number */
 
-/* A kernel on its way to the device. */
-typedef struct Launch {
+/* Where launches go. */
+typedef struct Stream {
     const DynCall *c;
-    DynBound b;                      /* Its axes in the order in which they are walked: kept ones, then reduced ones. */
-    int kept, reduced;               /* How many are walked; axes of one element are gone. */
-    int lanes;                       /* V of the form. */
-    int64_t count, groups, splits;   /* As cuda.h has them. */
-    char *parts;
     const DynCudaInfo *info;
     void *stream;
-} Launch;
-
-/* ---- axes */
-
-static int64_t distance(int64_t step) { return step < 0 ? -step : step; }
-
-/* The operand by which axes are ordered: the first that is written, in a reduction the first that is read. */
-static int leading(const DynBound *b) {
-    for (int i = 0; i < b->nops; i++) {
-        const DynOperand *o = &b->k->operands.at[i];
-        if (b->k->reduced ? !o->out : o->out) {
-            return i;
-        }
-    }
-    return 0;
-}
-
-/* Axes from `from` to `to`: the furthest steps first. */
-static void sort_axes(DynBound *b, int by, int from, int to) {
-    for (int i = from + 1; i < to; i++) {
-        for (int j = i; j > from && distance(b->strides[by][j - 1]) < distance(b->strides[by][j]); j--) {
-            dyn_bound_swap(b, j - 1, j);
-        }
-    }
-}
-
-static void drop_axis(DynBound *b, int axis) {
-    for (int d = axis; d + 1 < b->ndim; d++) {
-        dyn_bound_swap(b, d, d + 1);
-    }
-    b->ndim--;
-}
-
-/* Neighbours that are one line for all operands become one axis; how many are left of the `n` from `from` on. */
-static int join_axes(DynBound *b, int from, int n) {
-    for (int d = from; d + 1 < from + n;) {
-        if (!dyn_bound_joins(b, d, d + 1, b->dims[d + 1])) {
-            d++;
-            continue;
-        }
-        b->dims[d + 1] *= b->dims[d];
-        drop_axis(b, d);
-        n--;
-    }
-    return n;
-}
-
-/* Kept axes in front of reduced ones, without those of one element. */
-static void arrange(Launch *l) {
-    DynBound *b = &l->b;
-    uint32_t reduced = b->k->reduced;
-    int kept = 0, all = 0;
-    bool is_reduced[DYN_MAX_NDIM];
-    for (int d = 0; d < b->ndim; d++) {
-        is_reduced[d] = reduced >> d & 1;
-    }
-    for (int d = 0; d < b->ndim; d++) { /* stable: kept ones move forward */
-        if (b->dims[d] == 1) {
-            continue;
-        }
-        int to = is_reduced[d] ? all : kept;
-        for (int j = d; j > to; j--) {
-            dyn_bound_swap(b, j - 1, j);
-            bool other = is_reduced[j - 1];
-            is_reduced[j - 1] = is_reduced[j];
-            is_reduced[j] = other;
-        }
-        kept += !is_reduced[to];
-        all++;
-    }
-    b->ndim = all;
-    int by = leading(b);
-    sort_axes(b, by, 0, kept);
-    sort_axes(b, by, kept, all);
-    l->kept = join_axes(b, 0, kept);
-    l->reduced = join_axes(b, l->kept, all - kept);
-}
-
-static int64_t product(const DynBound *b, int from, int n) {
-    int64_t all = 1;
-    for (int d = from; d < from + n; d++) {
-        all *= b->dims[d];
-    }
-    return all;
-}
-
-/* Which operands have V elements side by side along the last axis, wherever a group begins, at addresses aligned for them? */
-static uint32_t aligned_of(const Launch *l) {
-    const DynBound *b = &l->b;
-    int last = b->ndim - 1;
-    uint32_t all = 0;
-    for (int i = 0; i < b->nops && last >= 0; i++) {
-        int64_t whole = (int64_t)b->size[i] * l->lanes;
-        bool aligned = b->strides[i][last] == b->size[i] && (uintptr_t)b->base[i] % (uintptr_t)whole == 0;
-        for (int d = 0; d < last; d++) {
-            aligned = aligned && b->strides[i][d] % whole == 0;
-        }
-        all |= (uint32_t)aligned << i;
-    }
-    return all;
-}
+} Stream;
 
 /* ---- the struct */
 
@@ -142,22 +38,25 @@ static int64_t magic_of(int64_t d) {
     return (int64_t)(m & 0xffffffffu) | (int64_t)s << 32;
 }
 
-static void fill(const Launch *l, int64_t *w) {
+static int64_t blocks_of(int64_t n, int64_t each) { return (n + each - 1) / each; }
+
+static int64_t size_of(const DynCudaLine *l, int axis) {
+    return axis == l->b.ndim - 1 ? blocks_of(l->b.dims[axis], l->lanes) : l->b.dims[axis];
+}
+
+static void fill(const DynCudaLine *l, int64_t *w) {
     const DynBound *b = &l->b;
-    int rank = dyn_cuda_rank(b->k), nops = b->nops, first = rank - b->ndim, last = b->ndim - 1;
+    int rank = dyn_cuda_rank(b->k), nops = b->nops, first = rank - b->ndim;
     bool wide = l->count >= LONG_DIVISION || l->groups >= LONG_DIVISION;
     uint32_t axes = (uint32_t)l->kept | (uint32_t)l->reduced << 8 | (wide ? DYN_CUDA_WIDE : 0);
     int64_t *size = w + DYN_CUDA_HEAD, *magic = size + rank, *base = magic + rank, *step = base + nops;
     w[0] = l->count;
     w[1] = l->groups;
-    w[2] = last < 0 ? 1 : b->dims[last];
-    w[3] = (int64_t)(axes | (uint64_t)aligned_of(l) << 32);
-    w[4] = l->splits;
-    memcpy(&w[5], &l->parts, sizeof(l->parts));
+    w[2] = (int64_t)(axes | (uint64_t)l->splits << 32);
+    w[3] = l->rowed;
+    memcpy(&w[4], &l->parts, sizeof(l->parts));
     for (int d = 0; d < rank; d++) {
-        bool grouped = d == rank - 1 && last >= 0;
-        int64_t dim = d < first ? 1 : b->dims[d - first];
-        size[d] = grouped ? (dim + l->lanes - 1) / l->lanes : dim;
+        size[d] = d < first ? 1 : size_of(l, d - first);
         magic[d] = magic_of(size[d]);
     }
     for (int i = 0; i < nops; i++) {
@@ -173,59 +72,72 @@ static void fill(const Launch *l, int64_t *w) {
 /* ---- launching */
 
 /* As the framework reports it: an exception with the kernel's name and the line that it comes from. */
-static int failed(const Launch *l, DynCudaError error) {
+static int failed(const Stream *s, const DynKernel *k, DynCudaError error) {
     DynStr text = {0};
-    const DynGraph *g = l->c->p->graph;
+    const DynGraph *g = s->c->p->graph;
     dyn_cuda_say(error, &text);
-    PyErr_Format(PyExc_RuntimeError, "CUDA error: %s (dynoc: launching kernel %d of %s, line %d)", dyn_str_at(&text), l->b.k->number,
-                 g->name, dyn_graph_node(g, l->b.k->at)->line);
+    PyErr_Format(PyExc_RuntimeError, "CUDA error: %s (dynoc: launching kernel %d of %s, line %d)", dyn_str_at(&text), k->number,
+                 g->name, dyn_graph_node(g, k->at)->line);
     dyn_str_free(&text);
     return -1;
 }
 
-static int launch(const Launch *l, DynCudaForm form, int64_t grid_x, int64_t grid_y, int block_x, int block_y) {
-    int64_t words[DYN_CUDA_MOST_WORDS];
+typedef struct Grid {
+    int64_t x, y;
+    int block_x, block_y;
+    int64_t shared; /* bytes */
+} Grid;
+
+static DynCudaError launch_in(const Stream *s, DynCudaKernel *kernel, const Grid *g, int64_t *words) {
     void *parameters[1] = {words};
+    if (g->shared > SHARED_WITHOUT_ASKING) {
+        DynCudaError error = dyn_cuda.KernelSetAttribute(MAX_DYNAMIC_SHARED, (int)g->shared, kernel, s->info->device);
+        if (error != 0) {
+            return error;
+        }
+    }
+    return dyn_cuda.LaunchKernel(kernel, (unsigned)g->x, (unsigned)g->y, 1, (unsigned)g->block_x, (unsigned)g->block_y, 1,
+                                 (unsigned)g->shared, s->stream, parameters, NULL);
+}
+
+/* In the device's own context, which another one may have taken the place of. */
+static int launch(const Stream *s, const DynKernel *k, DynCudaForm form, const Grid *g, int64_t *words) {
     DynCudaContext *current = NULL;
-    DynCudaKernel *kernel = dyn_cuda_kernel(l->c->a->loaded, l->b.k->number, form);
-    if (kernel == NULL || grid_x > MOST_GRID) {
+    DynCudaKernel *kernel = dyn_cuda_kernel(s->c->a->loaded, k->number, form);
+    if (kernel == NULL || g->x > MOST_GRID) {
         return -1;
     }
-    fill(l, words);
     DynCudaError error = dyn_cuda.CtxGetCurrent(&current);
-    bool other = error == 0 && current != l->info->context;
-    error = other ? dyn_cuda.CtxSetCurrent(l->info->context) : error;
-    if (error == 0) {
-        error = dyn_cuda.LaunchKernel(kernel, (unsigned)grid_x, (unsigned)grid_y, 1, (unsigned)block_x, (unsigned)block_y, 1, 0, l->stream,
-                                      parameters, NULL);
-    }
+    bool other = error == 0 && current != s->info->context;
+    error = other ? dyn_cuda.CtxSetCurrent(s->info->context) : error;
+    error = error == 0 ? launch_in(s, kernel, g, words) : error;
     if (other && current != NULL) {
         dyn_cuda.CtxSetCurrent(current);
     }
-    return error == 0 ? 0 : failed(l, error);
+    return error == 0 ? 0 : failed(s, k, error);
 }
 
-static int64_t blocks_of(int64_t n, int64_t each) { return (n + each - 1) / each; }
-
-/* Groups of V elements along the last of n axes from `from` on. */
-static int64_t groups_of(const Launch *l, int from, int n) {
-    return n == 0 ? 1 : blocks_of(l->b.dims[from + n - 1], l->lanes) * product(&l->b, from, n - 1);
+static int launch_line(const Stream *s, const DynCudaLine *l, DynCudaForm form, const Grid *g) {
+    int64_t words[DYN_CUDA_MOST_WORDS];
+    fill(l, words);
+    return launch(s, l->b.k, form, g, words);
 }
 
-static int launch_elementwise(Launch *l) {
-    l->lanes = dyn_cuda_lanes(l->b.k);
-    l->count = groups_of(l, 0, l->kept);
-    int64_t grid = blocks_of(l->count, DYN_CUDA_THREADS);
-    return launch(l, DYN_CUDA_MAP, grid < MOST_GRID ? grid : MOST_GRID, 1, DYN_CUDA_THREADS, 1);
-}
+/* ---- kernels that run alone */
 
-/* Do neighbouring results lie closer together than what one result is made of? */
-static bool goes_by_columns(const Launch *l) {
-    int by = leading(&l->b);
-    if (l->kept == 0 || l->reduced == 0) {
-        return l->reduced == 0;
+static int64_t product(const DynCudaLine *l, int from, int n) {
+    int64_t all = 1;
+    for (int d = from; d < from + n; d++) {
+        all *= size_of(l, d);
     }
-    return distance(l->b.strides[by][l->kept - 1]) < distance(l->b.strides[by][l->b.ndim - 1]) && l->b.dims[l->kept - 1] > 4;
+    return all;
+}
+
+static int launch_map(const Stream *s, DynCudaLine *l) {
+    dyn_cuda_arrange_map(l);
+    l->count = product(l, 0, l->kept);
+    int64_t grid = blocks_of(l->count, DYN_CUDA_THREADS);
+    return launch_line(s, l, l->fast ? DYN_CUDA_MAP : DYN_CUDA_ANY_MAP, &(Grid){grid < MOST_GRID ? grid : MOST_GRID, 1, DYN_CUDA_THREADS, 1, 0});
 }
 
 static int power_of_2_above(int64_t n, int most) {
@@ -236,58 +148,77 @@ static int power_of_2_above(int64_t n, int most) {
     return p;
 }
 
-/* Memory for what the splits leave; 0, or -1 with an exception. It goes back at once: work behind this launch on the same stream
- * gets it no earlier. */
-static int take_parts(Launch *l, PyObject **memory) {
-    const DynInsn *results[DYN_MAX_RESULTS];
-    int64_t bytes = 8 * dyn_cuda_results(l->b.k, results) * l->count * l->splits;
+static char *take_memory(const Stream *s, int64_t bytes, PyObject **holder) {
     DynArrayView v;
-    *memory = dyn_torch_new(DYN_U8, 1, &bytes, NULL, l->c->p->graph->device);
-    if (*memory == NULL || !dyn_torch_place(*memory, &v)) {
-        return -1;
-    }
-    l->parts = v.data;
-    return 0;
+    *holder = dyn_torch_new(DYN_U8, 1, &bytes, NULL, s->c->p->graph->device);
+    return *holder != NULL && dyn_torch_place(*holder, &v) ? v.data : NULL;
 }
 
-static int launch_reduction(Launch *l) {
-    bool columns = goes_by_columns(l);
-    l->lanes = columns ? 1 : dyn_cuda_lanes(l->b.k);
-    l->count = product(&l->b, 0, l->kept);
-    l->groups = groups_of(l, l->kept, l->reduced);
+/* What the splits of each result left becomes one: kept axes alone, an element at a time. */
+static int launch_finish(const Stream *s, const DynCudaLine *l, bool columns) {
+    DynCudaLine f = *l;
+    dyn_cuda_keep_axes(&f, columns);
+    f.lanes = 1;
+    f.count = product(&f, 0, f.kept);
+    int lanes = power_of_2_above(l->splits, f.count < 64 ? DYN_CUDA_THREADS : 32), rows = DYN_CUDA_THREADS / lanes;
+    return launch_line(s, &f, DYN_CUDA_FINISH, &(Grid){blocks_of(f.count, rows), 1, lanes, rows, 0});
+}
+
+static int64_t between(int64_t low, int64_t n, int64_t high) {
+    if (n < low) {
+        return low;
+    }
+    return n > high ? high : n;
+}
+
+static int launch_reduction(const Stream *s, DynCudaLine *l) {
+    bool columns = dyn_cuda_arrange_reduction(l);
+    int kept_at = columns ? l->reduced : 0, reduced_at = columns ? 0 : l->kept;
+    l->count = product(l, kept_at, l->kept);
+    l->groups = product(l, reduced_at, l->reduced);
     int threads = columns ? DYN_CUDA_THREADS / power_of_2_above(l->count, 32) : power_of_2_above(l->groups, DYN_CUDA_THREADS);
     int results = DYN_CUDA_THREADS / threads;
-    int64_t grid = blocks_of(l->count, results), wanted = blocks_of((int64_t)BUSY * l->info->processors, grid);
-    int64_t most = l->groups / ((int64_t)threads * EACH_LANE);
-    l->splits = wanted < most ? wanted : most;
-    l->splits = l->splits < 1 ? 1 : l->splits > MOST_SPLITS ? MOST_SPLITS : l->splits;
+    Grid g = {blocks_of(l->count, results), 1, columns ? results : threads, columns ? threads : results, 0};
+    int64_t wanted = blocks_of((int64_t)BUSY * s->info->processors, g.x), most = l->groups / ((int64_t)threads * EACH_LANE);
+    l->splits = (uint32_t)between(1, wanted < most ? wanted : most, MOST_SPLITS);
+    g.y = l->splits;
     PyObject *memory = NULL;
-    int done = l->splits > 1 ? take_parts(l, &memory) : 0;
-    if (done == 0) {
-        done = launch(l, columns ? DYN_CUDA_COLUMNS : DYN_CUDA_ROWS, grid, l->splits, columns ? results : threads, columns ? threads : results);
+    const DynInsn *all[DYN_MAX_RESULTS];
+    int64_t bytes = 8 * dyn_cuda_results(l->b.k, all) * l->count * (columns ? l->lanes : 1) * l->splits;
+    if (l->splits > 1 && (l->parts = take_memory(s, bytes, &memory)) == NULL) {
+        Py_XDECREF(memory);
+        return -1;
     }
-    if (done == 0 && l->splits > 1) {
-        done = launch(l, DYN_CUDA_FINISH, blocks_of(l->count, 8), 1, 32, 8);
-    }
+    DynCudaForm form = columns ? (l->fast ? DYN_CUDA_COLUMNS : DYN_CUDA_ANY_COLUMNS) : (l->fast ? DYN_CUDA_ROWS : DYN_CUDA_ANY_ROWS);
+    int done = launch_line(s, l, form, &g);
+    done = done == 0 && l->splits > 1 ? launch_finish(s, l, columns) : done;
     Py_XDECREF(memory);
     return done;
 }
 
+static int begin(DynCall *c, Stream *s) {
+    *s = (Stream){.c = c, .info = dyn_cuda_info(c->p->graph->device - 1)};
+    return s->info != NULL && dyn_torch_stream(c->p->graph->device, &s->stream) ? 0 : -1;
+}
+
+/* Is there nothing to compute? A reduction of nothing gives what it begins with. */
+static bool is_empty(const DynBound *b, uint32_t reduced) {
+    for (int d = 0; d < b->ndim; d++) {
+        if (b->dims[d] == 0 && !(reduced >> d & 1)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static DynTaskEnd bind_kernel(DynCall *c, DynTask *t) {
     const DynKernel *k = &c->p->kernels.at[c->p->steps.at[t->first].id];
-    Launch l = {.c = c, .splits = 1, .info = dyn_cuda_info(c->p->graph->device - 1)};
-    if (l.info == NULL || !dyn_torch_stream(c->p->graph->device, &l.stream)) {
+    DynCudaLine l = {.p = c->p, .splits = 1};
+    Stream s;
+    if (begin(c, &s) < 0 || dyn_exec_bind(k, NULL, c->geoms, c->run->sym, &l.b) < 0) {
         return DYN_TASK_REFUSED;
     }
-    if (dyn_exec_bind(k, NULL, c->geoms, c->run->sym, &l.b) < 0) {
-        return DYN_TASK_REFUSED;
-    }
-    bool none = false; /* nothing to compute; a reduction of nothing gives what it begins with */
-    for (int d = 0; d < l.b.ndim; d++) {
-        none = none || (l.b.dims[d] == 0 && !(k->reduced >> d & 1));
-    }
-    arrange(&l);
-    if (!none && (k->reduced ? launch_reduction(&l) : launch_elementwise(&l)) < 0) {
+    if (!is_empty(&l.b, k->reduced) && (k->reduced ? launch_reduction(&s, &l) : launch_map(&s, &l)) < 0) {
         return DYN_TASK_REFUSED;
     }
     dyn_call_note_written(c, k);
@@ -295,3 +226,100 @@ static DynTaskEnd bind_kernel(DynCall *c, DynTask *t) {
 }
 
 const DynTaskKind dyn_cuda_task_kernel = {.bind = bind_kernel};
+
+/* ---- groups */
+
+typedef struct Group {
+    Stream s;
+    const DynKernel *first;
+    int64_t rows, longest; /* longest: groups of V that a row has at the most */
+    bool fast;
+    int64_t words[DYN_CUDA_MOST_WORDS];
+} Group;
+
+/* Operands in the memory of one row are told by how far from its beginning they are. */
+static void find_rowed(const DynCall *c, DynCudaLine *l) {
+    for (int i = 0; i < l->b.nops; i++) {
+        uint32_t place = dyn_loops_storage(c->p, l->b.k->operands.at[i].place);
+        if (c->p->places[place].kind == DYN_P_ROW) {
+            l->rowed |= 1u << i;
+            l->b.base[i] = (char *)(l->b.base[i] - c->temps);
+        }
+    }
+}
+
+static int add_member(DynCall *c, Group *g, DynCudaLine *l, const DynKernel *k, bool *empty) {
+    *l = (DynCudaLine){.p = c->p, .splits = 1};
+    if (dyn_exec_bind(k, NULL, c->geoms, c->run->sym, &l->b) < 0) {
+        return -1;
+    }
+    *empty = *empty || is_empty(&l->b, k->reduced);
+    find_rowed(c, l);
+    dyn_cuda_arrange_row(l);
+    g->fast = g->fast && l->fast;
+    dyn_call_note_written(c, k);
+    return 0;
+}
+
+/* The kernels' structs: all of them take groups, or none does. */
+static void fill_members(Group *g, DynCudaLine *lines, int n) {
+    int64_t *at = g->words + DYN_CUDA_GROUP_HEAD;
+    for (int i = 0; i < n; i++) {
+        DynCudaLine *l = &lines[i];
+        l->lanes = g->fast ? l->lanes : 1;
+        l->count = product(l, 0, l->kept);
+        l->groups = product(l, l->kept, l->reduced);
+        g->rows = l->count;
+        g->longest = l->groups > g->longest ? l->groups : g->longest;
+        fill(l, at);
+        at += dyn_cuda_words(l->b.k);
+    }
+}
+
+/* As many rows to a block as its threads have work for, and its shared memory has room; where there is none even for one, the
+ * rows' memory is the device's. */
+static int launch_group(const DynCall *c, Group *g) {
+    int lanes = power_of_2_above(blocks_of(g->longest, EACH_LANE), DYN_CUDA_GROUP_THREADS);
+    int rows = lanes < DYN_CUDA_THREADS ? DYN_CUDA_THREADS / lanes : 1;
+    int64_t bytes = (int64_t)c->row_size, room = g->s.info->shared - (int64_t)sizeof(double) * DYN_CUDA_THREADS;
+    while (rows > 1 && bytes * rows > SHARED_WITHOUT_ASKING) {
+        rows /= 2;
+    }
+    Grid grid = {between(1, blocks_of(g->rows, rows), MOST_GRID), 1, lanes, rows, bytes * rows};
+    PyObject *memory = NULL;
+    char *at = NULL;
+    if (bytes * rows > room) {
+        grid.x = between(1, grid.x, (int64_t)g->s.info->processors * BUSY);
+        grid.shared = 0;
+        if ((at = take_memory(&g->s, bytes * rows * grid.x, &memory)) == NULL) {
+            Py_XDECREF(memory);
+            return -1;
+        }
+    }
+    g->words[0] = g->rows;
+    g->words[1] = bytes;
+    memcpy(&g->words[2], &at, sizeof(at));
+    int done = launch(&g->s, g->first, g->fast ? DYN_CUDA_GROUP : DYN_CUDA_ANY_GROUP, &grid, g->words);
+    Py_XDECREF(memory);
+    return done;
+}
+
+static DynTaskEnd bind_group(DynCall *c, DynTask *t) {
+    Group g = {.first = &c->p->kernels.at[c->p->steps.at[t->first].id], .fast = true};
+    uint32_t n = dyn_cuda_group_end(c->p, t->first) - t->first;
+    DynCudaLine *lines = PyMem_Malloc(sizeof(*lines) * n);
+    bool empty = false;
+    int done = lines == NULL ? -1 : begin(c, &g.s);
+    for (uint32_t i = 0; i < n && done == 0; i++) {
+        done = add_member(c, &g, &lines[i], &c->p->kernels.at[c->p->steps.at[t->first + i].id], &empty);
+    }
+    if (done == 0) {
+        fill_members(&g, lines, (int)n);
+        done = g.rows > 0 ? launch_group(c, &g) : 0;
+    }
+    PyMem_Free(lines);
+    t->last = t->first + n - 1;
+    return done < 0 ? DYN_TASK_REFUSED : DYN_TASK_DONE;
+}
+
+const DynTaskKind dyn_cuda_task_group = {.bind = bind_group};

@@ -231,41 +231,28 @@ static DynReason run(const DynBuildEnv *env, const DynCompiler *c, const char *f
 
 /* ---- loading */
 
-static void unload(void *device) {
-    DynCudaModule *m = device;
-    dyn_cuda.LibraryUnload(m->library);
-    PyMem_RawFree(m);
-}
+/* A loaded object. Kernels are looked up when they are first launched. */
+typedef struct Module {
+    DynCudaLibrary *library;
+    DynNativeTable table;    /* It has no functions. */
+    DynCudaKernel **kernels; /* By number and form; NULL: not looked up yet. */
+    int nkernels;            /* How many there is room for. */
+} Module;
 
-/* Kernels are numbered from 0; the first number that has none ends them. */
-static bool find_kernels(DynCudaModule *m, long most) {
-    char name[32];
-    for (m->table->count = 0; m->table->count < most; m->table->count++) {
-        bool any = false;
-        for (DynCudaForm form = 0; form < DYN_CUDA_FORM_COUNT; form++) {
-            DynCudaKernel **to = &m->kernels[m->table->count * DYN_CUDA_FORM_COUNT + form];
-            snprintf(name, sizeof(name), "k%ld_%s", m->table->count, dyn_cuda_form_names[form]);
-            *to = NULL;
-            any = (dyn_cuda.LibraryGetKernel(to, m->library, name) == 0 && *to != NULL) || any;
-        }
-        if (!any) {
-            break;
-        }
-    }
-    return m->table->count > 0;
+static void unload(void *device) {
+    Module *m = device;
+    dyn_cuda.LibraryUnload(m->library);
+    PyMem_RawFree(m->kernels);
+    PyMem_RawFree(m);
 }
 
 static DynLoaded *load(const DynBuildEnv *env, const DynBlob *object, const char *key, DynReason *failure, DynStr *why) {
     (void)env;
-    size_t head = sizeof(DynCudaModule), table = sizeof(DynNativeTable) + sizeof(DynNativeKernel) * DYN_MAX_KERNELS;
-    size_t kernels = sizeof(DynCudaKernel *) * DYN_CUDA_FORM_COUNT * (DYN_MAX_KERNELS + 1);
-    DynCudaModule *m = PyMem_RawCalloc(1, head + table + kernels);
+    Module *m = PyMem_RawCalloc(1, sizeof(*m));
     if (m == NULL) {
         *failure = DYN_R_NO_MEMORY;
         return NULL;
     }
-    m->table = (DynNativeTable *)(m + 1);
-    m->kernels = (DynCudaKernel **)((char *)m->table + table);
     DynCudaError error = dyn_cuda.LibraryLoadData(&m->library, object->at, NULL, NULL, 0, NULL, NULL, 0);
     if (error != 0) {
         *failure = DYN_R_LOAD_FAILED;
@@ -273,19 +260,41 @@ static DynLoaded *load(const DynBuildEnv *env, const DynBlob *object, const char
         PyMem_RawFree(m);
         return NULL;
     }
-    m->table->abi = DYN_NATIVE_ABI;
-    if (!find_kernels(m, DYN_MAX_KERNELS)) {
-        *failure = DYN_R_LOAD_FAILED;
-        dyn_str_puts(why, "there is no kernel in it");
-        unload(m);
-        return NULL;
+    m->table = (DynNativeTable){.abi = DYN_NATIVE_ABI, .count = DYN_COUNT_UNKNOWN};
+    return dyn_load_device(key, object->n, &m->table, m, unload);
+}
+
+/* Room for kernel `at`. */
+static bool make_room(Module *m, int at) {
+    int n = m->nkernels > 0 ? m->nkernels : 4 * DYN_CUDA_FORM_COUNT;
+    while (n <= at) {
+        n *= 2;
     }
-    return dyn_load_device(key, object->n, m->table, m, unload);
+    DynCudaKernel **kernels = n == m->nkernels ? m->kernels : PyMem_RawRealloc(m->kernels, sizeof(*kernels) * (size_t)n);
+    for (int i = m->nkernels; kernels != NULL && i < n; i++) {
+        kernels[i] = NULL;
+    }
+    if (kernels != NULL) {
+        m->kernels = kernels;
+        m->nkernels = n;
+    }
+    return kernels != NULL;
 }
 
 DynCudaKernel *dyn_cuda_kernel(const DynLoaded *l, int number, DynCudaForm form) {
-    const DynCudaModule *m = dyn_load_of_device(l);
-    return m->kernels[number * DYN_CUDA_FORM_COUNT + (int)form];
+    Module *m = dyn_load_of_device(l);
+    int at = number * DYN_CUDA_FORM_COUNT + (int)form;
+    char name[32];
+    if (at >= m->nkernels && !make_room(m, at)) {
+        return NULL;
+    }
+    if (m->kernels[at] == NULL) {
+        snprintf(name, sizeof(name), "k%d_%s", number, dyn_cuda_form_names[form]);
+        if (dyn_cuda.LibraryGetKernel(&m->kernels[at], m->library, name) != 0) {
+            m->kernels[at] = NULL;
+        }
+    }
+    return m->kernels[at];
 }
 
 const DynToolchain dyn_toolchain_cuda = {.find = find, .flags = put_flags, .run = run, .load = load};

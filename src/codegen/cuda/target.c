@@ -33,6 +33,7 @@ static void put_program(const DynLoops *p, const DynConfig *config, const char *
 /* Products and what the processor could make itself are calls. */
 static const DynTaskKind *const tasks[DYN_TASK_COUNT] = {
     [DYN_TASK_VIEW] = &dyn_task_view,    [DYN_TASK_KERNEL] = &dyn_cuda_task_kernel, [DYN_TASK_PRODUCT] = &dyn_task_call,
+    [DYN_TASK_GROUP] = &dyn_cuda_task_group,
     [DYN_TASK_OWN] = &dyn_task_call,     [DYN_TASK_CALL] = &dyn_task_call,
 };
 

@@ -6,13 +6,26 @@
 #include "codegen/run/call.h"
 #include "codegen/target.h"
 
-/* A loaded object: freed as one piece. */
-typedef struct DynCudaModule {
-    DynCudaLibrary *library;
-    DynNativeTable *table;   /* As many kernels as it has, without functions. */
-    DynCudaKernel **kernels; /* By number and form; NULL: it hasn't that form. */
-} DynCudaModule;
-DYN_HIDDEN DynCudaKernel *dyn_cuda_kernel(const DynLoaded *l, int number, DynCudaForm form); /* nvrtc.c */
+/* A kernel bound to memory, as a line of threads walks it: what the struct of cuda.h is filled from. */
+typedef struct DynCudaLine {
+    const DynLoops *p;
+    DynBound b;            /* Its axes in the order in which they are walked. */
+    int kept, reduced;     /* How many there are of each. */
+    bool fast;             /* The function for one axis of either kind takes it. */
+    int lanes;             /* V of the function. */
+    int64_t count, groups; /* As cuda.h has them. */
+    uint32_t splits, rowed;
+    char *parts;
+} DynCudaLine;
+
+/* arrange.c */
+DYN_HIDDEN void dyn_cuda_arrange_map(DynCudaLine *l);
+DYN_HIDDEN bool dyn_cuda_arrange_reduction(DynCudaLine *l);         /* true: by columns, kept axes last; else kept ones first */
+DYN_HIDDEN void dyn_cuda_keep_axes(DynCudaLine *l, bool columns);   /* of a reduction, behind that: reduced ones go */
+DYN_HIDDEN void dyn_cuda_arrange_row(DynCudaLine *l);               /* of a group's kernel: rows first, in their own order */
+
+/* nvrtc.c: a kernel of a loaded object, with the GIL; NULL: it isn't in it. */
+DYN_HIDDEN DynCudaKernel *dyn_cuda_kernel(const DynLoaded *l, int number, DynCudaForm form);
 DYN_HIDDEN extern const DynToolchain dyn_toolchain_cuda;                                     /* nvrtc.c */
-DYN_HIDDEN extern const DynTaskKind dyn_cuda_task_kernel;                                    /* launch.c */
+DYN_HIDDEN extern const DynTaskKind dyn_cuda_task_kernel, dyn_cuda_task_group;               /* launch.c */
 #endif

@@ -231,6 +231,7 @@ typedef struct DynPair {
 } DynPair;
 DYN_HIDDEN bool dyn_pair_find(const DynLoops *p, uint32_t first, uint32_t second, DynPair *out); /* steps. false: they are none */
 DYN_HIDDEN void dyn_pairs_make(DynLoops *p);
+DYN_HIDDEN int dyn_stage_rows(DynLoops *p); /* stage.c; -1: no memory */
 /* chain.c */
 DYN_HIDDEN void dyn_chains_make(DynLoops *p);
 DYN_HIDDEN bool dyn_chain_takes(const DynLoops *p, const DynStep *step); /* could it be in one, as far as it is seen alone? */

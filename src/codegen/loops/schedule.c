@@ -6,6 +6,9 @@
 #include "base/log.h"
 #include "codegen/loops/loops.h"
 
+#define DYN_DEVICE_ROWS 128
+#define DYN_DEVICE_ROW 32768
+
 static DynKernel *kernel_at(const DynLoops *p, uint32_t step) {
     return step < p->steps.n && p->steps.at[step].kind == DYN_STEP_KERNEL ? &p->kernels.at[p->steps.at[step].id] : NULL;
 }
@@ -111,6 +114,15 @@ bool dyn_short_rows(const DynGraph *g, const uint32_t *shape, int ndim, uint32_t
     return row < DYN_SHORT_REDUCED && reduced != 0 && reduced != (1u << ndim) - 1;
 }
 
+/* On a device a row is one block's: long ones that are few, by the sizes seen first, are for many blocks each. */
+static bool is_for_many(const DynLoops *p, const DynKernel *k) {
+    int64_t rows = 1, row = 1;
+    for (int d = 0; d < k->ndim; d++) {
+        *(k->reduced >> d & 1 ? &row : &rows) *= dyn_sym_at(p->graph->syms, k->shape[d])->hint.i;
+    }
+    return rows < DYN_DEVICE_ROWS && row > DYN_DEVICE_ROW;
+}
+
 static void make_group(DynLoops *p, uint32_t step) {
     const DynKernel *k = kernel_at(p, step);
     uint32_t kept = k->reduced ^ ((1u << k->ndim) - 1), first = step, last = step;
@@ -118,7 +130,7 @@ static void make_group(DynLoops *p, uint32_t step) {
     if (!k->reduced || !keeps_leading_axes || k->group != DYN_NONE) {
         return;
     }
-    if (dyn_short_rows(p->graph, k->shape, k->ndim, k->reduced)) {
+    if (p->device ? is_for_many(p, k) : dyn_short_rows(p->graph, k->shape, k->ndim, k->reduced)) {
         return;
     }
     int outer = __builtin_popcount(kept);
@@ -247,9 +259,7 @@ int dyn_schedule(DynLoops *p, DynReason *why, DynStr *error) {
         if (k) {
             k->number = (int16_t)p->nnative++;
             measure(p, k);
-            if (!p->device) {
-                make_group(p, s);
-            }
+            make_group(p, s);
         }
     }
     if (p->nnative > DYN_MAX_KERNELS) {
@@ -258,6 +268,11 @@ int dyn_schedule(DynLoops *p, DynReason *why, DynStr *error) {
         return -1;
     }
     make_row_places(p);
+    if (p->device && dyn_stage_rows(p) < 0) {
+        *why = DYN_R_NO_MEMORY;
+        dyn_str_puts(error, "not enough memory for rows that are kept");
+        return -1;
+    }
     if (!p->device) {
         dyn_chains_make(p);
         dyn_pairs_make(p);

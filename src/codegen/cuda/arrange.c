@@ -1,0 +1,212 @@
+/* arrange.c: axes of a kernel that is bound to memory, in the order in which a device's threads walk them.
+ *
+ * Called by launch.c, before a kernel's struct is filled. Axes of one element go, neighbours that are one line for all operands
+ * become one axis, and what lies closest together comes last, as neighbouring threads then touch neighbouring memory. */
+#include "codegen/cuda/target.h"
+
+#define PATCH 8 /* elements along each side of a patch: neighbours of both sides are in the same piece of memory that is fetched */
+
+static int64_t distance(int64_t step) { return step < 0 ? -step : step; }
+
+/* The operand by which axes are ordered: the first that is written, in a reduction the first that is read. */
+static int leading(const DynBound *b) {
+    for (int i = 0; i < b->nops; i++) {
+        const DynOperand *o = &b->k->operands.at[i];
+        if (b->k->reduced ? !o->out : o->out) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+/* Axes from `from` to `to`: the furthest steps first. */
+static void sort_axes(DynBound *b, int by, int from, int to) {
+    for (int i = from + 1; i < to; i++) {
+        for (int j = i; j > from && distance(b->strides[by][j - 1]) < distance(b->strides[by][j]); j--) {
+            dyn_bound_swap(b, j - 1, j);
+        }
+    }
+}
+
+static void move_axis(DynBound *b, int from, int to) {
+    for (; from > to; from--) {
+        dyn_bound_swap(b, from - 1, from);
+    }
+    for (; from < to; from++) {
+        dyn_bound_swap(b, from, from + 1);
+    }
+}
+
+static void drop_axis(DynBound *b, int axis) {
+    move_axis(b, axis, b->ndim - 1);
+    b->ndim--;
+}
+
+/* Neighbours that are one line for all operands become one axis; how many are left of the `n` from `from` on. */
+static int join_axes(DynBound *b, int from, int n) {
+    for (int d = from; d + 1 < from + n;) {
+        if (!dyn_bound_joins(b, d, d + 1, b->dims[d + 1])) {
+            d++;
+            continue;
+        }
+        b->dims[d + 1] *= b->dims[d];
+        drop_axis(b, d);
+        n--;
+    }
+    return n;
+}
+
+/* Axes of one element go; those of `reduced` come behind the others, both in their order. How many others there are. */
+static int part_axes(DynBound *b, uint32_t reduced) {
+    int kept = 0, all = 0, n = b->ndim;
+    for (int d = 0; d < n; d++, reduced >>= 1) {
+        if (b->dims[all] == 1) {
+            drop_axis(b, all);
+        } else if (reduced & 1) {
+            all++;
+        } else {
+            move_axis(b, all, kept++);
+            all++;
+        }
+    }
+    return kept;
+}
+
+/* Of one element, behind the others: functions that go along what is reduced find something to go along. */
+static void add_axis(DynBound *b) {
+    int d = b->ndim++;
+    b->dims[d] = 1;
+    for (int i = 0; i < b->nops; i++) {
+        b->strides[i][d] = 0;
+    }
+}
+
+/* Does an operand lie side by side along the last axis, in groups that are aligned wherever they begin? */
+static bool is_grouped(const DynBound *b, int i, int lanes) {
+    int last = b->ndim - 1;
+    int64_t whole = (int64_t)b->size[i] * lanes;
+    bool grouped = b->strides[i][last] == b->size[i] && (uintptr_t)b->base[i] % (uintptr_t)whole == 0;
+    for (int d = 0; d < last; d++) {
+        grouped = grouped && b->strides[i][d] % whole == 0;
+    }
+    return grouped;
+}
+
+/* Can the function for one axis of either kind take it, and V elements at a time along the last of n axes, which are those that
+ * `among` has bits of? Each operand stands still along them, or lies as the function expects it. */
+static void find_speed(DynCudaLine *l, int n, uint32_t among) {
+    const DynBound *b = &l->b;
+    int lanes = dyn_cuda_lanes(l->p, b->k);
+    l->fast = n == 1 && l->kept <= 1 && l->reduced <= 1 && b->dims[b->ndim - 1] % lanes == 0;
+    for (int i = 0; i < b->nops && l->fast; i++) {
+        bool walks = dyn_cuda_walks(l->p, b->k, (uint32_t)i, among);
+        l->fast = walks ? is_grouped(b, i, lanes) : b->strides[i][b->ndim - 1] == 0;
+    }
+    l->lanes = l->fast ? lanes : 1;
+}
+
+/* ---- elementwise kernels */
+
+/* The axis along which an operand lies side by side that isn't the last one; -1: there is none. */
+static int turned_axis(const DynBound *b) {
+    int last = b->ndim - 1;
+    for (int i = 0; i < b->nops; i++) {
+        for (int d = 0; d < last; d++) {
+            if (distance(b->strides[i][d]) == b->size[i] && distance(b->strides[i][last]) > b->size[i]) {
+                return d;
+            }
+        }
+    }
+    return -1;
+}
+
+/* An axis becomes two: whole pieces of n, and what is in one of them, behind it. */
+static void split_axis(DynBound *b, int axis, int64_t n) {
+    int d = b->ndim++;
+    b->dims[d] = n;
+    b->dims[axis] /= n;
+    for (int i = 0; i < b->nops; i++) {
+        b->strides[i][d] = b->strides[i][axis];
+        b->strides[i][axis] *= n;
+    }
+    move_axis(b, d, axis + 1);
+}
+
+/* Where operands lie across each other, a warp covers a part of a patch, so that what it fetches for one operand or the other is
+ * used up: … outer, last, within outer, within last. */
+static void make_patches(DynCudaLine *l) {
+    DynBound *b = &l->b;
+    int axis = b->ndim > 1 && b->ndim + 2 <= dyn_cuda_rank(b->k) ? turned_axis(b) : -1, last = b->ndim - 1;
+    if (axis < 0 || b->dims[axis] % PATCH != 0 || b->dims[last] % PATCH != 0) {
+        return;
+    }
+    move_axis(b, axis, last - 1);
+    split_axis(b, last, PATCH);
+    split_axis(b, last - 1, PATCH); /* outer, within outer, last, within last */
+    dyn_bound_swap(b, last, last + 1);
+}
+
+void dyn_cuda_arrange_map(DynCudaLine *l) {
+    DynBound *b = &l->b;
+    part_axes(b, 0);
+    sort_axes(b, leading(b), 0, b->ndim);
+    join_axes(b, 0, b->ndim);
+    make_patches(l);
+    l->kept = b->ndim;
+    l->reduced = 0;
+    find_speed(l, l->kept, dyn_cuda_inner(b->k));
+}
+
+/* ---- reductions */
+
+/* Do neighbouring results lie closer together than what one result is made of? */
+static bool goes_by_columns(const DynBound *b, int kept) {
+    int by = leading(b);
+    if (kept == 0) {
+        return false;
+    }
+    return distance(b->strides[by][kept - 1]) < distance(b->strides[by][b->ndim - 1]) && b->dims[kept - 1] > 4;
+}
+
+bool dyn_cuda_arrange_reduction(DynCudaLine *l) {
+    DynBound *b = &l->b;
+    int kept = part_axes(b, b->k->reduced), by = leading(b), all = b->ndim;
+    sort_axes(b, by, 0, kept);
+    sort_axes(b, by, kept, all);
+    l->kept = join_axes(b, 0, kept);
+    l->reduced = join_axes(b, l->kept, all - kept);
+    if (l->reduced == 0) {
+        add_axis(b);
+        l->reduced = 1;
+    }
+    bool columns = goes_by_columns(b, l->kept);
+    for (int d = 0; columns && d < l->reduced; d++) { /* kept ones come last */
+        move_axis(b, b->ndim - 1, 0);
+    }
+    find_speed(l, columns ? l->kept : l->reduced, columns ? ~b->k->reduced : b->k->reduced);
+    return columns;
+}
+
+void dyn_cuda_keep_axes(DynCudaLine *l, bool columns) {
+    DynBound *b = &l->b;
+    for (int d = 0; columns && d < l->reduced; d++) {
+        move_axis(b, 0, b->ndim - 1);
+    }
+    b->ndim = l->kept;
+    l->reduced = 0;
+}
+
+/* ---- kernels of a group: rows in their own order, which is that of the group's other kernels */
+
+void dyn_cuda_arrange_row(DynCudaLine *l) {
+    DynBound *b = &l->b;
+    int kept = part_axes(b, dyn_cuda_inner(b->k)), all = b->ndim;
+    sort_axes(b, leading(b), kept, all);
+    l->kept = join_axes(b, 0, kept);
+    l->reduced = join_axes(b, l->kept, all - kept);
+    if (l->reduced == 0) {
+        add_axis(b);
+        l->reduced = 1;
+    }
+    find_speed(l, l->reduced, dyn_cuda_inner(b->k));
+}
