@@ -13,24 +13,24 @@ typedef struct DynCudaLibrary DynCudaLibrary; /* CUlibrary */
 typedef struct DynCudaKernel DynCudaKernel;   /* CUkernel, which is launched as a CUfunction in whatever context is current */
 typedef int DynCudaError;                     /* CUresult; 0: none */
 
-#define DYN_CUDA_DRIVER(DRIVER)                                                                                               \
-    DRIVER(Init, "cuInit", (unsigned flags))                                                                                  \
-    DRIVER(DriverGetVersion, "cuDriverGetVersion", (int *version))                                                            \
-    DRIVER(DeviceGet, "cuDeviceGet", (DynCudaDevice * device, int ordinal))                                                   \
-    DRIVER(DeviceGetAttribute, "cuDeviceGetAttribute", (int *value, int attribute, DynCudaDevice device))                     \
-    DRIVER(PrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (DynCudaContext * *context, DynCudaDevice device))                   \
-    DRIVER(CtxGetCurrent, "cuCtxGetCurrent", (DynCudaContext * *context))                                                     \
-    DRIVER(CtxSetCurrent, "cuCtxSetCurrent", (DynCudaContext * context))                                                      \
-    DRIVER(LibraryLoadData, "cuLibraryLoadData",                                                                              \
-           (DynCudaLibrary * *library, const void *code, int *options, void **values, unsigned n, int *library_options,       \
-            void **library_values, unsigned m))                                                                               \
-    DRIVER(LibraryUnload, "cuLibraryUnload", (DynCudaLibrary * library))                                                      \
-    DRIVER(LibraryGetKernel, "cuLibraryGetKernel", (DynCudaKernel * *kernel, DynCudaLibrary * library, const char *name))     \
+#define DYN_CUDA_DRIVER(DRIVER)                                                                                                 \
+    DRIVER(Init, "cuInit", (unsigned flags))                                                                                    \
+    DRIVER(DriverGetVersion, "cuDriverGetVersion", (int *version))                                                              \
+    DRIVER(DeviceGet, "cuDeviceGet", (DynCudaDevice * device, int ordinal))                                                     \
+    DRIVER(DeviceGetAttribute, "cuDeviceGetAttribute", (int *value, int attribute, DynCudaDevice device))                       \
+    DRIVER(PrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (DynCudaContext * *context, DynCudaDevice device))                     \
+    DRIVER(CtxGetCurrent, "cuCtxGetCurrent", (DynCudaContext * *context))                                                       \
+    DRIVER(CtxSetCurrent, "cuCtxSetCurrent", (DynCudaContext * context))                                                        \
+    DRIVER(LibraryLoadData, "cuLibraryLoadData",                                                                                \
+           (DynCudaLibrary * *library, const void *code, int *options, void **values, unsigned n, int *library_options,         \
+            void **library_values, unsigned m))                                                                                 \
+    DRIVER(LibraryUnload, "cuLibraryUnload", (DynCudaLibrary * library))                                                        \
+    DRIVER(LibraryGetKernel, "cuLibraryGetKernel", (DynCudaKernel * *kernel, DynCudaLibrary * library, const char *name))       \
     DRIVER(KernelSetAttribute, "cuKernelSetAttribute", (int attribute, int value, DynCudaKernel *kernel, DynCudaDevice device)) \
-    DRIVER(LaunchKernel, "cuLaunchKernel",                                                                                    \
-           (DynCudaKernel * kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,    \
-            unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra))                                \
-    DRIVER(GetErrorName, "cuGetErrorName", (DynCudaError error, const char **name))                                           \
+    DRIVER(LaunchKernel, "cuLaunchKernel",                                                                                      \
+           (DynCudaKernel * kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,      \
+            unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra))                                  \
+    DRIVER(GetErrorName, "cuGetErrorName", (DynCudaError error, const char **name))                                             \
     DRIVER(GetErrorString, "cuGetErrorString", (DynCudaError error, const char **text))
 
 typedef struct DynCuda {
@@ -42,10 +42,10 @@ typedef struct DynCuda {
 /* A device as launches need it: asked once. */
 typedef struct DynCudaInfo {
     DynCudaDevice device;
-    DynCudaContext *context;   /* The primary one, which frameworks use. */
-    int capability;            /* 10 * major + minor: 90 for sm_90. */
-    int processors;            /* Streaming multiprocessors. */
-    int shared;                /* Bytes of shared memory that a block may ask for. */
+    DynCudaContext *context; /* The primary one, which frameworks use. */
+    int capability;          /* 10 * major + minor: 90 for sm_90. */
+    int processors;          /* Streaming multiprocessors. */
+    int shared;              /* Bytes of shared memory that a block may ask for. */
 } DynCudaInfo;
 
 DYN_HIDDEN extern DynCuda dyn_cuda; /* valid behind dyn_cuda_find */

@@ -2,8 +2,9 @@
  * type for what DLPack doesn't tell. Nothing is linked, and torch is never imported: dyn_torch_find looks whether the program
  * has.
  *
- * A captured tensor is exactly a torch.Tensor or torch.nn.Parameter, strided, on the CPU or a CUDA device, of one of dynoc's element types,
- * without the conjugate or negative bit; and no mode of torch's that changes what operators do is on (dyn_torch_state). */
+ * A captured tensor is exactly a torch.Tensor or torch.nn.Parameter, strided, on the CPU or a CUDA device, of one of dynoc's
+ * element types, without the conjugate or negative bit; and no mode of torch's that changes what operators do is on
+ * (dyn_torch_state). */
 #ifndef DYN_TORCH_H
 #define DYN_TORCH_H
 #include "base/arrays.h"

@@ -63,9 +63,9 @@ DYN_HIDDEN void dyn_load_lock(bool take);           /* around dlopen, and around
 /* The generated C that is to be built (never NULL; valid until the artifact is settled). "" when the graph has no kernel, so
  * there is nothing to build, or when it is built. */
 DYN_HIDDEN const char *dyn_artifact_text(const DynArtifact *a);
-DYN_HIDDEN bool dyn_artifact_is_later(const DynArtifact *a);           /* behind all that are not */
+DYN_HIDDEN bool dyn_artifact_is_later(const DynArtifact *a); /* behind all that are not */
 DYN_HIDDEN const struct DynToolchain *dyn_artifact_toolchain(const DynArtifact *a);
-DYN_HIDDEN extern const struct DynToolchain dyn_toolchain_c; /* build/compiler.c */
+DYN_HIDDEN extern const struct DynToolchain dyn_toolchain_c;           /* build/compiler.c */
 DYN_HIDDEN const DynConfig *dyn_artifact_config(const DynArtifact *a); /* that it was made with, and is built with */
 /* build.c's mark: 0 not asked, 1 queued, 2 done (published or failed). claim is true for the one caller that moved it from 0
  * to 1. */

@@ -8,7 +8,7 @@
 struct DynCall;
 struct DynTaskKind;
 struct DynTarget {
-    const char *name; /* As logs say it. */
+    const char *name;                     /* As logs say it. */
     const struct DynToolchain *toolchain; /* What makes objects of text (build/build.h). */
     /* Loop IR → text. 0, or -1 with a reason and a sentence. With the GIL; the text is the same for the same loop IR. */
     int (*emit)(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error);

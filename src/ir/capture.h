@@ -14,7 +14,7 @@
 #define DYN_ARRAY_WRITTEN (1 << 16)
 #define DYN_ARRAY_ASKED (1 << 17)
 #define DYN_TENSOR_GRAD (1 << 16) /* of a TENSOR guard: it requires gradients */
-#define DYN_TENSOR_DEVICE 24        /* … and from this bit on where it lies, as DynArrayView says it */
+#define DYN_TENSOR_DEVICE 24      /* … and from this bit on where it lies, as DynArrayView says it */
 
 typedef enum DynGuardKind {
 #define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags, group) DYN_GUARD_##kind,

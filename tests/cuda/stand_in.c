@@ -2,16 +2,18 @@
  * and the memory of "device 0" is this machine's. tests/py/test_cuda.py builds it and has dynoc open it.
  *
  * Only what dynoc calls is there (base/cuda.h, codegen/cuda/nvrtc.c). stand_in_fail lets a function fail; stand_in_count says how
- * often one was called. A "cubin" is 64 bytes that look like the head of one, and the path of a shared object. */
+ * often one was called. A "cubin" is 64 bytes that look like the head of one, with a size, and a shared object of that size. */
 #define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define API __attribute__((visibility("default")))
 #define HEAD 64
+#define SIZE_AT 56
 
 typedef struct Library {
     void *handle;
@@ -91,7 +93,14 @@ API int cuCtxSetCurrent(void *context) {
 
 API int cuLibraryLoadData(void **library, const void *code, int *o, void **v, unsigned n, int *lo, void **lv, unsigned m) {
     Library *l = calloc(1, sizeof(*l));
-    l->handle = dlopen((const char *)code + HEAD, RTLD_NOW | RTLD_LOCAL);
+    long size;
+    char path[64];
+    memcpy(&size, (const char *)code + SIZE_AT, sizeof(size));
+    int fd = memfd_create("stand-in", 0);
+    if (write(fd, (const char *)code + HEAD, (size_t)size) == size) {
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd); /* left open: another one would have the same name */
+        l->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
     *library = l;
     return l->handle == NULL ? 200 : enter("cuLibraryLoadData");
 }
@@ -117,8 +126,8 @@ API int cuLibraryGetKernel(void **kernel, void *library, const char *name) {
 
 API int cuKernelSetAttribute(int attribute, int value, void *kernel, int device) { return enter("cuKernelSetAttribute"); }
 
-API int cuLaunchKernel(void *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                       void *stream, void **parameters, void **extra) {
+API int cuLaunchKernel(void *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                       unsigned shared, void *stream, void **parameters, void **extra) {
     const Kernel *k = kernel;
     unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
     int error = enter("cuLaunchKernel");
@@ -175,8 +184,8 @@ API int nvrtcCompileProgram(Program *p, int n, const char *const *options) {
     }
     fprintf(f, "#include \"%s\"\n%s", header, p->source);
     fclose(f);
-    snprintf(command, sizeof(command), "g++ -std=c++17 -O0 -w -fPIC -shared -fno-strict-aliasing -ffp-contract=off -o %s %s 2>%s.log", p->path,
-             text, text);
+    snprintf(command, sizeof(command),
+             "g++ -std=c++17 -O0 -w -fPIC -shared -fno-strict-aliasing -ffp-contract=off -o %s %s 2>%s.log", p->path, text, text);
     int done = system(command);
     snprintf(command, sizeof(command), "%s.log", text);
     f = fopen(command, "r");
@@ -196,14 +205,28 @@ API int nvrtcGetProgramLog(Program *p, char *log) {
     strcpy(log, p->log);
     return 0;
 }
+static long read_object(const Program *p, char *to) {
+    FILE *f = fopen(p->path, "rb");
+    if (f == NULL) {
+        return 0;
+    }
+    fseek(f, 0, SEEK_END);
+    long size = ftell(f);
+    rewind(f);
+    size = to == NULL ? size : (long)fread(to, 1, (size_t)size, f);
+    fclose(f);
+    return size;
+}
+
 API int nvrtcGetCUBINSize(Program *p, size_t *size) {
-    *size = HEAD + strlen(p->path) + 1;
+    *size = HEAD + (size_t)read_object(p, NULL);
     return enter("nvrtcGetCUBINSize");
 }
 API int nvrtcGetCUBIN(Program *p, char *cubin) {
     static const unsigned char head[HEAD] = {0x7f, 'E', 'L', 'F', 2, 1, [16] = 3, [18] = 190};
     memcpy(cubin, head, HEAD);
-    strcpy(cubin + HEAD, p->path);
+    long size = read_object(p, cubin + HEAD);
+    memcpy(cubin + SIZE_AT, &size, sizeof(size));
     return 0;
 }
 API const char *nvrtcGetErrorString(int error) { return error == 6 ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR_OTHER"; }

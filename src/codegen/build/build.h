@@ -61,10 +61,10 @@ DYN_HIDDEN DynReason dyn_compiler_run(const DynBuildEnv *env, const DynCompiler 
 
 /* What makes an object of text: one for each language. */
 typedef struct DynToolchain {
-    int (*find)(const DynBuildEnv *env, DynCompiler *out, DynStr *why);             /* -1: there is none */
-    void (*flags)(const DynBuildEnv *env, DynStr *out, DynStr *refused);            /* refused: may be NULL */
+    int (*find)(const DynBuildEnv *env, DynCompiler *out, DynStr *why);  /* -1: there is none */
+    void (*flags)(const DynBuildEnv *env, DynStr *out, DynStr *refused); /* refused: may be NULL */
     DynReason (*run)(const DynBuildEnv *env, const DynCompiler *c, const char *flags, const char *source, _Atomic(int) *group,
-                     const atomic_bool *stop, DynBlob *object, DynStr *detail);     /* Source to object. */
+                     const atomic_bool *stop, DynBlob *object, DynStr *detail); /* Source to object. */
     DynLoaded *(*load)(const DynBuildEnv *env, const DynBlob *object, const char *key, DynReason *failure, DynStr *why);
 } DynToolchain;
 
@@ -84,11 +84,12 @@ DYN_HIDDEN DynLoaded *dyn_load_find(const char *key);
 DYN_HIDDEN DynLoaded *dyn_load_object(const DynBuildEnv *env, const DynBlob *object, const char *key, DynReason *failure,
                                       DynStr *why);
 /* An object that isn't this machine's: a table whose kernels have no functions, and `device`, which has them, for `unload`. */
-DYN_HIDDEN DynLoaded *dyn_load_device(const char *key, size_t bytes, const DynNativeTable *table, void *device, void (*unload)(void *device));
-DYN_HIDDEN int dyn_load_limit(int most);                  /* test: how many may be loaded from now on; how many are */
+DYN_HIDDEN DynLoaded *dyn_load_device(const char *key, size_t bytes, const DynNativeTable *table, void *device,
+                                      void (*unload)(void *device));
+DYN_HIDDEN int dyn_load_limit(int most); /* test: how many may be loaded from now on; how many are */
 /* An ELF shared object for this machine, with all its segments in it, or an object for a device. */
 DYN_HIDDEN bool dyn_load_is_whole(const DynBlob *object);
-DYN_HIDDEN void dyn_load_forked(void);                    /* in the child */
+DYN_HIDDEN void dyn_load_forked(void); /* in the child */
 
 /* build.c: for doctor.c. */
 typedef struct DynBuildResult {

@@ -228,7 +228,8 @@ static void add(DynLoaded *l, const char *key, size_t bytes) {
     nloaded++;
 }
 
-DynLoaded *dyn_load_device(const char *key, size_t bytes, const DynNativeTable *table, void *device, void (*unload)(void *device)) {
+DynLoaded *dyn_load_device(const char *key, size_t bytes, const DynNativeTable *table, void *device,
+                           void (*unload)(void *device)) {
     DynLoaded *l = PyMem_RawCalloc(1, sizeof(*l));
     if (l == NULL) {
         return NULL;

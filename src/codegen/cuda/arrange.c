@@ -4,7 +4,7 @@
  * become one axis, and what lies closest together comes last, as neighbouring threads then touch neighbouring memory. */
 #include "codegen/cuda/target.h"
 
-#define PATCH 8 /* elements along each side of a patch: neighbours of both sides are in the same piece of memory that is fetched */
+#define PATCH 32 /* elements along each side of a patch */
 
 static int64_t distance(int64_t step) { return step < 0 ? -step : step; }
 
@@ -155,6 +155,8 @@ void dyn_cuda_arrange_map(DynCudaLine *l) {
     l->kept = b->ndim;
     l->reduced = 0;
     find_speed(l, l->kept, dyn_cuda_inner(b->k));
+    l->lanes = l->fast ? l->lanes : DYN_CUDA_ANY_LANES;
+    l->groups = b->ndim > 0 ? b->dims[b->ndim - 1] : 1;
 }
 
 /* ---- reductions */

@@ -3,20 +3,18 @@
  * A kernel of the loop IR is one or more functions, `k<number>_<form>`, each of which takes one struct of 8-byte words by value:
  *
  *     count     groups of V elements along the last axis; of a reduction results, in COLUMNS groups of V of them
- *     groups    of a reduction: those of V elements that one result is made of, in COLUMNS elements
- *     axes      half a word: how many axes are kept and how many reduced (8 bits each); WIDE
- *     splits    half a word, of a reduction: how many blocks share one result, which then goes to `parts`
- *     rowed     half a word: bit i says that operand i lies in the memory of one row, and at[i] is how far from its beginning
- *     (half a word of nothing)
- *     parts     memory for an accumulator of each split and result
- *     size[R], magic[R]   sizes of axes, in groups of the last one, and what divides by them (launch.c: magic_of)
- *     at[N]     where each operand's first element lies
- *     step[N][R]          bytes from one position of each axis to the next
- *     scalar[P] numbers by value
+ *     groups    of a reduction: those of V elements that one result is made of, in COLUMNS elements; of ANY_MAP the elements
+ * along the last axis axes      half a word: how many axes are kept and how many reduced (8 bits each); WIDE splits    half a
+ * word, of a reduction: how many blocks share one result, which then goes to `parts` rowed     half a word: bit i says that
+ * operand i lies in the memory of one row, and at[i] is how far from its beginning (half a word of nothing) parts     memory for
+ * an accumulator of each split and result size[R], magic[R]   sizes of axes, in groups of the last one, and what divides by them
+ * (launch.c: magic_of) at[N]     where each operand's first element lies step[N][R]          bytes from one position of each axis
+ * to the next scalar[P] numbers by value
  *
  * R, N and P are the kernel's own: axes (dyn_cuda_rank), operands and numbers. Axes are at the end of size: in ROWS kept ones in
  * front of reduced ones, in COLUMNS behind them. Each form is there twice: for one axis of either kind, along the last of which
- * operands lie side by side in aligned groups of V elements, or stand still; and for whatever else there is, where V is 1.
+ * operands lie side by side in aligned groups of V elements, or stand still; and for whatever else there is, where V is 1 (in
+ * ANY_MAP elements may lie anywhere, and the last group have fewer).
  * emit_cuda.c writes the functions, launch.c fills the struct.
  *
  * A group of kernels that run row by row is one function, of its first kernel. Its struct is rows, bytes, memory (of one row, and
@@ -26,20 +24,27 @@
 #include "base/cuda.h"
 #include "codegen/loops/loops.h"
 
-#define DYN_CUDA_THREADS 256       /* of a block of an elementwise kernel, and of a reduction … */
+#define DYN_CUDA_THREADS 256        /* of a block of an elementwise kernel, and of a reduction … */
 #define DYN_CUDA_GROUP_THREADS 1024 /* … and of a group at the most */
-#define DYN_CUDA_HEAD 5            /* words in front of size */
-#define DYN_CUDA_GROUP_HEAD 3      /* words of a group in front of its kernels' */
-#define DYN_CUDA_MOST_WORDS 500    /* of what a function is handed: 4 KB */
-#define DYN_CUDA_WIDE (1u << 16)   /* of `axes`: there are more than 2^31 groups, and division takes 64 bits */
+#define DYN_CUDA_HEAD 5             /* words in front of size */
+#define DYN_CUDA_GROUP_HEAD 3       /* words of a group in front of its kernels' */
+#define DYN_CUDA_MOST_WORDS 500     /* of what a function is handed: 4 KB */
+#define DYN_CUDA_ANY_LANES 4        /* V of ANY_MAP */
+#define DYN_CUDA_WIDE (1u << 16)    /* of `axes`: there are more than 2^31 groups, and division takes 64 bits */
 
-/* FORM(NAME, name): the functions that a kernel may have; ANY_: what takes any axes. */
-#define DYN_CUDA_FORMS(FORM)                                                                        \
-    FORM(MAP, "map") FORM(ANY_MAP, "any_map")             /* elementwise */                         \
-    FORM(ROWS, "rows") FORM(ANY_ROWS, "any_rows")         /* reduction: a warp's lanes go along what is reduced */ \
-    FORM(COLUMNS, "columns") FORM(ANY_COLUMNS, "any_columns") /* reduction: a warp's lanes are results */ \
-    FORM(GROUP, "group") FORM(ANY_GROUP, "any_group")     /* a group, of its first kernel */        \
-    FORM(FINISH, "finish")                                /* reduction: what the splits of each result left becomes one */
+/* FORM(NAME, name): the functions that a kernel may have: elementwise; of a reduction with a warp's lanes along what is reduced,
+ * or along results, and what makes one result of what blocks have left; of a group, which its first kernel has. ANY_: those that
+ * take any axes. */
+#define DYN_CUDA_FORMS(FORM)         \
+    FORM(MAP, "map")                 \
+    FORM(ANY_MAP, "any_map")         \
+    FORM(ROWS, "rows")               \
+    FORM(ANY_ROWS, "any_rows")       \
+    FORM(COLUMNS, "columns")         \
+    FORM(ANY_COLUMNS, "any_columns") \
+    FORM(FINISH, "finish")           \
+    FORM(GROUP, "group")             \
+    FORM(ANY_GROUP, "any_group")
 typedef enum DynCudaForm {
 #define FORM(NAME, name) DYN_CUDA_##NAME,
     DYN_CUDA_FORMS(FORM)
@@ -57,6 +62,7 @@ DYN_HIDDEN bool dyn_cuda_walks(const DynLoops *p, const DynKernel *k, uint32_t o
 DYN_HIDDEN int dyn_cuda_rank(const DynKernel *k);  /* R: its axes, and two more for the patches of an elementwise kernel */
 DYN_HIDDEN int dyn_cuda_words(const DynKernel *k); /* of the struct */
 DYN_HIDDEN int dyn_cuda_results(const DynKernel *k, const DynInsn **results); /* its reductions, at most DYN_MAX_RESULTS */
-DYN_HIDDEN uint32_t dyn_cuda_group_end(const DynLoops *p, uint32_t step); /* the step behind the group, or the kernel, at that step */
-DYN_HIDDEN int dyn_cuda_group_words(const DynLoops *p, uint32_t step);    /* of its struct, which has its kernels' */
+DYN_HIDDEN uint32_t dyn_cuda_group_end(const DynLoops *p,
+                                       uint32_t step); /* the step behind the group, or the kernel, at that step */
+DYN_HIDDEN int dyn_cuda_group_words(const DynLoops *p, uint32_t step); /* of its struct, which has its kernels' */
 #endif

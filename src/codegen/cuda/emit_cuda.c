@@ -204,33 +204,35 @@ static bool is_loaded(const DynKernel *k, uint32_t operand) {
     return false;
 }
 
-static bool is_stored(const DynKernel *k, uint32_t operand) { return k->operands.at[operand].out && !k->operands.at[operand].result; }
+static bool is_stored(const DynKernel *k, uint32_t operand) {
+    return k->operands.at[operand].out && !k->operands.at[operand].result;
+}
 
-/* Where an operand's group lies. Where FAST, its distance from the line's first is known, or is a step for each element of a
- * column. Else off[] has it. */
-static void put_address(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_t i) {
+/* How far an operand's group is from the line's first, where FAST: that is known, or a step for each element of a column. */
+static void put_distance(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_t i) {
     bool along = dyn_cuda_walks(p, k, i, dyn_cuda_inner(k));
     int step = along ? dyn_cuda_lanes(p, k) * dyn_dtypes[k->operands.at[i].dtype].size : 0, rank = dyn_cuda_rank(k);
     if (k->reduced && k->group == DYN_NONE && rank > 1) {
-        dyn_str_printf(out, "b%u + (!FAST ? off[%u] : COLUMNS ? g * a.step[%u][%d] : g * %d)", i, i, i, rank - 2, step);
+        dyn_str_printf(out, "(COLUMNS ? g * a.step[%u][%d] : g * %d)", i, rank - 2, step);
     } else {
-        dyn_str_printf(out, "b%u + (FAST ? g * %d : off[%u])", i, step, i);
+        dyn_str_printf(out, "g * %d", step);
     }
 }
 
 static void put_loads(DynStr *out, const DynLoops *p, const DynKernel *k) {
     uint32_t inner = dyn_cuda_inner(k);
+    int last = dyn_cuda_rank(k) - 1;
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const char *type = dyn_emit_memory_type((DynDtype)k->operands.at[i].dtype);
         bool along = dyn_cuda_walks(p, k, i, inner), across = dyn_cuda_walks(p, k, i, ~inner);
         if (is_loaded(k, i)) {
-            dyn_str_printf(out, "        %s x%u[V]; dyn_take<V, ", type, i);
+            dyn_str_printf(out, "        %s x%u[V]; if (FAST) dyn_take<V, ", type, i);
             if (along != across && k->reduced && k->group == DYN_NONE) {
                 dyn_str_printf(out, "COLUMNS ? %d : ", across);
             }
-            dyn_str_printf(out, "%d>(x%u, ", along, i);
-            put_address(out, p, k, i);
-            dyn_str_puts(out, ");\n");
+            dyn_str_printf(out, "%d>(x%u, b%u + ", along, i, i);
+            put_distance(out, p, k, i);
+            dyn_str_printf(out, "); else dyn_take_any<V>(x%u, b%u + off[%u], a.step[%u][%d], m);\n", i, i, i, i, last);
         }
         if (is_stored(k, i)) {
             dyn_str_printf(out, "        %s y%u[V];\n", type, i);
@@ -241,9 +243,10 @@ static void put_loads(DynStr *out, const DynLoops *p, const DynKernel *k) {
 static void put_stores(DynStr *out, const DynLoops *p, const DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
         if (is_stored(k, i)) {
-            dyn_str_printf(out, "        dyn_put<V>(y%u, ", i);
-            put_address(out, p, k, i);
-            dyn_str_puts(out, ");\n");
+            dyn_str_printf(out, "        if (FAST) dyn_put<V>(y%u, b%u + ", i, i);
+            put_distance(out, p, k, i);
+            dyn_str_printf(out, "); else dyn_put_any<V>(y%u, b%u + off[%u], a.step[%u][%d], m);\n", i, i, i, i,
+                           dyn_cuda_rank(k) - 1);
         }
     }
 }
@@ -290,8 +293,9 @@ static int put_group(DynStr *out, const DynLoops *p, const DynKernel *k) {
 /* Where operands lie: in a group some in the memory of the row. */
 static void put_pointers(DynStr *out, const DynKernel *k, bool grouped) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
-        dyn_str_printf(out, grouped ? "    char *b%u = a.rowed >> %u & 1 ? memory + (i64)a.at[%u] : a.at[%u];\n"
-                                    : "    char *b%u = a.at[%u];\n",
+        dyn_str_printf(out,
+                       grouped ? "    char *b%u = a.rowed >> %u & 1 ? memory + (i64)a.at[%u] : a.at[%u];\n"
+                               : "    char *b%u = a.at[%u];\n",
                        i, i, i, i);
     }
 }
@@ -323,14 +327,18 @@ static int put_elementwise(DynStr *out, const DynLoops *p, const DynKernel *k) {
     for (DynCudaForm form = DYN_CUDA_MAP; form <= DYN_CUDA_ANY_MAP; form++) {
         bool any = form == DYN_CUDA_ANY_MAP;
         put_entry(out, k, form);
-        dyn_str_printf(out, "    const int V = %d;\n    const bool FAST = %s;\n", any ? 1 : dyn_cuda_lanes(p, k), any ? "false" : "true");
+        dyn_str_printf(out, "    const int V = %d;\n    const bool FAST = %s;\n", any ? DYN_CUDA_ANY_LANES : dyn_cuda_lanes(p, k),
+                       any ? "false" : "true");
         put_pointers(out, k, false);
         put_scalars(out, k);
-        dyn_str_printf(out,
-                       "    for (i64 g = (i64)blockIdx.x * blockDim.x + threadIdx.x; g < a.count; g += (i64)gridDim.x * blockDim.x) {\n"
-                       "        i64 off[%u] = {};\n"
-                       "        if (!FAST) dyn_place<%d, %u>(a.size, a.magic, a.step, %d - DYN_KEPT(a), %d, DYN_WIDE(a), g, off);\n",
-                       k->operands.n, rank, k->operands.n, rank, rank);
+        dyn_str_printf(
+            out,
+            "    for (i64 g = (i64)blockIdx.x * blockDim.x + threadIdx.x; g < a.count; g += (i64)gridDim.x * blockDim.x) {\n"
+            "        i64 off[%u] = {};\n"
+            "        const i64 last = FAST ? 0 : dyn_place<%d, %u>(a.size, a.magic, a.step, %d - DYN_KEPT(a), %d, DYN_WIDE(a), "
+            "g, off);\n"
+            "        const int m = FAST || (last + 1) * V <= a.groups ? V : (int)(a.groups - last * V);\n",
+            k->operands.n, rank, k->operands.n, rank, rank);
         failed |= put_group(out, p, k);
         dyn_str_puts(out, "    }\n}\n");
     }
@@ -363,7 +371,8 @@ static void put_line_head(DynStr *out, const DynKernel *k) {
     put_scalars(out, k);
     if (rank > 1) {
         dyn_str_printf(out,
-                       "    if (FAST) { _Pragma(\"unroll\") for (int j = 0; j < %u; j++) base[j] = row * a.step[j][COLUMNS ? R - 1 : R - 2]; }\n"
+                       "    if (FAST) { _Pragma(\"unroll\") for (int j = 0; j < %u; j++) base[j] = row * a.step[j][COLUMNS ? R - "
+                       "1 : R - 2]; }\n"
                        "    else if (in) dyn_place<%d, %u>(a.size, a.magic, a.step, COLUMNS ? R - kept : R - reduced - kept, "
                        "COLUMNS ? R : R - reduced, DYN_WIDE(a), row, base);\n",
                        nops, rank, nops);
@@ -376,13 +385,15 @@ static void put_line_head(DynStr *out, const DynKernel *k) {
 static int put_line_loop(DynStr *out, const DynLoops *p, const DynKernel *k) {
     int rank = dyn_cuda_rank(k);
     uint32_t nops = k->operands.n;
-    const char *split = k->group == DYN_NONE ? " + (i64)lanes * blockIdx.y" : "", *splits = k->group == DYN_NONE ? " * a.splits" : "";
+    const char *split = k->group == DYN_NONE ? " + (i64)lanes * blockIdx.y" : "",
+               *splits = k->group == DYN_NONE ? " * a.splits" : "";
     dyn_str_printf(out,
                    "    const i64 groups = in ? a.groups : 0;\n"
                    "    _Pragma(\"unroll (FAST ? %d : 1)\") for (i64 g = lane%s; g < groups; g += lanes%s) {\n"
                    "        i64 off[%u] = {};\n"
                    "        if (!FAST) dyn_place<%d, %u>(a.size, a.magic, a.step, COLUMNS ? R - kept - reduced : R - reduced, "
-                   "COLUMNS ? R - kept : R, DYN_WIDE(a), g, off);\n",
+                   "COLUMNS ? R - kept : R, DYN_WIDE(a), g, off);\n"
+                   "        const int m = V;\n",
                    k->group == DYN_NONE ? 4 : 2, split, splits, nops, rank, nops);
     int failed = put_group(out, p, k);
     dyn_str_puts(out, "    }\n");
@@ -407,7 +418,8 @@ static int put_line_end(DynStr *out, const DynKernel *k, const DynInsn *insn, in
     if (k->group == DYN_NONE) {
         dyn_str_printf(out,
                        "        const i64 width = COLUMNS ? V : 1, all = a.count * width;\n"
-                       "        if (a.splits > 1) ((%s *)(a.parts + %d * all * a.splits))[blockIdx.y * all + row * width + j] = t; else *to = t;\n    }\n",
+                       "        if (a.splits > 1) ((%s *)(a.parts + %d * all * a.splits))[blockIdx.y * all + row * width + j] = "
+                       "t; else *to = t;\n    }\n",
                        type, 8 * r);
     } else {
         dyn_str_puts(out, "        *to = t;\n    }\n");
@@ -437,11 +449,12 @@ static int put_finish(DynStr *out, const DynKernel *k) {
     const DynInsn *results[DYN_MAX_RESULTS];
     int rank = dyn_cuda_rank(k), n = dyn_cuda_results(k, results), failed = 0;
     put_entry(out, k, DYN_CUDA_FINISH);
-    dyn_str_printf(out,
-                   "    __shared__ double shared[%d];\n    const int kept = DYN_KEPT(a), lane = threadIdx.x, lanes = blockDim.x;\n"
-                   "    const i64 row = (i64)blockIdx.x * blockDim.y + threadIdx.y;\n    i64 off[%u] = {};\n"
-                   "    dyn_place<%d, %u>(a.size, a.magic, a.step, %d - kept, %d, DYN_WIDE(a), row < a.count ? row : 0, off);\n",
-                   DYN_CUDA_THREADS, k->operands.n, rank, k->operands.n, rank, rank);
+    dyn_str_printf(
+        out,
+        "    __shared__ double shared[%d];\n    const int kept = DYN_KEPT(a), lane = threadIdx.x, lanes = blockDim.x;\n"
+        "    const i64 row = (i64)blockIdx.x * blockDim.y + threadIdx.y;\n    i64 off[%u] = {};\n"
+        "    dyn_place<%d, %u>(a.size, a.magic, a.step, %d - kept, %d, DYN_WIDE(a), row < a.count ? row : 0, off);\n",
+        DYN_CUDA_THREADS, k->operands.n, rank, k->operands.n, rank, rank);
     for (int r = 0; r < n; r++) {
         const char *type = type_of((DynDtype)results[r]->compute);
         uint32_t to = results[r]->a[0];
@@ -449,12 +462,16 @@ static int put_finish(DynStr *out, const DynKernel *k) {
         snprintf(x, sizeof(x), "q%d", r);
         dyn_str_printf(out, "    %s q%d = ", type, r);
         put_identity(out, results[r]);
-        dyn_str_printf(out, ";\n    for (u32 s = lane; row < a.count && s < a.splits; s += lanes) { const %s p = ((const %s *)(a.parts + %d * a.count * a.splits))[s * a.count + row]; q%d = ",
+        dyn_str_printf(out,
+                       ";\n    for (u32 s = lane; row < a.count && s < a.splits; s += lanes) { const %s p = ((const %s "
+                       "*)(a.parts + %d * a.count * a.splits))[s * a.count + row]; q%d = ",
                        type, type, r * 8, r);
         failed |= put_join(out, results[r], x, "p");
         dyn_str_printf(out, "; }\n    q%d = dyn_across(q%d, ", r, r);
         failed |= put_lambda(out, results[r]);
-        dyn_str_printf(out, ", lane, lanes, 1, (char *)shared);\n    if (lane == 0 && row < a.count) *(%s *)(a.at[%u] + off[%u]) = q%d;\n", type, to, to, r);
+        dyn_str_printf(
+            out, ", lane, lanes, 1, (char *)shared);\n    if (lane == 0 && row < a.count) *(%s *)(a.at[%u] + off[%u]) = q%d;\n",
+            type, to, to, r);
     }
     dyn_str_puts(out, "}\n");
     return failed;
@@ -465,11 +482,12 @@ static int put_reduction(DynStr *out, const DynLoops *p, const DynKernel *k) {
     for (DynCudaForm form = DYN_CUDA_ROWS; form <= DYN_CUDA_ANY_COLUMNS; form++) {
         bool columns = form >= DYN_CUDA_COLUMNS, any = form == DYN_CUDA_ANY_ROWS || form == DYN_CUDA_ANY_COLUMNS;
         put_entry(out, k, form);
-        dyn_str_printf(out,
-                       "    __shared__ double shared[%d];\n    k%d_line<%s, %d, %s>(a, (i64)blockIdx.x * blockDim.%c + threadIdx.%c, "
-                       "threadIdx.%c, blockDim.%c, nullptr, shared);\n}\n",
-                       DYN_CUDA_THREADS, k->number, any ? "false" : "true", any ? 1 : dyn_cuda_lanes(p, k), columns ? "true" : "false",
-                       columns ? 'x' : 'y', columns ? 'x' : 'y', columns ? 'y' : 'x', columns ? 'y' : 'x');
+        dyn_str_printf(
+            out,
+            "    __shared__ double shared[%d];\n    k%d_line<%s, %d, %s>(a, (i64)blockIdx.x * blockDim.%c + threadIdx.%c, "
+            "threadIdx.%c, blockDim.%c, nullptr, shared);\n}\n",
+            DYN_CUDA_THREADS, k->number, any ? "false" : "true", any ? 1 : dyn_cuda_lanes(p, k), columns ? "true" : "false",
+            columns ? 'x' : 'y', columns ? 'x' : 'y', columns ? 'y' : 'x', columns ? 'y' : 'x');
     }
     return failed | put_finish(out, k);
 }
@@ -503,12 +521,14 @@ static void put_group_entry(DynStr *out, const DynLoops *p, uint32_t step, bool 
                    "    const int lane = threadIdx.x, lanes = blockDim.x;\n"
                    "    for (i64 first = (i64)blockIdx.x * blockDim.y; first < a.rows; first += (i64)gridDim.x * blockDim.y) {\n"
                    "        const i64 row = first + threadIdx.y;\n"
-                   "        char *const memory = (a.memory != nullptr ? a.memory + (i64)blockIdx.x * blockDim.y * a.bytes : (char *)row_memory) + threadIdx.y * a.bytes;\n",
+                   "        char *const memory = (a.memory != nullptr ? a.memory + (i64)blockIdx.x * blockDim.y * a.bytes : "
+                   "(char *)row_memory) + threadIdx.y * a.bytes;\n",
                    DYN_CUDA_GROUP_THREADS, first, dyn_cuda_form_names[any ? DYN_CUDA_ANY_GROUP : DYN_CUDA_GROUP], first);
     for (uint32_t s = step; s < dyn_cuda_group_end(p, step); s++) {
         const DynKernel *k = kernel_at(p, s);
-        dyn_str_printf(out, "        k%d_line<%s, %d, false>(a.k%d, row, lane, lanes, memory, shared);\n        __syncthreads();\n", k->number,
-                       any ? "false" : "true", any ? 1 : dyn_cuda_lanes(p, k), k->number);
+        dyn_str_printf(out,
+                       "        k%d_line<%s, %d, false>(a.k%d, row, lane, lanes, memory, shared);\n        __syncthreads();\n",
+                       k->number, any ? "false" : "true", any ? 1 : dyn_cuda_lanes(p, k), k->number);
     }
     dyn_str_puts(out, "    }\n}\n");
 }

@@ -137,7 +137,8 @@ static int launch_map(const Stream *s, DynCudaLine *l) {
     dyn_cuda_arrange_map(l);
     l->count = product(l, 0, l->kept);
     int64_t grid = blocks_of(l->count, DYN_CUDA_THREADS);
-    return launch_line(s, l, l->fast ? DYN_CUDA_MAP : DYN_CUDA_ANY_MAP, &(Grid){grid < MOST_GRID ? grid : MOST_GRID, 1, DYN_CUDA_THREADS, 1, 0});
+    return launch_line(s, l, l->fast ? DYN_CUDA_MAP : DYN_CUDA_ANY_MAP,
+                       &(Grid){grid < MOST_GRID ? grid : MOST_GRID, 1, DYN_CUDA_THREADS, 1, 0});
 }
 
 static int power_of_2_above(int64_t n, int most) {
@@ -189,7 +190,8 @@ static int launch_reduction(const Stream *s, DynCudaLine *l) {
         Py_XDECREF(memory);
         return -1;
     }
-    DynCudaForm form = columns ? (l->fast ? DYN_CUDA_COLUMNS : DYN_CUDA_ANY_COLUMNS) : (l->fast ? DYN_CUDA_ROWS : DYN_CUDA_ANY_ROWS);
+    DynCudaForm form =
+        columns ? (l->fast ? DYN_CUDA_COLUMNS : DYN_CUDA_ANY_COLUMNS) : (l->fast ? DYN_CUDA_ROWS : DYN_CUDA_ANY_ROWS);
     int done = launch_line(s, l, form, &g);
     done = done == 0 && l->splits > 1 ? launch_finish(s, l, columns) : done;
     Py_XDECREF(memory);

@@ -6,7 +6,8 @@
 #include "base/torch.h"
 #include "codegen/cuda/target.h"
 
-static PyObject *allocate(const DynCall *c, uint32_t place, uint8_t dtype, int ndim, const int64_t *dims, const DynLayout *layout) {
+static PyObject *allocate(const DynCall *c, uint32_t place, uint8_t dtype, int ndim, const int64_t *dims,
+                          const DynLayout *layout) {
     (void)place;
     return dyn_torch_new((DynDtype)dtype, ndim, dims, layout, c->p->graph->device);
 }
@@ -32,9 +33,8 @@ static void put_program(const DynLoops *p, const DynConfig *config, const char *
 
 /* Products and what the processor could make itself are calls. */
 static const DynTaskKind *const tasks[DYN_TASK_COUNT] = {
-    [DYN_TASK_VIEW] = &dyn_task_view,    [DYN_TASK_KERNEL] = &dyn_cuda_task_kernel, [DYN_TASK_PRODUCT] = &dyn_task_call,
-    [DYN_TASK_GROUP] = &dyn_cuda_task_group,
-    [DYN_TASK_OWN] = &dyn_task_call,     [DYN_TASK_CALL] = &dyn_task_call,
+    [DYN_TASK_VIEW] = &dyn_task_view,        [DYN_TASK_KERNEL] = &dyn_cuda_task_kernel, [DYN_TASK_PRODUCT] = &dyn_task_call,
+    [DYN_TASK_GROUP] = &dyn_cuda_task_group, [DYN_TASK_OWN] = &dyn_task_call,           [DYN_TASK_CALL] = &dyn_task_call,
 };
 
 const DynTarget dyn_target_cuda = {

@@ -20,12 +20,12 @@ typedef struct DynCudaLine {
 
 /* arrange.c */
 DYN_HIDDEN void dyn_cuda_arrange_map(DynCudaLine *l);
-DYN_HIDDEN bool dyn_cuda_arrange_reduction(DynCudaLine *l);         /* true: by columns, kept axes last; else kept ones first */
-DYN_HIDDEN void dyn_cuda_keep_axes(DynCudaLine *l, bool columns);   /* of a reduction, behind that: reduced ones go */
-DYN_HIDDEN void dyn_cuda_arrange_row(DynCudaLine *l);               /* of a group's kernel: rows first, in their own order */
+DYN_HIDDEN bool dyn_cuda_arrange_reduction(DynCudaLine *l);       /* true: by columns, kept axes last; else kept ones first */
+DYN_HIDDEN void dyn_cuda_keep_axes(DynCudaLine *l, bool columns); /* of a reduction, behind that: reduced ones go */
+DYN_HIDDEN void dyn_cuda_arrange_row(DynCudaLine *l);             /* of a group's kernel: rows first, in their own order */
 
 /* nvrtc.c: a kernel of a loaded object, with the GIL; NULL: it isn't in it. */
 DYN_HIDDEN DynCudaKernel *dyn_cuda_kernel(const DynLoaded *l, int number, DynCudaForm form);
-DYN_HIDDEN extern const DynToolchain dyn_toolchain_cuda;                                     /* nvrtc.c */
-DYN_HIDDEN extern const DynTaskKind dyn_cuda_task_kernel, dyn_cuda_task_group;               /* launch.c */
+DYN_HIDDEN extern const DynToolchain dyn_toolchain_cuda;                       /* nvrtc.c */
+DYN_HIDDEN extern const DynTaskKind dyn_cuda_task_kernel, dyn_cuda_task_group; /* launch.c */
 #endif

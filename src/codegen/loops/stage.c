@@ -1,8 +1,8 @@
 /* stage.c: on a device, rows of inputs that several kernels of a group read are read from far away once.
  *
- * Called by schedule.c behind the groups, for graphs on devices. The first kernel that reads such a row stores it in memory of the
- * row, which is a multiprocessor's own, and the others read it there: mean, deviations and quotients of a layer norm walk over
- * their row three times. Contract: what kernels compute stays as it was; places and one store for each are added. */
+ * Called by schedule.c behind the groups, for graphs on devices. The first kernel that reads such a row stores it in memory of
+ * the row, which is a multiprocessor's own, and the others read it there: mean, deviations and quotients of a layer norm walk
+ * over their row three times. Contract: what kernels compute stays as it was; places and one store for each are added. */
 #include "codegen/loops/loops.h"
 
 #define MOST_BYTES (64 << 10) /* of a row, of all that is stored so, by the sizes seen first */
@@ -68,7 +68,7 @@ static uint32_t new_place(Group *g, const DynKernel *k, const DynOperand *o, int
     static const DynLayout c_order = {.kind = DYN_LAYOUT_C};
     DynLoops *p = g->p;
     DynMem *m = &p->places[p->nplaces];
-    uint32_t *shape = DYN_NEW_N(p->arena, uint32_t, k->ndim + 1);
+    uint32_t *shape = DYN_NEW_N(p->graph->arena, uint32_t, k->ndim + 1); /* keep.c copies places, not what they point to */
     if (shape == NULL) {
         return DYN_NONE;
     }

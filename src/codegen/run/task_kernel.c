@@ -42,7 +42,9 @@ static bool writes_input(const DynLoops *p, const DynKernel *k) {
     return false;
 }
 
-void dyn_call_note_written(DynCall *c, const DynKernel *k) { c->wrote = c->wrote || (c->p->writes_inputs && writes_input(c->p, k)); }
+void dyn_call_note_written(DynCall *c, const DynKernel *k) {
+    c->wrote = c->wrote || (c->p->writes_inputs && writes_input(c->p, k));
+}
 
 static void note_written(DynCall *c, const DynTask *t) {
     for (uint32_t s = t->first; !c->wrote && s <= t->last; s++) {

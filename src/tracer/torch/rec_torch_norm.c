@@ -26,6 +26,9 @@ DynVal *tt_rule_softmax(DynRec *r, NpCall *c) {
     DynDtype dt = DYN_NO_DTYPE;
     uint32_t a = dyn_tt_tensor(r, c, "input");
     int axis, naxes;
+    if (dyn_tt_has_own_kernel(r)) {
+        return dyn_np_unsupported(r);
+    }
     if (a == DYN_NONE || dyn_tt_axis(r, dyn_np_slot(c, "dim"), dyn_np_node_at(r, a)->ndim, &axis) < 0 ||
         dyn_tt_dtype(r, c, &dt) < 0) {
         return NULL;
@@ -170,6 +173,9 @@ DynVal *tt_rule_layer_norm(DynRec *r, NpCall *c) {
     Affine x;
     int axes[DYN_MAX_NDIM];
     bool rms = c->b->op == 1;
+    if (dyn_tt_has_own_kernel(r)) {
+        return dyn_np_unsupported(r);
+    }
     uint32_t a = operand(r, c, &dt);
     if (a == DYN_NONE || affine_of(r, c, dt, &x) < 0) {
         return NULL;
@@ -200,6 +206,9 @@ DynVal *tt_rule_group_norm(DynRec *r, NpCall *c) {
     Affine x;
     int axes[DYN_MAX_NDIM];
     uint32_t a = operand(r, c, &dt), whole[DYN_MAX_NDIM], shape[DYN_MAX_NDIM];
+    if (dyn_tt_has_own_kernel(r)) {
+        return dyn_np_unsupported(r);
+    }
     DynOperand groups = dyn_np_slot(c, "num_groups");
     double eps = 1e-5;
     int ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;

@@ -1,0 +1,312 @@
+"""Graphs on CUDA devices, without one: tests/cuda/stand_in.c is the driver and NVRTC, so that generated kernels run on this
+machine's processor, and tensors in its memory count as those of device 0. What eager gives, PyTorch on the CPU gives."""
+
+import ctypes
+import os
+import random
+import shutil
+import subprocess
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import dynoc  # noqa: E402
+from dynoc import _dynoc  # noqa: E402
+
+F = torch.nn.functional
+HERE = Path(__file__).resolve().parent.parent / "cuda"
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ to compile kernels with")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cuda")
+    path = folder / "libstandin.so"
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-w", "-o", path, HERE / "stand_in.c", "-ldl"], check=True)
+    old = dict(os.environ)
+    os.environ |= {"DYN_STAND_IN_FOLDER": str(folder), "DYN_STAND_IN_HEADER": str(HERE / "stand_in.h")}
+    made = ctypes.CDLL(str(path))
+    made.stand_in_count.restype = ctypes.c_long
+    yield made
+    os.environ.clear()
+    os.environ.update(old)
+
+
+@pytest.fixture
+def device(library):
+    _dynoc._cuda_stand_in(library._name)
+    dynoc.reset()
+    yield library
+    library.stand_in_fail(b"", 0, 0)
+    _dynoc._cuda_stand_in(None)
+    dynoc.reset()
+
+
+def kernels(fast):
+    return sum(entry.kernels for entry in fast.entries)
+
+
+def check(f, *args, calls=3, rtol=1e-5, least=1):
+    want = f(*[a.clone() for a in args])
+    fast = dynoc.optimize(f, wait=True)
+    for _ in range(calls):
+        got = fast(*[a.clone() for a in args])
+    for g, w in zip(*((x,) if torch.is_tensor(x) else x for x in (got, want)), strict=True):
+        assert (g.dtype, g.shape) == (w.dtype, w.shape)
+        assert [s for s, n in zip(g.stride(), g.shape, strict=True) if n > 1] == [
+            s for s, n in zip(w.stride(), w.shape, strict=True) if n > 1
+        ]
+        torch.testing.assert_close(g, w, rtol=rtol, atol=1e-5, equal_nan=True)
+    assert kernels(fast) >= least, fast.refusals
+    return fast
+
+
+def randn(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def softmax(x):
+    e = torch.exp(x - x.amax(-1, keepdim=True))
+    return e / e.sum(-1, keepdim=True)
+
+
+def layer_norm(x, w, b):
+    mean = x.mean(-1, keepdim=True)
+    return (x - mean) / torch.sqrt(((x - mean) ** 2).mean(-1, keepdim=True) + 1e-5) * w + b
+
+
+CASES = {
+    "chain": (lambda x: torch.sin(x) * 2 + torch.cos(x), (37, 130)),
+    "broadcast": (lambda x, y: x + y[:, None], (37, 130), (37,)),
+    "transposed": (lambda x, y: x + y.t(), (64, 96), (96, 64)),
+    "transposed, ragged": (lambda x, y: x + y.t(), (33, 95), (95, 33)),
+    "strided": (lambda x: x[1:, ::2] * 3, (40, 41)),
+    "three axes": (lambda x, y: x * y.permute(2, 0, 1), (8, 9, 10), (9, 10, 8)),
+    "no axis": (lambda x: x.sum() * 2 + 1, (5,)),
+    "where": (lambda x: torch.where(x > 0, x, -x), (1000,)),
+    "sum": (lambda x: x.sum(), (300000,)),
+    "sum of rows": (lambda x: (x * 2).sum(1), (3, 100001)),
+    "sum of short rows": (lambda x: x.sum(1), (700, 3)),
+    "sum of columns": (lambda x: (x * x).sum(0), (3000, 8)),
+    "sum of ragged columns": (lambda x: x.sum(0), (3000, 7)),
+    "sum of one row": (lambda x: x.sum(0), (1, 9)),
+    "outer and inner": (lambda x: x.sum((0, 2)), (8, 40, 64)),
+    "extremes": (lambda x: x.amax(0) - x.amin(0), (37, 130)),
+    "product": (lambda x: x.prod(1), (20, 5)),
+    "any": (lambda x: (x > 2).any(1) | (x < -2).all(1), (37, 130)),
+    "softmax": (softmax, (37, 130)),
+    "softmax of aligned rows": (softmax, (9, 4096)),
+    "layer norm": (layer_norm, (37, 130), (130,), (130,)),
+    "layer norm of aligned rows": (layer_norm, (5, 256), (256,), (256,)),
+    "variance": (lambda x: x.var(1), (37, 130)),
+    "gelu": (lambda x: F.gelu(x) + F.gelu(x, approximate="tanh") + F.silu(x), (37, 130)),
+    "linear": (lambda x, w: F.relu(F.linear(x, w) + 1), (37, 130), (20, 130)),
+    "nothing in, zero out": (lambda x: x.sum(0) + 1, (0, 5)),
+    "nothing out": (lambda x: x * 2 + 1, (5, 0)),
+    "library kernels": (lambda x: F.softmax(x * 2, -1) + 1, (37, 130)),
+    "calls between": (lambda x: x.cumsum(0) * 2 + x.argmax(1)[:, None], (37, 130)),
+    "made inside": (lambda x: torch.zeros_like(x) + x + torch.ones(130), (37, 130)),
+    "several results": (lambda x: (x + 1, x.sum(1), (x * 2).t()), (37, 130)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results(device, name):
+    f, *shapes = CASES[name]
+    check(f, *[randn(*shape, seed=i) for i, shape in enumerate(shapes)])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"])
+def test_dtypes(device, dtype):
+    x = (randn(40, 31) * 50).to(getattr(torch, dtype))
+    loose = 1e-2 if dtype in ("float16", "bfloat16") else 1e-5
+    check(lambda x: torch.where(x == x[:1], x, x + x) * x, x, rtol=loose)
+    check(lambda x: (x.float() + 1).sum(0), x, rtol=loose)
+    check(lambda x: x.to(torch.float32) / 3, x, rtol=loose)
+    if "int" in dtype:
+        check(lambda x: x // 7 + x % 5, x)
+        check(lambda x: (x & 3 | x ^ 1) + (x << 1), x)
+
+
+def test_in_place(device):
+    x = randn(64, 3)
+    want, got = x.clone(), x.clone()
+
+    def f(x):
+        x.add_(1).mul_(2)
+        x[0] = 5
+        return x.sum()
+
+    fast = dynoc.optimize(f, wait=True)
+    for _ in range(3):
+        torch.testing.assert_close(fast(got), f(want))
+    torch.testing.assert_close(got, want)
+    assert kernels(fast) > 0
+
+
+UNARY = [torch.exp, torch.tanh, torch.abs, torch.neg, torch.relu, torch.sigmoid, lambda a: a * a, lambda a: 2 - a]
+BINARY = [torch.add, torch.mul, torch.sub, torch.maximum, lambda a, b: torch.where(a > b, a, b * 2)]
+REDUCE = [torch.sum, torch.mean, torch.amax, torch.amin]
+
+
+def program(rng):
+    steps = [
+        (rng.choice("uubbrv"), *(rng.randrange(100) for _ in range(3)), rng.random() < 0.5)
+        for _ in range(rng.randint(2, 6))
+    ]
+
+    def f(*inputs):
+        values = list(inputs)
+        for kind, a, b, c, flag in steps:
+            x, y = values[a % len(values)], values[c % len(values)]
+            if kind == "u":
+                x = UNARY[b % len(UNARY)](x)
+            elif kind == "b" and x.shape == y.shape:
+                x = BINARY[b % len(BINARY)](x, y)
+            elif kind == "r" and x.dim() > 0:
+                x = REDUCE[b % len(REDUCE)](x, c % x.dim(), keepdim=flag)
+            elif kind == "v" and x.dim() > 1:
+                x = x.transpose(b % x.dim(), c % x.dim())
+            values.append(x)
+        return values[-1] + 0, values[-2] * 1
+
+    return f
+
+
+def random_input(rng, seed):
+    sizes = [rng.choice([1, 2, 3, 5, 8, 16, 33, 64, 130]) for _ in range(rng.randint(1, 3))]
+    if rng.random() < 0.3:
+        return randn(*sizes[::-1], seed=seed).permute(*reversed(range(len(sizes))))
+    if rng.random() < 0.3:
+        return randn(*[2 * s for s in sizes], seed=seed)[tuple(slice(None, None, 2) for _ in sizes)]
+    return randn(*sizes, seed=seed)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_programs(device, seed):
+    rng = random.Random(seed)
+    x = random_input(rng, seed)
+    f = program(rng)
+    want = f(x, x + 1)
+    fast = dynoc.optimize(f, wait=True)
+    for _ in range(2):
+        for g, w in zip(fast(x, x + 1), want, strict=True):
+            torch.testing.assert_close(g, w, rtol=1e-4, atol=1e-4)
+
+
+def test_one_binary_for_every_size(device):
+    fast = dynoc.optimize(lambda x: torch.sin(x) + x * 2, wait=True)
+    x = randn(100, 7)
+    fast(x), fast(x)
+    before = device.stand_in_count(b"nvrtcCompileProgram"), device.stand_in_count(b"cuLibraryLoadData")
+    for n in range(2, 102):
+        x = randn(n, 7, seed=n)
+        torch.testing.assert_close(fast(x), torch.sin(x) + x * 2)
+    assert (device.stand_in_count(b"nvrtcCompileProgram"), device.stand_in_count(b"cuLibraryLoadData")) == before
+    assert len(fast.entries) == 1
+
+
+def test_launches(device):
+    fast = dynoc.optimize(lambda x: (torch.sin(x) * 2 + 1) / (x * x + 1), wait=True)
+    x = randn(1000)
+    fast(x), fast(x)
+    before = device.stand_in_count(b"cuLaunchKernel")
+    for _ in range(5):
+        fast(x)
+    assert device.stand_in_count(b"cuLaunchKernel") == before + 5
+
+
+def test_memories_are_not_mixed(device):
+    a = np.arange(5.0)
+
+    def f(x):
+        return x * 2 + torch.from_numpy(np.sqrt(a) * 3).float()
+
+    fast = dynoc.optimize(f, wait=True)
+    x = randn(5)
+    for _ in range(3):
+        torch.testing.assert_close(fast(x), f(x))
+
+
+def test_a_tensor_of_the_other_memory_is_another_entry(device):
+    fast = dynoc.optimize(lambda x: torch.sin(x) * 2, wait=True)
+    x = randn(10)
+    fast(x), fast(x)
+    assert [entry.kernels for entry in fast.entries] == [1]
+    _dynoc._cuda_stand_in(None)
+    torch.testing.assert_close(fast(x), torch.sin(x) * 2)
+    assert len(fast.entries) == 2
+    _dynoc._cuda_stand_in(device._name)
+
+
+@pytest.mark.parametrize("function", ["cuLaunchKernel", "cuLibraryGetKernel", "cuCtxGetCurrent"])
+def test_a_driver_that_fails(device, function):
+    def f(x):
+        return torch.sin(x) + x.sum(0)
+
+    fast = dynoc.optimize(f, wait=True)
+    x = randn(20, 8)
+    if function != "cuLibraryGetKernel":
+        fast(x), fast(x)
+    device.stand_in_fail(function.encode(), 719, 0)
+    for _ in range(3):  # eager makes the call, and PyTorch would raise what it does there
+        torch.testing.assert_close(fast(x), f(x))
+    device.stand_in_fail(b"", 0, 0)
+    torch.testing.assert_close(fast(x), f(x))
+
+
+@pytest.mark.parametrize(
+    "function, reason", [("nvrtcCompileProgram", "COMPILER_FAILED"), ("cuLibraryLoadData", "LOAD_FAILED")]
+)
+def test_text_that_becomes_no_kernel(device, function, reason):
+    device.stand_in_fail(function.encode(), 6, 0)
+    number = random.Random(function).random()
+    fast = dynoc.optimize(lambda x: torch.sin(x) * number + 1, wait=True)
+    x = randn(50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(3):
+            torch.testing.assert_close(fast(x), torch.sin(x) * number + 1)
+    assert dynoc.counters["build"][reason] == 1
+
+
+def test_gradients_are_eagers(device):
+    fast = dynoc.optimize(lambda x: (torch.sin(x) * x).sum(), wait=True)
+    x = randn(30).requires_grad_()
+    for _ in range(3):
+        x.grad = None
+        fast(x).backward()
+        torch.testing.assert_close(x.grad, torch.cos(x) * x + torch.sin(x))
+    assert "REQUIRES_GRAD" in str([entry.why for entry in fast.entries]) + str(fast.refusals)
+
+
+def test_guards_name_the_device(device):
+    fast = dynoc.optimize(lambda x: torch.sin(x) * 2, wait=True)
+    fast(randn(10))
+    assert any("cuda:0" in str(guard) for guard in fast.entries[0].guards)
+
+
+GRAPH = """graph f on cuda:0
+s0: int = dim(x, 0) hint 1000
+%0: f32[s0] C = input(x) tensor
+%1: f32[s0] C = sin(%0) tensor
+%2: f32[s0] C = add(%1, 2.0) tensor
+outputs %2
+"""
+
+
+def test_graph_text_names_the_device():
+    assert _dynoc._graph_roundtrip(GRAPH) == GRAPH
+
+
+def test_text_of_a_kernel(device):
+    text = _dynoc._emit_text(GRAPH)
+    assert text.startswith("// sm_90\n")
+    body = text[text.index("DYN_KERNEL(256, k0_map") :]
+    assert "const float v1 = sinf(v0);" in body
+    assert "dyn_take<V, 1>(x0, b0 + g * 16)" in body
+    assert "DYN_KERNEL(256, k0_any_map, Args<1, 2, 1>)" in body
