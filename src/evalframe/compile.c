@@ -112,12 +112,11 @@ static bool rounds_otherwise(const DynOpInfo *op, char kind) {
     return op->kind == DYN_K_ELEMENTWISE && kind == 'c'; /* eager's products differ from stride to stride */
 }
 
-/* exact=True: is there a node whose bits may differ from eager's? */
-static bool is_inexact(const DynGraph *g) {
+bool dyn_compile_is_inexact(const DynGraph *g) {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const DynNode *n = &g->nodes.at[i];
         const DynOpInfo *op = &dyn_ops[n->op];
-        if (op->flags & DYN_OPF_VECTOR_CALL || rounds_otherwise(op, dyn_dtypes[n->compute].kind)) {
+        if (op->flags & (DYN_OPF_VECTOR_CALL | DYN_OPF_PRODUCT) || rounds_otherwise(op, dyn_dtypes[n->compute].kind)) {
             return true;
         }
     }
@@ -179,7 +178,7 @@ static int lower(Job *j) {
         j->entry->interpreted = true;
         return 0;
     }
-    if (j->root->options->exact && is_inexact(g)) {
+    if (j->root->options->exact && dyn_compile_is_inexact(g)) {
         j->entry->plain = DYN_R_DISABLED;
         dyn_count("graphs", "inexact");
         return 0;

@@ -267,6 +267,7 @@ DYN_HIDDEN PyObject *dyn_pyentry_new(DynEntry *e);  /* takes its own reference *
 DYN_HIDDEN int dyn_pyentry_init(PyObject *module);
 
 /* ---- compile.c: the pipeline. Takes the capture over. No exception is left. *made: a new reference to the entry, or NULL. */
+DYN_HIDDEN bool dyn_compile_is_inexact(const DynGraph *g); /* is there a node whose bits may differ from eager's? */
 DYN_HIDDEN void dyn_compile(DynCache *root, DynCapture *capture, PyObject *func, DynEntry **made);
 
 /* ---- debug.c: what the pipeline made, in logs and in the debug folder. No exception is left. */

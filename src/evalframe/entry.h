@@ -2,6 +2,7 @@
 #ifndef DYN_ENTRY_H
 #define DYN_ENTRY_H
 #include "codegen/codegen.h"
+#include "evalframe/verify.h"
 #include "ir/capture.h"
 #include "tracer/record/record.h"
 
@@ -86,6 +87,7 @@ typedef struct DynEntry {
     size_t bytes;               /* counted for it in memory.c; 0: it isn't in a cache yet */
     uint32_t number;            /* in order of making, for logs */
     struct DynOptions *options; /* where they have settings of the function's own, which hold for its runs; else NULL */
+    DynVerify verify;           /* what was compared with eager's values */
     DynReason plain;            /* not OK: why a hit runs the function as plain Python */
     struct DynFollow *follow;   /* the steps of a graph whose values require gradients; NULL: none do */
     uint32_t declined;          /* … and so many calls, one after the other, didn't look as if following them paid */

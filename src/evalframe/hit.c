@@ -234,10 +234,20 @@ static inline bool is_python(const DynCache *c, DynEntry *e, bool again) {
     return plain && dyn_rewrite_aside(e);
 }
 
+/* The setting `verify`. Code that gives something else than eager isn't run any more. */
+static DynRunStatus run_verified(DynEntry *e, DynRun *run) {
+    DynRunStatus status = dyn_verify_run(&e->verify, e->artifact, &e->capture->graph, run, &e->capture->arena);
+    e->plain = e->verify.differs ? DYN_R_DIFFERS : e->plain;
+    return status;
+}
+
 /* Runs the graph by what the entry has for it. */
-static inline DynRunStatus run_graph(const DynEntry *e, DynRun *run) {
+static inline DynRunStatus run_graph(DynEntry *e, DynRun *run) {
     const DynGraph *g = &e->capture->graph;
     if (DYN_LIKELY(e->artifact != NULL)) {
+        if (DYN_UNLIKELY(run->config->verify) && dyn_verify_is_due(&e->verify, e->artifact, g)) {
+            return run_verified(e, run);
+        }
         return dyn_artifact_run(e->artifact, run);
     }
     if (e->follow != NULL) {
@@ -291,7 +301,7 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
     case DYN_RUN_OK: finish(e, env, s.outputs, out); break;
     case DYN_RUN_ERROR: end_with_error(out); break;
     case DYN_RUN_LEFT: left_in_the_middle(e, env, &run, out); break;
-    case DYN_RUN_AGAIN: dyn_count_reason("graph_breaks", DYN_R_FLAGS); break;
+    case DYN_RUN_AGAIN: dyn_count_reason("graph_breaks", e->plain != DYN_R_OK ? e->plain : DYN_R_FLAGS); break;
     }
     scratch_free(&s, g);
 }
@@ -310,6 +320,13 @@ static void give_up_for_a_while(DynCache *c) {
         dyn_count_reason("retired", DYN_R_NO_PROFIT);
         dyn_profit_decline(c);
     }
+}
+
+/* `explain` and `refusals` name the place. */
+static void tell_difference(DynCache *c, const DynEntry *e) {
+    const DynGraph *g = &e->capture->graph;
+    uint32_t place = dyn_graph_node(g, e->verify.node)->where;
+    dyn_cache_tell(c->root != NULL ? c->root : c, DYN_R_DIFFERS, place < g->places.n ? &g->places.at[place] : NULL);
 }
 
 static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv *env, DynHit *out) {
@@ -334,6 +351,9 @@ static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv 
             run_entry(e, env, out);
         }
         dyn_env_clear(e->guards, env);
+        if (DYN_UNLIKELY(e->verify.differs)) {
+            tell_difference(c, e);
+        }
         if (DYN_UNLIKELY(e->wrong)) {
             forget_guess(c, e);
         } else if (DYN_UNLIKELY(e->declined >= MOST_UNPAID)) {
