@@ -55,6 +55,7 @@ __all__ = [
     "is_tracing",
     "list_backends",
     "optimize",
+    "profile",
     "register_backend",
     "reset",
     "run",
@@ -67,7 +68,7 @@ __all__ = [
 counters = _dynoc.counters
 LATER = {  # not needed by a program that only runs
     "explain": "_explain", "Explanation": "_explain", "Graph": "_graph", "GraphModule": "_graph", "Interpreter": "_interpreter",
-    "Node": "_graph", "list_backends": "_backends", "register_backend": "_backends", "trace": "_backends",
+    "Node": "_graph", "list_backends": "_backends", "profile": "_profile", "register_backend": "_backends", "trace": "_backends",
 }  # fmt: skip
 
 

@@ -61,6 +61,11 @@ def checked(name, value, said):
 
 def apply(name, value, said):
     value = checked(name, value, said)
+    if name == "objects_dir" and value:
+        try:
+            os.makedirs(value, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"{said} = {value!r}: {error.strerror}") from None
     try:
         _dynoc.set_config(name, value)
     except (KeyError, ValueError) as error:
@@ -71,6 +76,10 @@ def apply(name, value, said):
         _logs.turn_on(_logs.parse(value, said))
         if _logs.asks_for_help(value):
             _logs.show_help()
+    elif name == "trace":
+        from dynoc import _profile
+
+        _profile.trace_to(value)
 
 
 def nearest_pyproject():

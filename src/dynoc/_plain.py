@@ -149,6 +149,21 @@ def memory():
     return {}
 
 
+def _watch(bits):
+    pass
+
+
+def _watching():
+    return 0
+
+
+def _events():
+    return []
+
+
+_watched = _events
+
+
 def config_names():
     return SETTINGS
 

@@ -160,6 +160,14 @@ static int follow(Job *j) {
     return 0;
 }
 
+static bool has_tensors(const DynGraph *g) {
+    bool found = false;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        found = found || (g->nodes.at[i].flags & DYN_NODE_TENSOR) != 0;
+    }
+    return found;
+}
+
 static int lower(Job *j) {
     DynGraph *g = &j->capture->graph;
     if (j->root->options->exact) {
@@ -169,6 +177,7 @@ static int lower(Job *j) {
         return 0;
     }
     j->entry->works = true;
+    j->entry->tensors = has_tensors(g);
     j->target = dyn_target_of(g);
     dyn_count("graphs", "captured");
     if (dyn_follow_wanted(g)) {
@@ -333,6 +342,9 @@ static int run_stage(Job *j, DynStage s) {
     bool back_end = s >= DYN_STAGE_lower && s <= DYN_STAGE_build;
     int done = stages[s](j);
     j->entry->stage_ns[s] += dyn_now_ns() - start;
+    if (DYN_UNLIKELY(dyn_watching != 0)) {
+        dyn_watch_event("stage", dyn_stage_names[s], start, j->entry->stage_ns[s], 0);
+    }
     if (done == 0 || !back_end) {
         return done;
     }
@@ -359,8 +371,13 @@ void dyn_compile(DynCache *root, DynCapture *capture, PyObject *func, DynEntry *
     }
     j.dump.entry = j.entry;
     j.dump.config = &j.config;
+    int64_t began = dyn_watch_now();
     for (DynStage s = 0; s < DYN_STAGE_COUNT && done == 0; s++) {
         done = run_stage(&j, s);
+    }
+    if (DYN_UNLIKELY(began != 0)) {
+        dyn_watch_event("record", capture->graph.name, began - capture->record_ns, capture->record_ns, 0);
+        dyn_watch_event("compile", capture->graph.name, began, dyn_now_ns() - began, 0);
     }
     if (done == 0) {
         if (capture->end != DYN_END_RETURN) {

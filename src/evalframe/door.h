@@ -109,6 +109,7 @@ struct DynCache {
     uint32_t replaced;  /* entries that went because no call found them, when there were as many as there may be */
     uint32_t useless;   /* calls in a row for which there was no entry, and nothing to record */
     DynProfit profit;   /* of a root */
+    DynWatched watched; /* what its calls took while somebody watched */
     DynLoopProfit loop; /* of a resume function's cache, where a loop comes round to it */
     DynLoops *loops;    /* of a root: the function's loops as native regions (loops.h), or NULL … */
     bool loops_known;   /* … and it was asked whether it has any */
@@ -119,6 +120,13 @@ DYN_HIDDEN void dyn_cache_incref(DynCache *c);
 DYN_HIDDEN void dyn_cache_decref(DynCache *c);
 DYN_HIDDEN void dyn_cache_clear(DynCache *c); /* forgets entries, resume functions and refusals */
 DYN_HIDDEN void dyn_cache_reset_all(void);
+/* What users call the function of a cache, or of the cache that it resumes, and where it stands: of a module's calls that is the
+ * module's class. Borrowed. */
+typedef struct DynTitle {
+    PyObject *name, *file;
+    int line;
+} DynTitle;
+DYN_HIDDEN DynTitle dyn_cache_title(const DynCache *c);
 DYN_HIDDEN DynCache *dyn_cache_first(void);                 /* of all, by `next` */
 DYN_HIDDEN void dyn_cache_sweep_resumes(DynCache *root);    /* resume functions of dead code that nobody goes on in */
 DYN_HIDDEN bool dyn_cache_remove(DynCache *c, DynEntry *e); /* false: it isn't there any more */

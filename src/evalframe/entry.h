@@ -3,6 +3,7 @@
 #define DYN_ENTRY_H
 #include "codegen/codegen.h"
 #include "evalframe/verify.h"
+#include "evalframe/watched.h"
 #include "ir/capture.h"
 #include "tracer/record/record.h"
 
@@ -75,6 +76,7 @@ typedef struct DynEntry {
     DynPlain aside;              /* BREAK, one trip of a for loop: the loop, which is left at its end; PASS: up to the end */
     PyObject *resume[DYN_WAYS];  /* BREAK, PASS: the doors of the resume functions; NULL: no such way */
     PyObject *goes_on[DYN_WAYS]; /* … and what code calls there: their continuations */
+    bool tensors;                /* it has tensors of PyTorch's */
     bool works;                  /* its graph computes something */
     bool rents;                  /* no native code was asked for yet: rent.c */
     uint64_t rent;               /* … cycles spent without it so far */
@@ -82,6 +84,7 @@ typedef struct DynEntry {
     uint32_t trips;              /* … that it was hit for, one after the other */
     bool wrong;                  /* it was left where it had guessed */
     int64_t hits;
+    DynWatched watched;         /* what its calls took while somebody watched */
     bool found;                 /* its guards held for a call */
     uint32_t used;              /* dyn_memory_now of the last such call, or when it was made */
     size_t bytes;               /* counted for it in memory.c; 0: it isn't in a cache yet */

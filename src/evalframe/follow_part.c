@@ -367,6 +367,21 @@ size_t dyn_follow_part_bytes(const DynPart *p) {
     return bytes;
 }
 
+int dyn_follow_part_times(const DynPart *p, PyObject *list) {
+    const Unit *units[2] = {&p->plain, &p->saving};
+    PyObject *key, *made;
+    Py_ssize_t at = 0;
+    int done = 0;
+    for (int i = 0; i < 2 && done == 0; i++) {
+        done = units[i]->artifact == NULL ? 0 : dyn_artifact_times(units[i]->artifact, list);
+    }
+    while (done == 0 && PyDict_Next(p->known, &at, &key, &made)) {
+        PyObject *first = PyTuple_Check(made) && PyTuple_GET_SIZE(made) > 0 ? PyTuple_GET_ITEM(made, 0) : Py_None;
+        done = Py_IS_TYPE(first, &dyn_follow_part_type) ? dyn_follow_part_times((const DynPart *)first, list) : 0;
+    }
+    return done;
+}
+
 uint32_t dyn_follow_part_outputs(const DynPart *p) { return p->prepared ? p->saving.graph.outputs.n : p->nout; }
 
 bool dyn_follow_part_is_ready(DynPart *p) { return is_ready(p->prepared ? &p->saving : &p->plain); }

@@ -5,6 +5,7 @@
  * dyn_hit_find checks guards, runs the graph and makes every value that is needed afterwards, then drops all it held of the
  * arguments; only then is Python code called again, so that reference counts are as without dynoc. */
 #include "evalframe/follow.h"
+#include "base/torch.h"
 #include "evalframe/hook.h"
 #include "evalframe/rebuild.h"
 
@@ -329,12 +330,28 @@ static void tell_difference(DynCache *c, const DynEntry *e) {
     dyn_cache_tell(c->root != NULL ? c->root : c, DYN_R_DIFFERS, place < g->places.n ? &g->places.at[place] : NULL);
 }
 
+/* Under a profiler of PyTorch's, the range of a call. */
+static PyObject *range_of(const DynCache *c) {
+    const char *name = dyn_torch_profiling() ? PyUnicode_AsUTF8(dyn_cache_title(c).name) : NULL;
+    DynStr text = {0};
+    if (name == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    dyn_str_printf(&text, "dynoc: %s", name);
+    PyObject *range = dyn_torch_range(dyn_str_at(&text));
+    dyn_str_free(&text);
+    return range;
+}
+
 static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv *env, DynHit *out) {
+    int64_t began = dyn_watch_now();
     for (uint32_t i = 0; i < c->entries.n; i++) {
         DynEntry *e = c->entries.at[i];
         if (!dyn_guards_check(e->guards, func, slots, env)) {
             continue;
         }
+        int64_t checked = dyn_watch_now();
         if (DYN_UNLIKELY(i > 0)) {
             memmove(c->entries.at + 1, c->entries.at, i * sizeof *c->entries.at);
             c->entries.at[0] = e;
@@ -348,7 +365,12 @@ static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv 
         } else if (DYN_UNLIKELY(c->loop.counts) && dyn_loop_counts_in(c, e)) {
             hand_to_python(e, DYN_HIT_WAIT, out);
         } else {
+            PyObject *range = DYN_UNLIKELY(e->tensors) ? range_of(c) : NULL;
             run_entry(e, env, out);
+            dyn_torch_range_end(range);
+        }
+        if (DYN_UNLIKELY(began != 0)) {
+            dyn_watched_call(c, e, began, checked);
         }
         dyn_env_clear(e->guards, env);
         if (DYN_UNLIKELY(e->verify.differs)) {
@@ -362,6 +384,9 @@ static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv 
         }
         dyn_entry_decref(e);
         return; /* the cache may be gone */
+    }
+    if (DYN_UNLIKELY(began != 0)) {
+        dyn_watched_call(c, NULL, began, dyn_now_ns());
     }
 }
 

@@ -14,6 +14,7 @@
 #define _GNU_SOURCE 1
 #include "codegen/build/build.h"
 #include "base/cpy.h"
+#include "base/watch.h"
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -218,6 +219,7 @@ static void run_job(Job *job, DynBlob *object) {
     }
     job->result.why = why;
     job->result.native = why == DYN_R_OK;
+    job->result.start = start;
     job->result.seconds = (double)(dyn_now_ns() - start) * 1e-9;
     dyn_str_free(&flags);
     dyn_str_free(&problem);
@@ -397,6 +399,9 @@ static void report(const Job *job) {
         return;
     }
     dyn_count("cache", r->cached ? "hit" : "miss");
+    if (DYN_UNLIKELY(dyn_watching != 0)) {
+        dyn_watch_event("build", r->cached ? "disk cache" : "compiler", r->start, (int64_t)(r->seconds * 1e9), 0);
+    }
     if (job->cache_unusable) {
         dyn_warn_once(DYN_R_CACHE_IO, "%s", dyn_str_at(&job->cache_note));
     }

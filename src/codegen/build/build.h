@@ -14,7 +14,7 @@
 /* What a build takes from configuration and environment, copied with the GIL held when the build is asked for: the thread must
  * not read environ while Python code may change it. */
 typedef struct DynBuildEnv {
-    const char *compiler, *cflags, *cache_dir; /* texts of dyn_config: they live as long as the process */
+    const char *compiler, *cflags, *cache_dir, *objects_dir; /* texts of dyn_config: they live as long as the process */
     bool fast_math;
     int64_t timeout_s;
     char **vars; /* "NAME=value", NULL at the end */
@@ -83,6 +83,7 @@ typedef struct DynBuildResult {
     bool native, cached; /* cached: from disk, no compiler started */
     DynReason why;       /* of a failure */
     DynStr detail;
+    int64_t start;  /* dyn_now_ns when the job was taken up */
     double seconds; /* from taking the job up to its end, without waiting in the queue */
 } DynBuildResult;
 /* With the GIL (released meanwhile): build `source` through the queue as if for an artifact, and wait. -1: memory, no thread. */
