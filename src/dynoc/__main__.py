@@ -10,6 +10,7 @@ Options, before the script:
     --backend NAME   the back end (see dynoc.list_backends)
     --logs NAMES     log categories, comma separated; help lists them
     --wait           native code is ready before the call that recorded returns
+    --report FILE    write an HTML file that shows what became of the program
     --summary        print what was compiled when the program ends
     --version        print the version of dynoc
     -h, --help       this text
@@ -33,7 +34,7 @@ def usage_error(message):
 
 def parse(words):
     """(options, "-m" or "script", target, its arguments) from the command line behind `python -m dynoc`."""
-    options = {"backend": None, "logs": None, "wait": None, "summary": False}
+    options = {"backend": None, "logs": None, "report": None, "wait": None, "summary": False}
     words = list(words)
     while words:
         word = words.pop(0)
@@ -44,7 +45,7 @@ def parse(words):
         elif word == "--version":
             print(f"dynoc {dynoc.__version__}")
             sys.exit(0)
-        elif name in ("--backend", "--logs"):
+        elif name in ("--backend", "--logs", "--report"):
             if not equals and not words:
                 usage_error(f"{name} wants a value")
             options[name[2:]] = value if equals else words.pop(0)
@@ -186,6 +187,10 @@ def turn_on(options):
         import atexit
 
         atexit.register(print_summary)
+    if options["report"]:
+        from dynoc import _profile, _report_html  # noqa: F401 now, as what it imports and compiles is no part of the program
+
+        _profile.watch_all()
     dynoc.enable(**{name: options[name] for name in ("backend", "wait") if options[name] is not None})
 
 
@@ -214,7 +219,18 @@ def run(words):
         turn_on(options)
     except dynoc.ConfigError as error:
         sys.exit(f"python -m dynoc: {error}")
-    (run_module if how == "-m" else run_script)(target, arguments)
+    try:
+        (run_module if how == "-m" else run_script)(target, arguments)
+    finally:
+        if options["report"]:
+            write_report(options["report"])
+
+
+def write_report(path):
+    try:
+        dynoc.report(path)
+    except OSError as error:
+        print(f"dynoc: --report: {error}", file=sys.stderr)
 
 
 COMMANDS = {"doctor": doctor, "cache": cache, "explain": explain}

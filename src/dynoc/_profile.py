@@ -194,7 +194,7 @@ class profile:
         return self
 
     def __exit__(self, *_):
-        self.functions = functions_of(_dynoc._watched())
+        self.functions = functions_of(_dynoc._watched(False))
         _dynoc._watch(_dynoc._watching() & ~ADD_UP)
 
     def __repr__(self):
@@ -219,6 +219,11 @@ class profile:
         if moves:
             lines.append(f"memory of this machine: {memory_bandwidth() / 1e9:.3g} GB/s (what fits a cache is faster)")
         return "\n".join(lines)
+
+
+def watch_all():
+    """Add times up and list events from now on, for a report of all that the process does."""
+    _dynoc._watch(ADD_UP | LIST)
 
 
 # ---- traces

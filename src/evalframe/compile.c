@@ -364,6 +364,7 @@ void dyn_compile(DynCache *root, DynCapture *capture, PyObject *func, DynEntry *
         dyn_count_reason("refused", DYN_R_NO_MEMORY);
         return;
     }
+    j.entry->made_ns = dyn_now_ns();
     dyn_cache_incref(root);
     if (root->options->given != 0) {
         j.entry->options = root->options;

@@ -88,6 +88,7 @@ typedef struct DynEntry {
     bool found;                 /* its guards held for a call */
     uint32_t used;              /* dyn_memory_now of the last such call, or when it was made */
     size_t bytes;               /* counted for it in memory.c; 0: it isn't in a cache yet */
+    int64_t made_ns;            /* when it was made: dyn_now_ns */
     uint32_t number;            /* in order of making, for logs */
     struct DynOptions *options; /* where they have settings of the function's own, which hold for its runs; else NULL */
     DynVerify verify;           /* what was compared with eager's values */

@@ -91,7 +91,7 @@ static PyObject *steps_of(const DynEntry *e) {
 }
 
 static PyObject *entry_row(DynEntry *e) {
-    const DynWatched *w = &e->watched;
+    const DynWatched *w = current(&e->watched);
     PyObject *row = Py_BuildValue("{sI,sL,sd,sd}", "number", e->number, "calls", (long long)w->run.calls, "guards",
                                   (double)w->guard_ns * 1e-9, "run", (double)w->run.ns * 1e-9);
     if (row != NULL && (put(row, "entry", dyn_pyentry_new(e)) < 0 || put(row, "steps", steps_of(e)) < 0)) {
@@ -100,13 +100,13 @@ static PyObject *entry_row(DynEntry *e) {
     return row;
 }
 
-static PyObject *cache_row(DynCache *c) {
+static PyObject *cache_row(DynCache *c, bool all) {
     DynTitle title = dyn_cache_title(c);
-    const DynWatched *w = &c->watched;
+    const DynWatched *w = current(&c->watched);
     PyObject *entries = PyList_New(0);
     for (uint32_t i = 0; entries != NULL && i < c->entries.n; i++) {
         DynEntry *e = c->entries.at[i];
-        PyObject *row = e->watched.round == dyn_watch_round ? entry_row(e) : Py_NewRef(Py_None);
+        PyObject *row = all || e->watched.round == dyn_watch_round ? entry_row(e) : Py_NewRef(Py_None);
         if (row == NULL || (row != Py_None && PyList_Append(entries, row) < 0)) {
             Py_CLEAR(entries);
         }
@@ -120,17 +120,26 @@ static PyObject *cache_row(DynCache *c) {
         Py_DECREF(entries);
         return NULL;
     }
-    return Py_BuildValue("{sO,sO,si,sO,sL,sL,sd,sd,sN,sN}", "function", title.name, "file", title.file, "line", title.line,
+    PyObject *said = c->root != NULL ? PyList_New(0) : dyn_cache_refusals(c), *looped = dyn_loops_list(c);
+    if (said == NULL || looped == NULL) {
+        Py_XDECREF(said);
+        Py_XDECREF(looped);
+        Py_DECREF(entries);
+        Py_DECREF(loops);
+        return NULL;
+    }
+    return Py_BuildValue("{sO,sO,si,sO,sL,sL,sd,sd,sN,sN,sN,sN}", "function", title.name, "file", title.file, "line", title.line,
                          "resumed", c->root != NULL ? Py_True : Py_False, "hits", (long long)w->run.calls, "missed",
                          (long long)w->missed, "guards", (double)w->guard_ns * 1e-9, "run", (double)w->run.ns * 1e-9, "entries",
-                         entries, "loops", loops);
+                         entries, "loops", loops, "refusals", said, "said of loops", looped);
 }
 
-static PyObject *tell(PyObject *module, PyObject *none) {
+static PyObject *tell(PyObject *module, PyObject *arg) {
+    bool all = arg == Py_True;
     PyObject *list = PyList_New(0);
     for (DynCache *c = dyn_cache_first(), *next; list != NULL && c != NULL; c = next) {
         dyn_cache_incref(c);
-        PyObject *row = c->watched.round == dyn_watch_round ? cache_row(c) : Py_NewRef(Py_None);
+        PyObject *row = all || c->watched.round == dyn_watch_round ? cache_row(c, all) : Py_NewRef(Py_None);
         if (row == NULL || (row != Py_None && PyList_Append(list, row) < 0)) {
             Py_CLEAR(list);
         }
@@ -142,6 +151,7 @@ static PyObject *tell(PyObject *module, PyObject *none) {
 }
 
 static PyMethodDef methods[] = {
-    {"_watched", tell, METH_NOARGS, "A dict for each function that was called since _watch: src/dynoc/_profile.py."}, {0}};
+    {"_watched", tell, METH_O, "A dict for each function that was called since _watch, or (True) that there is: _profile.py."},
+    {0}};
 
 int dyn_watched_init(PyObject *module) { return PyModule_AddFunctions(module, methods); }

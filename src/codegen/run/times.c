@@ -144,31 +144,76 @@ PyObject *dyn_times_range(const DynCall *c, uint32_t s) {
 
 void dyn_times_free(DynStepTimes *t) { PyMem_RawFree(t); }
 
-static PyObject *row(const DynArtifact *a, uint32_t first) {
-    const Step *s = &a->times->at[first];
+/* ---- telling */
+
+/* The nodes whose values step `s` makes. */
+static PyObject *outputs_of(const DynLoops *p, uint32_t first, uint32_t last) {
+    PyObject *list = PyList_New(0);
+    for (uint32_t s = first; list != NULL && s <= last; s++) {
+        const DynStep *step = &p->steps.at[s];
+        const DynKernel *k = step->kind == DYN_STEP_KERNEL ? &p->kernels.at[step->id] : NULL;
+        for (uint32_t i = 0; list != NULL && i < (k == NULL ? 1 : k->operands.n); i++) {
+            uint32_t node = k == NULL ? step->id : k->operands.at[i].place;
+            bool made = k == NULL || (k->operands.at[i].out && node < p->graph->nodes.n);
+            PyObject *number = made ? PyLong_FromUnsignedLong(node) : NULL;
+            if (made && (number == NULL || PyList_Append(list, number) < 0)) {
+                Py_CLEAR(list);
+            }
+            Py_XDECREF(number);
+        }
+    }
+    return list;
+}
+
+static const char *kind_of_step(const DynLoops *p, uint32_t s) {
+    static const char *const kinds[] = {[DYN_STEP_VIEW] = "view",
+                                        [DYN_STEP_KERNEL] = "kernel",
+                                        [DYN_STEP_EXTERN] = "extern",
+                                        [DYN_STEP_SCAN] = "kernel",
+                                        [DYN_STEP_CHECK] = "check"};
+    return kinds[p->steps.at[s].kind];
+}
+
+static PyObject *row(const DynArtifact *a, uint32_t first, uint32_t last, const Step *s) {
     const DynLoops *p = a->loops;
     const DynNode *n = node_of(p, first);
-    DynStr name = {0};
-    name_steps(p, first, s->last, &name);
     const DynPlace *place = n->where < p->graph->places.n ? &p->graph->places.at[n->where] : NULL;
-    PyObject *file = place == NULL ? Py_None : ((PyCodeObject *)place->code)->co_filename;
+    DynTimes times = s == NULL ? (DynTimes){0} : s->times;
+    DynStr name = {0};
+    name_steps(p, first, last, &name);
+    PyObject *outputs = outputs_of(p, first, last);
     PyObject *made =
-        Py_BuildValue("{ss,ss#,sO,si,sL,sd,sL}", "kind", kind_of((DynTaskId)s->task), "name", dyn_str_at(&name),
-                      (Py_ssize_t)name.n, "file", file, "line", place == NULL ? 0 : (int)place->line, "calls",
-                      (long long)s->times.calls, "seconds", (double)s->times.ns * 1e-9, "bytes", (long long)s->times.bytes);
+        outputs == NULL
+            ? NULL
+            : Py_BuildValue("{ss,ss#,sO,si,sL,sd,sL,sN}", "kind",
+                            s == NULL ? kind_of_step(p, first) : kind_of((DynTaskId)s->task), "name", dyn_str_at(&name),
+                            (Py_ssize_t)name.n, "file", place == NULL ? Py_None : ((PyCodeObject *)place->code)->co_filename,
+                            "line", place == NULL ? 0 : (int)place->line, "calls", (long long)times.calls, "seconds",
+                            (double)times.ns * 1e-9, "bytes", (long long)times.bytes, "outputs", outputs);
     dyn_str_free(&name);
     return made;
 }
 
+static int add(PyObject *list, PyObject *one) { /* takes one */
+    int done = one == NULL ? -1 : PyList_Append(list, one);
+    Py_XDECREF(one);
+    return done;
+}
+
 int dyn_artifact_times(const DynArtifact *a, PyObject *list) {
     uint32_t n = a->times == NULL || a->times->round != dyn_watch_round ? 0 : a->loops->steps.n;
-    for (uint32_t i = 0; i < n; i++) {
-        PyObject *one = a->times->at[i].times.calls == 0 ? NULL : row(a, i);
-        if (a->times->at[i].times.calls > 0 && (one == NULL || PyList_Append(list, one) < 0)) {
-            Py_XDECREF(one);
-            return -1;
-        }
-        Py_XDECREF(one);
+    int done = 0;
+    for (uint32_t i = 0; i < n && done == 0; i++) {
+        const Step *s = &a->times->at[i];
+        done = s->times.calls == 0 ? 0 : add(list, row(a, i, s->last, s));
     }
-    return 0;
+    return done;
+}
+
+int dyn_artifact_steps(const DynArtifact *a, PyObject *list) {
+    int done = 0;
+    for (uint32_t i = 0; i < a->loops->steps.n && done == 0; i++) {
+        done = add(list, row(a, i, i, NULL));
+    }
+    return done;
 }
