@@ -288,5 +288,5 @@ def page(report):
         f"<header><h1>{escape(report.program)}</h1><p>{totals} <small>{about}</small></p>"
         f'<nav>{links}<input id="search" type="search" placeholder="search functions, source, guards, code" aria-label="search">'
         f'<button id="theme" type="button">light / dark</button></nav><div id="keys">{keys}</div></header>'
-        f"<main>{body}</main><script>{beside("report.js")}</script></body></html>\n"
+        f"<main>{body}</main><script>{beside('report.js')}</script></body></html>\n"
     )
