@@ -383,7 +383,7 @@ void dyn_compile(DynCache *root, DynCapture *capture, PyObject *func, DynEntry *
     if (done == 0) {
         if (capture->end != DYN_END_RETURN) {
             dyn_count_reason("graph_breaks", capture->reason);
-            dyn_debug_break(capture->reason, &capture->end_place, "break");
+            dyn_debug_end(capture);
         }
         dyn_debug_entry(&j.dump);
         *made = j.entry;

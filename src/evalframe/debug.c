@@ -58,6 +58,17 @@ void dyn_debug_break(DynReason why, const DynPlace *place, const char *what) {
     dyn_str_free(&s);
 }
 
+void dyn_debug_end(const DynCapture *c) {
+    if (!dyn_log_on(DYN_LOG_graph_breaks)) {
+        return;
+    }
+    DynStr s = {0};
+    dyn_str_puts(&s, "break ");
+    dyn_report_way(&s, c->cause, c->detail, c->inner.at, c->inner.n, &c->end_place);
+    dyn_log_text(DYN_LOG_graph_breaks, dyn_str_at(&s));
+    dyn_str_free(&s);
+}
+
 static void print_guards(const DynCapture *c, DynStr *out) {
     for (uint32_t i = 0; i < c->guards.n; i++) {
         const DynGuard *g = &c->guards.at[i];

@@ -292,6 +292,7 @@ DYN_HIDDEN void dyn_debug_disassemble(PyObject *code, DynStr *out);
 /* The text as a str, and one more str of a list (which is dropped, with an exception, where memory is out); both take it over. */
 DYN_HIDDEN PyObject *dyn_debug_text(DynStr *s);
 DYN_HIDDEN void dyn_debug_add_text(PyObject **list, DynStr *s);
+DYN_HIDDEN void dyn_debug_end(const DynCapture *c); /* the break at which it ends */
 DYN_HIDDEN void dyn_debug_break(DynReason why, const DynPlace *place, const char *what);
 
 /* ---- region_door.c */

@@ -119,7 +119,7 @@ static PyObject *get_end(PyObject *self, void *none) {
 }
 
 static PyObject *get_reason(PyObject *self, void *none) {
-    DynReason r = entry_of(self)->capture->reason;
+    DynReason r = entry_of(self)->capture->cause;
     return entry_of(self)->capture->end == DYN_END_RETURN ? Py_NewRef(Py_None) : PyUnicode_FromString(dyn_reason_code(r));
 }
 
@@ -129,7 +129,7 @@ static PyObject *get_why(PyObject *self, void *none) {
     if (c->end == DYN_END_RETURN) {
         Py_RETURN_NONE;
     }
-    dyn_report_reason(&s, c->reason, NULL, &c->end_place);
+    dyn_report_way(&s, c->cause, c->detail, c->inner.at, c->inner.n, &c->end_place);
     return dyn_debug_text(&s);
 }
 
