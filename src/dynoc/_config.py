@@ -13,6 +13,7 @@ PREFIX = "DYNOC_"
 BUILD_PREFIX = "DYNOC_BUILD_"  # read by setup.py alone
 TRUE = ("1", "true", "yes", "on")
 FALSE = ("0", "false", "no", "off")
+OF_PROCESS = ("logs", "trace")
 NAMES = _dynoc.config_names()
 
 
@@ -57,6 +58,14 @@ def checked(name, value, said):
     if kind is str and "\0" in value:
         raise ConfigError(f"{said} = {value!r}: valid values are strings without NUL")
     return value
+
+
+def checked_of_function(name, value):
+    """A setting that is to hold for one function; ConfigError for one that can only hold for the process."""
+    said = f"options[{name!r}]"
+    if name in OF_PROCESS:
+        raise ConfigError(f"{said}: it holds for the whole process: use dynoc.config.{name}")
+    return checked(name, value, said)
 
 
 def apply(name, value, said):
@@ -131,6 +140,10 @@ def load_environment():
         apply(name, from_text(name, text, variable), f"environment variable {variable}")
 
 
+class UnknownSetting(ConfigError, AttributeError):
+    """A setting that isn't there, as an attribute: what `hasattr` and `getattr` look for."""
+
+
 class Config:
     """Settings as attributes: ``dynoc.config.cache_limit = 16``.
 
@@ -158,7 +171,10 @@ class Config:
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        row_of(name, f"dynoc.config.{name}")
+        try:
+            row_of(name, f"dynoc.config.{name}")
+        except ConfigError as error:
+            raise UnknownSetting(*error.args) from None
         return _dynoc.get_config(name)
 
     def __setattr__(self, name, value):

@@ -251,7 +251,7 @@ static DynVal *call_special(DynRec *r, const RecCall *c, PyObject **result) {
     if (c->callable.real == dyn_special[DYN_SPECIAL_GRAPH_BREAK]) {
         return rec_fail(r, DYN_R_USER_BREAK, NULL);
     }
-    return rec_fail(r, DYN_R_OPAQUE_CALL, NULL);
+    return *result == NULL ? NULL : dyn_rec_const(r, *result); /* is_tracing: true in a graph, too */
 }
 
 const char *rec_callable_name(DynRec *r, PyObject *f) {
