@@ -1,4 +1,4 @@
-"""The stubs as mypy reads them: over themselves, over types_example.py, and over the example programs. Where mypy is installed."""
+"""The stubs as mypy reads them, where it is installed: over themselves, types_example.py and the example programs."""
 
 import os
 import shutil
