@@ -32,6 +32,14 @@ DYN_HIDDEN void dyn_blob_free(DynBlob *b);
 DYN_HIDDEN int dyn_blob_read(int fd, size_t limit, DynBlob *out);  /* the whole regular file; -1: not regular, too long, error */
 DYN_HIDDEN int dyn_blob_write(int fd, const void *data, size_t n); /* all of it; -1 with errno */
 
+/* progress.c: what a terminal shows of a wait. Set to zero when the wait begins; `end` takes the line away. */
+typedef struct DynProgress {
+    int64_t since, seconds;
+    bool terminal, shown;
+} DynProgress;
+DYN_HIDDEN void dyn_progress_show(DynProgress *p, int jobs);
+DYN_HIDDEN void dyn_progress_end(DynProgress *p);
+
 /* process.c: run a program. */
 typedef enum DynProcessEnd { DYN_PROCESS_OK, DYN_PROCESS_FAILED, DYN_PROCESS_HUNG } DynProcessEnd;
 /* stdin is empty; stdout and stderr go to `output` (64 KiB of them). The program is the leader of its own process group, whose id
