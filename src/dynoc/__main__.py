@@ -3,6 +3,7 @@
     python -m dynoc [options] script.py [arguments]
     python -m dynoc [options] -m package.module [arguments]
     python -m dynoc explain FILE::FUNCTION [arguments]      run a program, and tell what became of one of its functions
+    python -m dynoc minify FOLDER                           the smallest graph that still fails, from a debug folder
     python -m dynoc doctor [--json]                         what dynoc needs and can use here
     python -m dynoc cache info|clear|prune [DAYS]           the folder of compiled objects
 
@@ -206,6 +207,12 @@ def cache(words):
     sys.exit(_cache.main(words))
 
 
+def minify(words):
+    from dynoc import _minify
+
+    sys.exit(_minify.main(words))
+
+
 def explain(words):
     from dynoc import _explain_program
 
@@ -233,7 +240,7 @@ def write_report(path):
         print(f"dynoc: --report: {error}", file=sys.stderr)
 
 
-COMMANDS = {"doctor": doctor, "cache": cache, "explain": explain}
+COMMANDS = {"doctor": doctor, "cache": cache, "explain": explain, "minify": minify}
 
 
 def main():

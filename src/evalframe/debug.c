@@ -145,8 +145,9 @@ static void write_folder(const DynDump *d, const DynStr *times) {
     const struct {
         const char *name;
         const DynStr *text;
-    } files[] = {{"graph.py", &d->python},   {"guards.txt", &d->guards},  {"bytecode.txt", &d->bytecode},
-                 {"kernels.c", &d->program}, {"schedule.txt", &schedule}, {"timing.txt", times}};
+    } files[] = {{"graph.py", &d->python},       {"graph.txt", &d->graph},   {"guards.txt", &d->guards},
+                 {"bytecode.txt", &d->bytecode}, {"kernels.c", &d->program}, {"schedule.txt", &schedule},
+                 {"timing.txt", times}};
     int done = folder_of(d, &folder);
     for (size_t i = 0; done == 0 && i < DYN_COUNTOF(files); i++) {
         done = write_text(&folder, files[i].name, files[i].text);
