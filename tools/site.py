@@ -42,7 +42,7 @@ NAV = {
 
 
 def settings_page():
-    where = "`dynoc.config.NAME`, the environment variable `DYNOC_NAME`, or `NAME` in the table `[tool.dynoc]` of `pyproject.toml`;"
+    where = "`dynoc.config.NAME`, the environment variable `DYNOC_NAME`, or `NAME` in `[tool.dynoc]` of `pyproject.toml`;"
     lines = ["# Settings", "", where, "`dynoc.optimize(fn, options={name: value})` for one function.", ""]
     lines += ["| name | default | values | what it does |", "|---|---|---|---|"]
     for name, (kind, default, low, high, what) in _dynoc.config_names().items():

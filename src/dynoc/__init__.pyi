@@ -167,6 +167,8 @@ class Entry:
     number: int
     end: Literal["return", "break", "leave"]
     reason: str | None
+    why: str | None
+    kernels: int
     failure: str | None
     times: dict[str, float]
 
