@@ -12,12 +12,13 @@
 #   make bench   the figures, each beside its bound
 #   make bench-suite   every kernel beside NumPy and the peers that are installed (PEERS_PYTHON=interpreter where they are)
 #   make check   format, include directions, warnings with gcc and clang, tables
+#   make site    the documents as a web site in build/site
 #   make debug   build with verifiers on (build/<version>-debug/lib)
 #   make asan, make ubsan   build with the sanitizer and run the tests under it
 #   make tsan    threads that call, record, compile, evict and reset at once, under the thread sanitizer
 #   make format  clang-format every C file in place
-.PHONY: demo test quick test-numpy test-scipy test-thirdparty test-torch-ops test-cpython test-fresh wheels bench bench-suite check debug asan ubsan tsan format clean
-demo test quick test-numpy test-scipy test-thirdparty test-torch-ops test-cpython wheels bench bench-suite check debug asan ubsan tsan format:
+.PHONY: demo test quick test-numpy test-scipy test-thirdparty test-torch-ops test-cpython test-fresh wheels bench bench-suite check site debug asan ubsan tsan format clean
+demo test quick test-numpy test-scipy test-thirdparty test-torch-ops test-cpython wheels bench bench-suite check site debug asan ubsan tsan format:
 	@tools/dev $@
 test-fresh:
 	@tools/fresh

@@ -26,6 +26,7 @@ TORCH = ROOT / "tools" / "requirements-torch.txt"  # for the interpreter that th
 THIRDPARTY = ROOT / "tools" / "requirements-thirdparty.txt"  # packages whose tests are run; an environment of its own
 TESTS_IN_SOURCES = ("lmfit", "autograd")  # of these: their wheels have no tests
 WHEELS = Path("/opt/wheels")
+OF_DOCS = ROOT / "tools" / "requirements-docs.txt"
 OF_WHEELS = ROOT / "tools" / "requirements-wheels.txt"
 SID = "sid"  # in place of a path: the interpreter is that of tools/sid
 CORES = len(os.sched_getaffinity(0))
@@ -356,6 +357,15 @@ def torch_operators(version, python):
     run([*venv(version, python), "tests/py/torch_ops.py"], env=environment)
 
 
+def site(version, python):
+    library = build(version, python, "release")
+    tools = ROOT / ".venv" / "site" / "bin"
+    run([python, "-m", "venv", tools.parent])
+    run([tools / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", OF_DOCS])
+    path = os.pathsep.join([os.environ.get("PATH", ""), str(tools)])
+    run([*venv(version, python), "tools/site.py"], env=clean_environment(PYTHONPATH=str(library), PATH=path))
+
+
 def check(version, python, *arguments):
     run([*venv(version, python), "tools/check.py", *arguments])
 
@@ -391,6 +401,8 @@ def main(command, *interpreters):
     elif command == "test-cpython":
         for each in found:
             upstream(*each, "cpython")
+    elif command == "site":
+        site(*first)
     elif command == "wheels":
         wheels(found)
     elif command == "check":

@@ -39,6 +39,8 @@ DYN_HIDDEN const char *dyn_reason_code(DynReason r);    /* "OPAQUE_CALL" */
 DYN_HIDDEN bool dyn_reason_is_of_array(DynReason r);    /* an operand is an array or tensor that isn't captured */
 DYN_HIDDEN const char *dyn_reason_message(DynReason r); /* one sentence: what happened */
 DYN_HIDDEN const char *dyn_reason_hint(DynReason r);    /* one sentence: what to do */
+/* … about a call of what is called so (hints.def); NULL: nothing is known of it. */
+DYN_HIDDEN const char *dyn_reason_hint_for(DynReason r, const char *called);
 
 /* Arena: bump allocation, freed at once. Memory is zeroed. Returns NULL when memory is out (or when a test makes the
  * N-th allocation fail, dyn_arena_fail_after). */

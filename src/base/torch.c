@@ -377,6 +377,59 @@ void dyn_torch_grad_back(bool was_on) {
     PyErr_Restore(type, value, tb);
 }
 
+/* ---- its profiler */
+
+static PyObject *profiler_names, *profiler_flag, *make_range; /* torch.autograd.profiler's dict, … */
+
+static bool find_profiler(void) {
+    static bool tried;
+    if (!tried) {
+        tried = true;
+        PyObject *module = PyImport_ImportModule("torch.autograd.profiler"),
+                 *ranges = PyImport_ImportModule("torch._C._profiler");
+        make_range = ranges == NULL ? NULL : PyObject_GetAttrString(ranges, "_RecordFunctionFast");
+        profiler_flag = PyUnicode_InternFromString("_is_profiler_enabled");
+        profiler_names =
+            module == NULL || make_range == NULL || profiler_flag == NULL ? NULL : PyObject_GetAttrString(module, "__dict__");
+        Py_XDECREF(module);
+        Py_XDECREF(ranges);
+        PyErr_Clear();
+    }
+    return profiler_names != NULL;
+}
+
+bool dyn_torch_profiling(void) {
+    return (profiler_names != NULL || find_profiler()) && PyDict_GetItem(profiler_names, profiler_flag) == Py_True;
+}
+
+PyObject *dyn_torch_range(const char *name) {
+    PyObject *range = PyObject_CallFunction(make_range, "s", name);
+    PyObject *begun = range == NULL ? NULL : PyObject_CallMethod(range, "__enter__", NULL);
+    if (begun == NULL) {
+        PyErr_Clear();
+        Py_CLEAR(range);
+    }
+    Py_XDECREF(begun);
+    return range;
+}
+
+void dyn_torch_range_end(PyObject *range) {
+    PyObject *type, *value, *tb;
+    if (range == NULL) {
+        return;
+    }
+    PyErr_Fetch(&type, &value, &tb);
+    PyObject *done = PyObject_CallMethod(range, "__exit__", "OOO", Py_None, Py_None, Py_None);
+    if (done == NULL) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(done);
+    Py_DECREF(range);
+    PyErr_Restore(type, value, tb);
+}
+
+/* ---- */
+
 int dyn_torch_bump(PyObject *const *tensors, Py_ssize_t n) {
     PyObject *all = PyTuple_New(n), *done = NULL;
     for (Py_ssize_t i = 0; all != NULL && i < n; i++) {

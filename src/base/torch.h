@@ -46,6 +46,12 @@ DYN_HIDDEN bool dyn_torch_records_gradients(void); /* torch.is_grad_enabled() */
 DYN_HIDDEN bool dyn_torch_grad_off(void);
 DYN_HIDDEN void dyn_torch_grad_back(bool was_on);
 
+/* Is a profiler of PyTorch's on? */
+DYN_HIDDEN bool dyn_torch_profiling(void);
+/* A range of that profiler, begun: to hand to dyn_torch_range_end, which keeps the current exception. NULL: there is none. */
+DYN_HIDDEN PyObject *dyn_torch_range(const char *name);
+DYN_HIDDEN void dyn_torch_range_end(PyObject *range);
+
 DYN_HIDDEN PyObject *dyn_torch_dtype_object(DynDtype dt);   /* torch.float32 …; borrowed, NULL: torch has none */
 DYN_HIDDEN DynDtype dyn_torch_dtype_parse(PyObject *dtype); /* DYN_NO_DTYPE: not one of ours */
 /* Elements of tensors were written: each gets one version more for each time that it stands there; -1. */

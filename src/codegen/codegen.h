@@ -43,7 +43,10 @@ DYN_HIDDEN void dyn_artifact_decref(DynArtifact *a); /* with the GIL */
 /* The generated C, which is written again where it isn't kept (any more). */
 DYN_HIDDEN void dyn_artifact_source(const DynArtifact *a, DynStr *out);
 DYN_HIDDEN long dyn_artifact_kernel_count(const DynArtifact *a);
-DYN_HIDDEN DynTier dyn_artifact_tier(const DynArtifact *a); /* with the GIL */
+/* A dict for each step that ran while somebody watched (base/watch.h), appended to the list. -1 with an exception. */
+DYN_HIDDEN int dyn_artifact_times(const DynArtifact *a, PyObject *list);
+DYN_HIDDEN int dyn_artifact_steps(const DynArtifact *a, PyObject *list); /* … for each step there is, without times */
+DYN_HIDDEN DynTier dyn_artifact_tier(const DynArtifact *a);              /* with the GIL */
 DYN_HIDDEN DynReason dyn_artifact_failure(const DynArtifact *a,
                                           const char **detail); /* why there will be no native code; DYN_R_OK: none known */
 

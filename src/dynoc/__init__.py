@@ -55,7 +55,9 @@ __all__ = [
     "is_tracing",
     "list_backends",
     "optimize",
+    "profile",
     "register_backend",
+    "report",
     "reset",
     "run",
     "set_logs",
@@ -67,7 +69,8 @@ __all__ = [
 counters = _dynoc.counters
 LATER = {  # not needed by a program that only runs
     "explain": "_explain", "Explanation": "_explain", "Graph": "_graph", "GraphModule": "_graph", "Interpreter": "_interpreter",
-    "Node": "_graph", "list_backends": "_backends", "register_backend": "_backends", "trace": "_backends",
+    "Node": "_graph", "list_backends": "_backends", "profile": "_profile", "register_backend": "_backends",
+    "report": "_report", "trace": "_backends",
 }  # fmt: skip
 
 

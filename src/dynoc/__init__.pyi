@@ -1,7 +1,8 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from os import PathLike
 from types import CodeType
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,6 +44,9 @@ class Config:
     retire: bool
     record_all: bool
     suppress_errors: bool
+    verify: bool
+    trace: str
+    objects_dir: str
     dynamic: bool
     record_limit: int
     force_bail: int
@@ -163,8 +167,55 @@ class Entry:
     number: int
     end: Literal["return", "break", "leave"]
     reason: str | None
+    why: str | None
+    kernels: int
     failure: str | None
     times: dict[str, float]
+
+class Step:
+    kind: Literal["kernel", "product", "extern", "loop"]
+    name: str
+    place: str
+    calls: int
+    seconds: float
+    bytes: int
+    @property
+    def bytes_per_second(self) -> float | None: ...
+
+class FunctionProfile:
+    name: str
+    place: str
+    calls: int
+    hits: int
+    guards: float
+    steps: list[Step]
+    entries: list[Entry]
+    @property
+    def kernels(self) -> float: ...
+    @property
+    def products(self) -> float: ...
+    @property
+    def extern(self) -> float: ...
+    @property
+    def loops(self) -> float: ...
+    @property
+    def other(self) -> float: ...
+    @property
+    def seconds(self) -> float: ...
+
+class profile:
+    functions: list[FunctionProfile]
+    def __enter__(self) -> profile: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+def report(path: str | PathLike[str]) -> None: ...
+
+class _Module(Protocol):
+    training: bool
+    def parameters(self, recurse: bool = ...) -> Any: ...
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any: ...
+
+M = TypeVar("M", bound=_Module)
 
 class OptimizedFunction(Generic[P, R]):
     __name__: str
@@ -189,6 +240,20 @@ class Explanation:
     guards: list[str]
     compile_times: dict[str, float]
 
+@overload
+def optimize(
+    fn: M,
+    *,
+    backend: Backend = "dynoc",
+    fullgraph: bool = False,
+    dynamic: bool = True,
+    mode: Mode | None = None,
+    wait: bool | None = None,
+    exact: bool = False,
+    disable: bool = False,
+    options: dict[str, Any] | None = None,
+    nopython: bool | None = None,
+) -> M: ...
 @overload
 def optimize(
     fn: Callable[P, R],

@@ -3,6 +3,7 @@
     python -m dynoc [options] script.py [arguments]
     python -m dynoc [options] -m package.module [arguments]
     python -m dynoc explain FILE::FUNCTION [arguments]      run a program, and tell what became of one of its functions
+    python -m dynoc minify FOLDER                           the smallest graph that still fails, from a debug folder
     python -m dynoc doctor [--json]                         what dynoc needs and can use here
     python -m dynoc cache info|clear|prune [DAYS]           the folder of compiled objects
 
@@ -10,6 +11,7 @@ Options, before the script:
     --backend NAME   the back end (see dynoc.list_backends)
     --logs NAMES     log categories, comma separated; help lists them
     --wait           native code is ready before the call that recorded returns
+    --report FILE    write an HTML file that shows what became of the program
     --summary        print what was compiled when the program ends
     --version        print the version of dynoc
     -h, --help       this text
@@ -33,7 +35,7 @@ def usage_error(message):
 
 def parse(words):
     """(options, "-m" or "script", target, its arguments) from the command line behind `python -m dynoc`."""
-    options = {"backend": None, "logs": None, "wait": None, "summary": False}
+    options = {"backend": None, "logs": None, "report": None, "wait": None, "summary": False}
     words = list(words)
     while words:
         word = words.pop(0)
@@ -44,7 +46,7 @@ def parse(words):
         elif word == "--version":
             print(f"dynoc {dynoc.__version__}")
             sys.exit(0)
-        elif name in ("--backend", "--logs"):
+        elif name in ("--backend", "--logs", "--report"):
             if not equals and not words:
                 usage_error(f"{name} wants a value")
             options[name[2:]] = value if equals else words.pop(0)
@@ -186,6 +188,10 @@ def turn_on(options):
         import atexit
 
         atexit.register(print_summary)
+    if options["report"]:
+        from dynoc import _profile, _report_html  # noqa: F401 now, as what it imports and compiles is no part of the program
+
+        _profile.watch_all()
     dynoc.enable(**{name: options[name] for name in ("backend", "wait") if options[name] is not None})
 
 
@@ -201,6 +207,12 @@ def cache(words):
     sys.exit(_cache.main(words))
 
 
+def minify(words):
+    from dynoc import _minify
+
+    sys.exit(_minify.main(words))
+
+
 def explain(words):
     from dynoc import _explain_program
 
@@ -214,10 +226,21 @@ def run(words):
         turn_on(options)
     except dynoc.ConfigError as error:
         sys.exit(f"python -m dynoc: {error}")
-    (run_module if how == "-m" else run_script)(target, arguments)
+    try:
+        (run_module if how == "-m" else run_script)(target, arguments)
+    finally:
+        if options["report"]:
+            write_report(options["report"])
 
 
-COMMANDS = {"doctor": doctor, "cache": cache, "explain": explain}
+def write_report(path):
+    try:
+        dynoc.report(path)
+    except OSError as error:
+        print(f"dynoc: --report: {error}", file=sys.stderr)
+
+
+COMMANDS = {"doctor": doctor, "cache": cache, "explain": explain, "minify": minify}
 
 
 def main():

@@ -5,6 +5,7 @@ A back end is a callable ``(gm, example_inputs) -> callable``. The extension cal
 
 import inspect
 import sys
+from shutil import which
 
 from dynoc._capture import Capture, input_names
 from dynoc._errors import BackendError, ConfigError
@@ -12,6 +13,9 @@ from dynoc._graph import Graph, GraphModule, map_arg
 from dynoc._interpreter import Interpreter
 
 OURS = ("dynoc", "eager")  # the extension's own
+PASSED_ON = ("inductor", "cudagraphs")  # PyTorch's own, which get the graph as torch has graphs
+NEEDS = {"onnxrt": ("onnxruntime",), "openxla": ("torch_xla",), "tensorrt": ("torch_tensorrt",), "tvm": ("tvm",)}  # packages
+COMPILERS = ("c++", "g++", "clang++")
 GROUP = "dynoc.backends"
 registered = {}
 
@@ -62,14 +66,37 @@ def torch_names():
     return [name for name in torch._dynamo.list_backends(exclude_tags=()) if name not in OURS]
 
 
+def why_not(name):
+    """Why a back end of PyTorch's by this name can't work here; None: nothing is known against it."""
+    from importlib.util import find_spec
+
+    needs = NEEDS.get(name, ())
+    missing = [package for package in needs if find_spec(package) is None]
+    if missing:
+        return f"it needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"
+    if "torch" not in sys.modules:
+        return "it is a back end of PyTorch, which the program has not imported"
+    if name == "cudagraphs" and not sys.modules["torch"].cuda.is_available():
+        return "it needs a GPU, of which PyTorch finds none"
+    if name == "inductor" and not any(map(which, COMPILERS)):
+        return "it needs a C++ compiler, of which none was found"
+    return None
+
+
 def names():
     """Every name there is: to None, or to why it does not work here."""
     found = dict.fromkeys([*OURS, *registered, *entry_points()])
+    for name in (*PASSED_ON, *NEEDS):
+        found.setdefault(name, why_not(name))
     if "torch" not in sys.modules:
-        return {**found, "inductor": "it is a back end of PyTorch, which the program has not imported"}
+        return found
     usual = {name for name in sys.modules["torch"]._dynamo.list_backends()} if torch_names() else set()
     for name in torch_names():
         found.setdefault(name, None if name in usual else "PyTorch has it for debugging")
+    known = torch_names()
+    for name in NEEDS:
+        if found[name] is None and name not in known and name not in registered:
+            found[name] = "this version of PyTorch has no back end of that name"
     return found
 
 

@@ -13,6 +13,7 @@ PREFIX = "DYNOC_"
 BUILD_PREFIX = "DYNOC_BUILD_"  # read by setup.py alone
 TRUE = ("1", "true", "yes", "on")
 FALSE = ("0", "false", "no", "off")
+OF_PROCESS = ("logs", "trace")
 NAMES = _dynoc.config_names()
 
 
@@ -59,8 +60,21 @@ def checked(name, value, said):
     return value
 
 
+def checked_of_function(name, value):
+    """A setting that is to hold for one function; ConfigError for one that can only hold for the process."""
+    said = f"options[{name!r}]"
+    if name in OF_PROCESS:
+        raise ConfigError(f"{said}: it holds for the whole process: use dynoc.config.{name}")
+    return checked(name, value, said)
+
+
 def apply(name, value, said):
     value = checked(name, value, said)
+    if name == "objects_dir" and value:
+        try:
+            os.makedirs(value, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"{said} = {value!r}: {error.strerror}") from None
     try:
         _dynoc.set_config(name, value)
     except (KeyError, ValueError) as error:
@@ -71,6 +85,10 @@ def apply(name, value, said):
         _logs.turn_on(_logs.parse(value, said))
         if _logs.asks_for_help(value):
             _logs.show_help()
+    elif name == "trace":
+        from dynoc import _profile
+
+        _profile.trace_to(value)
 
 
 def nearest_pyproject():
@@ -122,6 +140,10 @@ def load_environment():
         apply(name, from_text(name, text, variable), f"environment variable {variable}")
 
 
+class UnknownSetting(ConfigError, AttributeError):
+    """A setting that isn't there, as an attribute: what `hasattr` and `getattr` look for."""
+
+
 class Config:
     """Settings as attributes: ``dynoc.config.cache_limit = 16``.
 
@@ -149,7 +171,10 @@ class Config:
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        row_of(name, f"dynoc.config.{name}")
+        try:
+            row_of(name, f"dynoc.config.{name}")
+        except ConfigError as error:
+            raise UnknownSetting(*error.args) from None
         return _dynoc.get_config(name)
 
     def __setattr__(self, name, value):

@@ -39,6 +39,12 @@ class Optimized:
         return optimized(copy.deepcopy(self.__wrapped__, memo), self._dynoc_settings)
 
 
+def title_of(cls):
+    """What profiles and logs call the module: its class, and where that computes: (name, file, line)."""
+    code = getattr(cls.forward, "__code__", cls.__call__.__code__)
+    return cls.__qualname__, code.co_filename, code.co_firstlineno
+
+
 def optimized(module, settings):
     """Make the object that `dynoc.optimize` gives for `module`.
 
@@ -58,7 +64,7 @@ def optimized(module, settings):
     if isinstance(module, Optimized):
         module = module.__wrapped__
     cls = type(module)
-    call = types.MethodType(_dynoc.optimize(cls.__call__, settings), module)
+    call = types.MethodType(_dynoc.optimize(cls.__call__, settings | {"title": title_of(cls)}), module)
     names = {
         "__call__": call,
         "__doc__": cls.__doc__,

@@ -39,7 +39,7 @@ def settings_from(backend, fullgraph, dynamic, mode, wait, exact, options, nopyt
         "mode": None if mode == "default" else mode,
         "wait": wait if wait is None else flag("wait", wait),
         "exact": flag("exact", exact),
-        "options": {name: _config.checked(name, value, f"options[{name!r}]") for name, value in (options or {}).items()},
+        "options": {name: _config.checked_of_function(name, value) for name, value in (options or {}).items()},
     }
 
 
@@ -217,16 +217,25 @@ def start(settings):
     _dynoc.enable(settings)
 
 
-def settings_of_process(arguments):
-    """Settings from the keyword arguments of enable(), which are those of optimize() without `fn` and `disable`."""
-    defaults = {name: optimize.__kwdefaults__[name] for name in optimize.__kwdefaults__ if name != "disable"}
-    for name in arguments:
-        if name not in defaults:
-            raise ConfigError(f"there is no argument {name!r}. Valid arguments: {', '.join(defaults)}")
-    return settings_from(**{**defaults, **arguments})
+def settings_of_process(arguments, others):
+    """Settings from the arguments of enable(), which are those of optimize() without `fn` and `disable`; `others` are none."""
+    for name in others:
+        raise ConfigError(f"there is no argument {name!r}. Valid arguments: {', '.join(arguments)}")
+    return settings_from(**arguments)
 
 
-def enable(**arguments):
+def enable(
+    *,
+    backend="dynoc",
+    fullgraph=False,
+    dynamic=True,
+    mode=None,
+    wait=None,
+    exact=False,
+    options=None,
+    nopython=None,
+    **others,
+):
     """Optimise every Python function of the process that works on arrays, from now on.
 
     Arrays themselves tell who makes them: a function is found when it (or what it calls) has made some, and is recorded at its
@@ -238,10 +247,13 @@ def enable(**arguments):
 
     Parameters
     ----------
-    **arguments
+    backend, fullgraph, dynamic, mode, wait, exact, options, nopython
         Those of `optimize`.
+    **others
+        What is no argument.
     """
-    install(settings_of_process(arguments))
+    arguments = {name: value for name, value in locals().items() if name != "others"}
+    install(settings_of_process(arguments, others))
 
 
 def disable():
@@ -254,8 +266,10 @@ class enabled:
 
     Parameters
     ----------
-    **arguments
+    backend, fullgraph, dynamic, mode, wait, exact, options, nopython
         Those of `optimize`.
+    **others
+        What is no argument.
 
     Examples
     --------
@@ -268,8 +282,21 @@ class enabled:
     [0.0, 2.0, 4.0]
     """
 
-    def __init__(self, **arguments):
-        self._settings = settings_of_process(arguments)
+    def __init__(
+        self,
+        *,
+        backend="dynoc",
+        fullgraph=False,
+        dynamic=True,
+        mode=None,
+        wait=None,
+        exact=False,
+        options=None,
+        nopython=None,
+        **others,
+    ):
+        arguments = {name: value for name, value in locals().items() if name not in ("self", "others")}
+        self._settings = settings_of_process(arguments, others)
         self._before = []
 
     def __enter__(self):

@@ -149,6 +149,25 @@ def memory():
     return {}
 
 
+def _watch(bits):
+    pass
+
+
+def _watching():
+    return 0
+
+
+def _events():
+    return []
+
+
+_peek = _events
+
+
+def _watched(all):
+    return []
+
+
 def config_names():
     return SETTINGS
 

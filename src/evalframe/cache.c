@@ -166,6 +166,16 @@ DynCache *dyn_cache_new(PyObject *code, DynOptions *options) {
 
 void dyn_cache_incref(DynCache *c) { c->refs++; }
 
+DynTitle dyn_cache_title(const DynCache *c) {
+    const DynCache *root = c->root != NULL ? c->root : c;
+    PyCodeObject *code = (PyCodeObject *)root->code;
+    PyObject *given = root->options->dict == NULL ? NULL : PyDict_GetItemString(root->options->dict, "title");
+    if (given == NULL) {
+        return (DynTitle){code->co_qualname, code->co_filename, code->co_firstlineno};
+    }
+    return (DynTitle){PyTuple_GET_ITEM(given, 0), PyTuple_GET_ITEM(given, 1), (int)PyLong_AsLong(PyTuple_GET_ITEM(given, 2))};
+}
+
 DynCache *dyn_cache_first(void) { return all_caches; }
 
 static void free_resume(DynResume row) {

@@ -112,12 +112,11 @@ static bool rounds_otherwise(const DynOpInfo *op, char kind) {
     return op->kind == DYN_K_ELEMENTWISE && kind == 'c'; /* eager's products differ from stride to stride */
 }
 
-/* exact=True: is there a node whose bits may differ from eager's? */
-static bool is_inexact(const DynGraph *g) {
+bool dyn_compile_is_inexact(const DynGraph *g) {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const DynNode *n = &g->nodes.at[i];
         const DynOpInfo *op = &dyn_ops[n->op];
-        if (op->flags & DYN_OPF_VECTOR_CALL || rounds_otherwise(op, dyn_dtypes[n->compute].kind)) {
+        if (op->flags & (DYN_OPF_VECTOR_CALL | DYN_OPF_PRODUCT) || rounds_otherwise(op, dyn_dtypes[n->compute].kind)) {
             return true;
         }
     }
@@ -169,6 +168,14 @@ static int leave_followed(Job *j) {
     return 0;
 }
 
+static bool has_tensors(const DynGraph *g) {
+    bool found = false;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        found = found || (g->nodes.at[i].flags & DYN_NODE_TENSOR) != 0;
+    }
+    return found;
+}
+
 static int lower(Job *j) {
     DynGraph *g = &j->capture->graph;
     if (j->root->options->exact || g->device != 0) {
@@ -178,6 +185,7 @@ static int lower(Job *j) {
         return 0;
     }
     j->entry->works = true;
+    j->entry->tensors = has_tensors(g);
     j->target = dyn_target_of(g);
     dyn_count("graphs", "captured");
     if (dyn_follow_wanted(g)) {
@@ -188,7 +196,7 @@ static int lower(Job *j) {
         j->entry->interpreted = true;
         return 0;
     }
-    if (interpreted || (j->root->options->exact && (device || is_inexact(g)))) {
+    if (interpreted || (j->root->options->exact && (device || dyn_compile_is_inexact(g)))) {
         j->entry->plain = DYN_R_DISABLED;
         dyn_count("graphs", "inexact");
         return 0;
@@ -343,6 +351,9 @@ static int run_stage(Job *j, DynStage s) {
     bool back_end = s >= DYN_STAGE_lower && s <= DYN_STAGE_build;
     int done = stages[s](j);
     j->entry->stage_ns[s] += dyn_now_ns() - start;
+    if (DYN_UNLIKELY(dyn_watching != 0)) {
+        dyn_watch_event("stage", dyn_stage_names[s], start, j->entry->stage_ns[s], 0);
+    }
     if (done == 0 || !back_end) {
         return done;
     }
@@ -362,6 +373,7 @@ void dyn_compile(DynCache *root, DynCapture *capture, PyObject *func, DynEntry *
         dyn_count_reason("refused", DYN_R_NO_MEMORY);
         return;
     }
+    j.entry->made_ns = dyn_now_ns();
     dyn_cache_incref(root);
     if (root->options->given != 0) {
         j.entry->options = root->options;
@@ -369,13 +381,18 @@ void dyn_compile(DynCache *root, DynCapture *capture, PyObject *func, DynEntry *
     }
     j.dump.entry = j.entry;
     j.dump.config = &j.config;
+    int64_t began = dyn_watch_now();
     for (DynStage s = 0; s < DYN_STAGE_COUNT && done == 0; s++) {
         done = run_stage(&j, s);
+    }
+    if (DYN_UNLIKELY(began != 0)) {
+        dyn_watch_event("record", capture->graph.name, began - capture->record_ns, capture->record_ns, 0);
+        dyn_watch_event("compile", capture->graph.name, began, dyn_now_ns() - began, 0);
     }
     if (done == 0) {
         if (capture->end != DYN_END_RETURN) {
             dyn_count_reason("graph_breaks", capture->reason);
-            dyn_debug_break(capture->reason, &capture->end_place, "break");
+            dyn_debug_end(capture);
         }
         dyn_debug_entry(&j.dump);
         *made = j.entry;

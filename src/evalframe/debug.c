@@ -58,6 +58,17 @@ void dyn_debug_break(DynReason why, const DynPlace *place, const char *what) {
     dyn_str_free(&s);
 }
 
+void dyn_debug_end(const DynCapture *c) {
+    if (!dyn_log_on(DYN_LOG_graph_breaks)) {
+        return;
+    }
+    DynStr s = {0};
+    dyn_str_puts(&s, "break ");
+    dyn_report_way(&s, c->cause, c->detail, c->inner.at, c->inner.n, &c->end_place);
+    dyn_log_text(DYN_LOG_graph_breaks, dyn_str_at(&s));
+    dyn_str_free(&s);
+}
+
 static void print_guards(const DynCapture *c, DynStr *out) {
     for (uint32_t i = 0; i < c->guards.n; i++) {
         const DynGuard *g = &c->guards.at[i];
@@ -134,8 +145,9 @@ static void write_folder(const DynDump *d, const DynStr *times) {
     const struct {
         const char *name;
         const DynStr *text;
-    } files[] = {{"graph.py", &d->python},   {"guards.txt", &d->guards},  {"bytecode.txt", &d->bytecode},
-                 {"kernels.c", &d->program}, {"schedule.txt", &schedule}, {"timing.txt", times}};
+    } files[] = {{"graph.py", &d->python},       {"graph.txt", &d->graph},   {"guards.txt", &d->guards},
+                 {"bytecode.txt", &d->bytecode}, {"kernels.c", &d->program}, {"schedule.txt", &schedule},
+                 {"timing.txt", times}};
     int done = folder_of(d, &folder);
     for (size_t i = 0; done == 0 && i < DYN_COUNTOF(files); i++) {
         done = write_text(&folder, files[i].name, files[i].text);

@@ -91,8 +91,8 @@ static void put_misses(const DynCache *c, PyObject *func, PyObject *const *slots
 }
 
 static void explain_miss(DynCache *c, PyObject *func, PyObject *const *slots) {
-    PyCodeObject *code = (PyCodeObject *)c->code;
-    const char *name = PyUnicode_AsUTF8(code->co_qualname), *file = PyUnicode_AsUTF8(code->co_filename);
+    DynTitle title = dyn_cache_title(c);
+    const char *name = PyUnicode_AsUTF8(title.name), *file = PyUnicode_AsUTF8(title.file);
     if (name == NULL || file == NULL) {
         PyErr_Clear();
         return;
@@ -103,7 +103,7 @@ static void explain_miss(DynCache *c, PyObject *func, PyObject *const *slots) {
     }
     DynStr why = {0};
     put_misses(c, func, slots, &why);
-    dyn_log(DYN_LOG_recompiles, "%s (%s:%d) is recorded again: %s", name, file, code->co_firstlineno, dyn_str_at(&why));
+    dyn_log(DYN_LOG_recompiles, "%s (%s:%d) is recorded again: %s", name, file, title.line, dyn_str_at(&why));
     dyn_str_free(&why);
 }
 

@@ -109,6 +109,7 @@ struct DynCache {
     uint32_t replaced;  /* entries that went because no call found them, when there were as many as there may be */
     uint32_t useless;   /* calls in a row for which there was no entry, and nothing to record */
     DynProfit profit;   /* of a root */
+    DynWatched watched; /* what its calls took while somebody watched */
     DynLoopProfit loop; /* of a resume function's cache, where a loop comes round to it */
     DynLoops *loops;    /* of a root: the function's loops as native regions (loops.h), or NULL … */
     bool loops_known;   /* … and it was asked whether it has any */
@@ -119,6 +120,13 @@ DYN_HIDDEN void dyn_cache_incref(DynCache *c);
 DYN_HIDDEN void dyn_cache_decref(DynCache *c);
 DYN_HIDDEN void dyn_cache_clear(DynCache *c); /* forgets entries, resume functions and refusals */
 DYN_HIDDEN void dyn_cache_reset_all(void);
+/* What users call the function of a cache, or of the cache that it resumes, and where it stands: of a module's calls that is the
+ * module's class. Borrowed. */
+typedef struct DynTitle {
+    PyObject *name, *file;
+    int line;
+} DynTitle;
+DYN_HIDDEN DynTitle dyn_cache_title(const DynCache *c);
 DYN_HIDDEN DynCache *dyn_cache_first(void);                 /* of all, by `next` */
 DYN_HIDDEN void dyn_cache_sweep_resumes(DynCache *root);    /* resume functions of dead code that nobody goes on in */
 DYN_HIDDEN bool dyn_cache_remove(DynCache *c, DynEntry *e); /* false: it isn't there any more */
@@ -267,6 +275,7 @@ DYN_HIDDEN PyObject *dyn_pyentry_new(DynEntry *e);  /* takes its own reference *
 DYN_HIDDEN int dyn_pyentry_init(PyObject *module);
 
 /* ---- compile.c: the pipeline. Takes the capture over. No exception is left. *made: a new reference to the entry, or NULL. */
+DYN_HIDDEN bool dyn_compile_is_inexact(const DynGraph *g); /* is there a node whose bits may differ from eager's? */
 DYN_HIDDEN void dyn_compile(DynCache *root, DynCapture *capture, PyObject *func, DynEntry **made);
 
 /* ---- debug.c: what the pipeline made, in logs and in the debug folder. No exception is left. */
@@ -283,6 +292,7 @@ DYN_HIDDEN void dyn_debug_disassemble(PyObject *code, DynStr *out);
 /* The text as a str, and one more str of a list (which is dropped, with an exception, where memory is out); both take it over. */
 DYN_HIDDEN PyObject *dyn_debug_text(DynStr *s);
 DYN_HIDDEN void dyn_debug_add_text(PyObject **list, DynStr *s);
+DYN_HIDDEN void dyn_debug_end(const DynCapture *c); /* the break at which it ends */
 DYN_HIDDEN void dyn_debug_break(DynReason why, const DynPlace *place, const char *what);
 
 /* ---- region_door.c */

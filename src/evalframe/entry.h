@@ -2,6 +2,8 @@
 #ifndef DYN_ENTRY_H
 #define DYN_ENTRY_H
 #include "codegen/codegen.h"
+#include "evalframe/verify.h"
+#include "evalframe/watched.h"
 #include "ir/capture.h"
 #include "tracer/record/record.h"
 
@@ -74,6 +76,7 @@ typedef struct DynEntry {
     DynPlain aside;              /* BREAK, one trip of a for loop: the loop, which is left at its end; PASS: up to the end */
     PyObject *resume[DYN_WAYS];  /* BREAK, PASS: the doors of the resume functions; NULL: no such way */
     PyObject *goes_on[DYN_WAYS]; /* … and what code calls there: their continuations */
+    bool tensors;                /* it has tensors of PyTorch's */
     bool works;                  /* its graph computes something */
     bool rents;                  /* no native code was asked for yet: rent.c */
     uint64_t rent;               /* … cycles spent without it so far */
@@ -81,11 +84,14 @@ typedef struct DynEntry {
     uint32_t trips;              /* … that it was hit for, one after the other */
     bool wrong;                  /* it was left where it had guessed */
     int64_t hits;
+    DynWatched watched;         /* what its calls took while somebody watched */
     bool found;                 /* its guards held for a call */
     uint32_t used;              /* dyn_memory_now of the last such call, or when it was made */
     size_t bytes;               /* counted for it in memory.c; 0: it isn't in a cache yet */
+    int64_t made_ns;            /* when it was made: dyn_now_ns */
     uint32_t number;            /* in order of making, for logs */
     struct DynOptions *options; /* where they have settings of the function's own, which hold for its runs; else NULL */
+    DynVerify verify;           /* what was compared with eager's values */
     DynReason plain;            /* not OK: why a hit runs the function as plain Python */
     struct DynFollow *follow;   /* the steps of a graph whose values require gradients; NULL: none do */
     uint32_t declined;          /* … and so many calls, one after the other, didn't look as if following them paid */

@@ -11,12 +11,13 @@
 typedef struct DynPart DynPart; /* a Python object, dynoc._dynoc.Part */
 typedef enum DynFollowKind { DYN_FOLLOW_PART, DYN_FOLLOW_CHANGES, DYN_FOLLOW_CALL, DYN_FOLLOW_VIEW } DynFollowKind;
 typedef struct DynFollowStep {
-    uint8_t kind;    /* DynFollowKind */
-    uint32_t node;   /* CALL, VIEW: the node */
-    DynPart *part;   /* PART, CHANGES: strong */
-    DynList inputs;  /* PART, CHANGES: nodes of the graph that it takes … */
-    DynList outputs; /* … and gives; CHANGES gives nothing */
-    DynList drops;   /* nodes that nobody needs behind it */
+    uint8_t kind;       /* DynFollowKind */
+    uint32_t node;      /* CALL, VIEW: the node */
+    DynPart *part;      /* PART, CHANGES: strong */
+    DynList inputs;     /* PART, CHANGES: nodes of the graph that it takes … */
+    DynList outputs;    /* … and gives; CHANGES gives nothing */
+    DynWatched watched; /* CALL: what it took while somebody watched */
+    DynList drops;      /* nodes that nobody needs behind it */
 } DynFollowStep;
 struct DynFollow {
     DYN_VEC(DynFollowStep)
@@ -24,6 +25,9 @@ struct DynFollow {
     bool judged; /* calls that don't look as if they paid are CPython's */
     DynArena arena;
 };
+
+/* ---- follow_part.c: as dyn_artifact_times, of all code of a part and of its gradients. */
+DYN_HIDDEN int dyn_follow_part_times(const DynPart *p, PyObject *list);
 
 /* ---- follow.c */
 DYN_HIDDEN bool dyn_follow_wanted(const DynGraph *g); /* does anything that the graph computes require gradients? */

@@ -6,6 +6,7 @@
  */
 #include "evalframe/follow_part.h"
 #include "base/torch.h"
+#include "codegen/run/flags.h"
 
 /* ---- what parts share */
 
@@ -267,26 +268,22 @@ static PyObject *run_nodes(const DynGraph *g, DynRun *run) {
 
 /* Node by node, by NumPy, which doesn't warn meanwhile, as PyTorch doesn't. */
 static PyObject *run_by_numpy(const DynGraph *g, DynRun *run) {
-    PyObject *numpy = PyImport_ImportModule("numpy"), *made = NULL, *type, *value, *tb;
-    PyObject *before = numpy == NULL ? NULL : PyObject_CallMethod(numpy, "seterr", "s", "ignore");
-    if (before != NULL) {
-        bool grad = dyn_torch_grad_off();
-        made = run_nodes(g, run);
-        dyn_torch_grad_back(grad);
-        PyErr_Fetch(&type, &value, &tb);
-        PyObject *back = PyObject_GetAttrString(numpy, "seterr"), *none = PyTuple_New(0);
-        PyObject *done = back == NULL || none == NULL ? NULL : PyObject_Call(back, none, before);
-        if (done == NULL) {
-            PyErr_Clear();
-        }
-        PyErr_Restore(type, value, tb);
-        Py_XDECREF(done);
-        Py_XDECREF(none);
-        Py_XDECREF(back);
-    }
-    Py_XDECREF(before);
-    Py_XDECREF(numpy);
+    PyObject *silent = dyn_flags_silent();
+    bool grad = dyn_torch_grad_off();
+    PyObject *made = run_nodes(g, run);
+    dyn_torch_grad_back(grad);
+    dyn_flags_lenient(silent);
     return made;
+}
+
+/* By compiled code, where there is some that was found to be right. */
+static DynRunStatus run_compiled(DynPart *p, Unit *u, DynRun *run) {
+    bool there = u->artifact != NULL && is_ready(u) && dyn_artifact_tier(u->artifact) != DYN_TIER_EAGER;
+    if (!there || u->verify.differs) {
+        return DYN_RUN_AGAIN;
+    }
+    bool due = run->config->verify && dyn_verify_is_due(&u->verify, u->artifact, &u->graph);
+    return due ? dyn_verify_run(&u->verify, u->artifact, &u->graph, run, &p->arena) : dyn_artifact_run(u->artifact, run);
 }
 
 /* Symbols that gradients brought with them. Those that can't be computed are of values that aren't there yet. */
@@ -313,10 +310,7 @@ PyObject *dyn_follow_part_run(DynPart *p, Unit *u, const DynScalar *known, PyObj
     memcpy(sym, known, sizeof(*sym) * s->known);
     fill_symbols(s, sym);
     DynRun run = {.inputs = inputs, .config = &s->config, .sym = sym, .outputs = outputs};
-    DynRunStatus status = DYN_RUN_AGAIN;
-    if (u->artifact != NULL && is_ready(u) && dyn_artifact_tier(u->artifact) != DYN_TIER_EAGER) {
-        status = dyn_artifact_run(u->artifact, &run);
-    }
+    DynRunStatus status = run_compiled(p, u, &run);
     if (status == DYN_RUN_AGAIN) {
         made = run_by_numpy(&u->graph, &run);
     } else if (status == DYN_RUN_OK) {
@@ -371,6 +365,21 @@ size_t dyn_follow_part_bytes(const DynPart *p) {
         bytes += Py_IS_TYPE(first, &dyn_follow_part_type) ? dyn_follow_part_bytes((const DynPart *)first) : 0;
     }
     return bytes;
+}
+
+int dyn_follow_part_times(const DynPart *p, PyObject *list) {
+    const Unit *units[2] = {&p->plain, &p->saving};
+    PyObject *key, *made;
+    Py_ssize_t at = 0;
+    int done = 0;
+    for (int i = 0; i < 2 && done == 0; i++) {
+        done = units[i]->artifact == NULL ? 0 : dyn_artifact_times(units[i]->artifact, list);
+    }
+    while (done == 0 && PyDict_Next(p->known, &at, &key, &made)) {
+        PyObject *first = PyTuple_Check(made) && PyTuple_GET_SIZE(made) > 0 ? PyTuple_GET_ITEM(made, 0) : Py_None;
+        done = Py_IS_TYPE(first, &dyn_follow_part_type) ? dyn_follow_part_times((const DynPart *)first, list) : 0;
+    }
+    return done;
 }
 
 uint32_t dyn_follow_part_outputs(const DynPart *p) { return p->prepared ? p->saving.graph.outputs.n : p->nout; }

@@ -18,6 +18,7 @@ typedef struct Unit { /* a graph and its code */
     DynGraph graph;
     DynArtifact *artifact; /* NULL: not compiled (yet) */
     DynReason failed;
+    DynVerify verify;
 } Unit;
 
 struct DynPart {

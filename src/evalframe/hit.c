@@ -5,6 +5,7 @@
  * dyn_hit_find checks guards, runs the graph and makes every value that is needed afterwards, then drops all it held of the
  * arguments; only then is Python code called again, so that reference counts are as without dynoc. */
 #include "evalframe/follow.h"
+#include "base/torch.h"
 #include "evalframe/hook.h"
 #include "evalframe/rebuild.h"
 
@@ -234,10 +235,20 @@ static inline bool is_python(const DynCache *c, DynEntry *e, bool again) {
     return plain && dyn_rewrite_aside(e);
 }
 
+/* The setting `verify`. Code that gives something else than eager isn't run any more. */
+static DynRunStatus run_verified(DynEntry *e, DynRun *run) {
+    DynRunStatus status = dyn_verify_run(&e->verify, e->artifact, &e->capture->graph, run, &e->capture->arena);
+    e->plain = e->verify.differs ? DYN_R_DIFFERS : e->plain;
+    return status;
+}
+
 /* Runs the graph by what the entry has for it. */
-static inline DynRunStatus run_graph(const DynEntry *e, DynRun *run) {
+static inline DynRunStatus run_graph(DynEntry *e, DynRun *run) {
     const DynGraph *g = &e->capture->graph;
     if (DYN_LIKELY(e->artifact != NULL)) {
+        if (DYN_UNLIKELY(run->config->verify) && dyn_verify_is_due(&e->verify, e->artifact, g)) {
+            return run_verified(e, run);
+        }
         return dyn_artifact_run(e->artifact, run);
     }
     if (e->follow != NULL) {
@@ -291,7 +302,7 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
     case DYN_RUN_OK: finish(e, env, s.outputs, out); break;
     case DYN_RUN_ERROR: end_with_error(out); break;
     case DYN_RUN_LEFT: left_in_the_middle(e, env, &run, out); break;
-    case DYN_RUN_AGAIN: dyn_count_reason("graph_breaks", DYN_R_FLAGS); break;
+    case DYN_RUN_AGAIN: dyn_count_reason("graph_breaks", e->plain != DYN_R_OK ? e->plain : DYN_R_FLAGS); break;
     }
     scratch_free(&s, g);
 }
@@ -312,12 +323,35 @@ static void give_up_for_a_while(DynCache *c) {
     }
 }
 
+/* `explain` and `refusals` name the place. */
+static void tell_difference(DynCache *c, const DynEntry *e) {
+    const DynGraph *g = &e->capture->graph;
+    uint32_t place = dyn_graph_node(g, e->verify.node)->where;
+    dyn_cache_tell(c->root != NULL ? c->root : c, DYN_R_DIFFERS, place < g->places.n ? &g->places.at[place] : NULL);
+}
+
+/* Under a profiler of PyTorch's, the range of a call. */
+static PyObject *range_of(const DynCache *c) {
+    const char *name = dyn_torch_profiling() ? PyUnicode_AsUTF8(dyn_cache_title(c).name) : NULL;
+    DynStr text = {0};
+    if (name == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    dyn_str_printf(&text, "dynoc: %s", name);
+    PyObject *range = dyn_torch_range(dyn_str_at(&text));
+    dyn_str_free(&text);
+    return range;
+}
+
 static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv *env, DynHit *out) {
+    int64_t began = dyn_watch_now();
     for (uint32_t i = 0; i < c->entries.n; i++) {
         DynEntry *e = c->entries.at[i];
         if (!dyn_guards_check(e->guards, func, slots, env)) {
             continue;
         }
+        int64_t checked = dyn_watch_now();
         if (DYN_UNLIKELY(i > 0)) {
             memmove(c->entries.at + 1, c->entries.at, i * sizeof *c->entries.at);
             c->entries.at[0] = e;
@@ -331,9 +365,17 @@ static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv 
         } else if (DYN_UNLIKELY(c->loop.counts) && dyn_loop_counts_in(c, e)) {
             hand_to_python(e, DYN_HIT_WAIT, out);
         } else {
+            PyObject *range = DYN_UNLIKELY(e->tensors) ? range_of(c) : NULL;
             run_entry(e, env, out);
+            dyn_torch_range_end(range);
+        }
+        if (DYN_UNLIKELY(began != 0)) {
+            dyn_watched_call(c, e, began, checked);
         }
         dyn_env_clear(e->guards, env);
+        if (DYN_UNLIKELY(e->verify.differs)) {
+            tell_difference(c, e);
+        }
         if (DYN_UNLIKELY(e->wrong)) {
             forget_guess(c, e);
         } else if (DYN_UNLIKELY(e->declined >= MOST_UNPAID)) {
@@ -342,6 +384,9 @@ static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv 
         }
         dyn_entry_decref(e);
         return; /* the cache may be gone */
+    }
+    if (DYN_UNLIKELY(began != 0)) {
+        dyn_watched_call(c, NULL, began, dyn_now_ns());
     }
 }
 

@@ -158,7 +158,11 @@ static DynRunStatus run_steps(const DynEntry *e, DynRun *run, PyObject **values)
     for (uint32_t i = 0; i < f->steps.n; i++) {
         const DynFollowStep *s = &f->steps.at[i];
         if (s->kind == DYN_FOLLOW_CALL) {
+            int64_t began = dyn_watch_now();
             DynExternStatus status = run_call(g, run, values, s->node);
+            if (DYN_UNLIKELY(began != 0)) {
+                dyn_watched_extern(&f->steps.at[i].watched, g, s->node, began);
+            }
             acted = acted || acts(g, s->node);
             if (status != DYN_EXTERN_OK) {
                 return acted ? dyn_hit_leave(g, run, values, status, s->node) : (PyErr_Clear(), DYN_RUN_AGAIN);

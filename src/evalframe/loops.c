@@ -681,6 +681,26 @@ void dyn_loops_add_refusals(const DynCache *c, PyObject **list) {
     }
 }
 
+PyObject *dyn_loops_times(const DynCache *c) {
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list != NULL && c->loops != NULL && i < c->loops->nloops; i++) {
+        const DynWatched *w = &c->loops->loops[i].watched;
+        DynPlace place;
+        if (w->round != dyn_watch_round) {
+            continue;
+        }
+        place_of(c->loops, c->loops->headers[i], &place);
+        PyObject *row = Py_BuildValue("{ss,ss,sO,si,sL,sd,si}", "kind", "loop", "name", "native loop", "file",
+                                      ((PyCodeObject *)c->loops->code)->co_filename, "line", (int)place.line, "calls",
+                                      (long long)w->run.calls, "seconds", (double)w->run.ns * 1e-9, "bytes", 0);
+        if (row == NULL || PyList_Append(list, row) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
 void dyn_loops_source(const DynCache *c, DynStr *out) {
     const DynLoops *l = c->loops;
     for (uint32_t i = 0; l != NULL && i < l->nloops; i++) {

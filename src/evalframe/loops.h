@@ -30,6 +30,8 @@ extern DYN_HIDDEN const DynLoopEngine *dyn_loop_engine;
 extern DYN_HIDDEN const DynLoopEngine dyn_loop_null;
 DYN_HIDDEN void dyn_loop_null_leave(int64_t after); /* test: after so many instructions; -1: at the header */
 
+/* A list with a dict for each of its loops that ran natively while somebody watched; NULL with an exception. */
+DYN_HIDDEN PyObject *dyn_loops_times(const DynCache *c);
 #define DYN_MOST_LOOPS 64   /* of a function; one that has more has none that are native */
 #define DYN_LOOP_VERSIONS 4 /* regions of one loop, for different types */
 
@@ -49,7 +51,8 @@ typedef struct DynLoop {
     uint32_t nregions;
     PyObject *way_in; /* strong */
     bool open;
-    uint32_t arrived; /* while it is cold, from the time `since`, in cycles */
+    DynWatched watched; /* what it took natively while somebody watched */
+    uint32_t arrived;   /* while it is cold, from the time `since`, in cycles */
     uint64_t since;
     uint32_t entered;         /* arrivals that ran a region … */
     uint64_t inside;          /* … and cycles that regions ran in them */

@@ -129,11 +129,20 @@ static void prefer(DynLoop *loop, uint32_t k) {
     loop->regions[0] = r;
 }
 
+static bool run_region(const DynLoops *l, DynLoop *loop, DynRegion *r, Slots *s, DynRegionExit *exit) {
+    int64_t began = dyn_watch_now();
+    bool left = l->engine->run(r, s->at, s->nstack, exit) == DYN_REGION_LEFT;
+    if (DYN_UNLIKELY(began != 0) && left) {
+        dyn_watched_loop(l->cache, &loop->watched, began);
+    }
+    return left;
+}
+
 /* true: it ran, and `exit` says where it was left. */
 static bool run(const DynLoops *l, DynLoop *loop, Slots *s, DynRegionExit *exit) {
     for (uint32_t k = 0; k < loop->nregions; k++) {
         DynRegion *r = loop->regions[k];
-        if (l->engine->state(r) == DYN_REGION_READY && l->engine->run(r, s->at, s->nstack, exit) == DYN_REGION_LEFT) {
+        if (l->engine->state(r) == DYN_REGION_READY && run_region(l, loop, r, s, exit)) {
             if (k > 0) {
                 prefer(loop, k);
             }

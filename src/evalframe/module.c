@@ -208,7 +208,7 @@ static int start_rooms(PyObject *module) {
     if (dyn_hit_init() < 0 || dyn_hold_init() < 0 || dyn_follow_init(module) < 0) {
         return -1;
     }
-    if (dyn_loops_init(module) < 0 || dyn_door_init(module) < 0 || dyn_pyentry_init(module) < 0) {
+    if (dyn_loops_init(module) < 0 || dyn_door_init(module) < 0 || dyn_pyentry_init(module) < 0 || dyn_watched_init(module) < 0) {
         return -1;
     }
     if (dyn_decode_init(module) < 0 || dyn_asm_init(module) < 0 || dyn_region_door_init(module) < 0) {
@@ -297,7 +297,7 @@ PyMODINIT_FUNC PyInit__dynoc(void) {
     if (start.lock == NULL) {
         PyErr_NoMemory();
     }
-    if (module != NULL && (start.lock == NULL || dyn_log_init(module) < 0)) {
+    if (module != NULL && (start.lock == NULL || dyn_log_init(module) < 0 || dyn_watch_init(module) < 0)) {
         Py_CLEAR(module);
     }
     return module;

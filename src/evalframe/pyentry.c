@@ -119,7 +119,7 @@ static PyObject *get_end(PyObject *self, void *none) {
 }
 
 static PyObject *get_reason(PyObject *self, void *none) {
-    DynReason r = entry_of(self)->capture->reason;
+    DynReason r = entry_of(self)->capture->cause;
     return entry_of(self)->capture->end == DYN_END_RETURN ? Py_NewRef(Py_None) : PyUnicode_FromString(dyn_reason_code(r));
 }
 
@@ -129,7 +129,7 @@ static PyObject *get_why(PyObject *self, void *none) {
     if (c->end == DYN_END_RETURN) {
         Py_RETURN_NONE;
     }
-    dyn_report_reason(&s, c->reason, NULL, &c->end_place);
+    dyn_report_way(&s, c->cause, c->detail, c->inner.at, c->inner.n, &c->end_place);
     return dyn_debug_text(&s);
 }
 
@@ -164,6 +164,37 @@ static PyObject *get_times(PyObject *self, void *none) {
     return times;
 }
 
+static PyObject *get_made(PyObject *self, void *none) { return PyFloat_FromDouble((double)entry_of(self)->made_ns * 1e-9); }
+
+/* A part of a graph that autograd follows, as a step. */
+static PyObject *part_row(const DynFollowStep *step) {
+    PyObject *outputs = PyList_New(0);
+    for (uint32_t i = 0; outputs != NULL && i < (step->part != NULL ? step->outputs.n : 1); i++) {
+        PyObject *node = PyLong_FromUnsignedLong(step->part != NULL ? step->outputs.at[i] : step->node);
+        if (node == NULL || PyList_Append(outputs, node) < 0) {
+            Py_CLEAR(outputs);
+        }
+        Py_XDECREF(node);
+    }
+    const char *kind = step->part != NULL ? "part" : step->kind == DYN_FOLLOW_VIEW ? "view" : "extern";
+    return outputs == NULL ? NULL : Py_BuildValue("{ss,ss,sN}", "kind", kind, "name", kind, "outputs", outputs);
+}
+
+static PyObject *get_steps(PyObject *self, void *none) {
+    const DynEntry *e = entry_of(self);
+    PyObject *list = PyList_New(0);
+    int done = list == NULL ? -1 : e->artifact == NULL ? 0 : dyn_artifact_steps(e->artifact, list);
+    for (uint32_t i = 0; done == 0 && e->follow != NULL && i < e->follow->steps.n; i++) {
+        PyObject *row = part_row(&e->follow->steps.at[i]);
+        done = row == NULL ? -1 : PyList_Append(list, row);
+        Py_XDECREF(row);
+    }
+    if (done < 0) {
+        Py_CLEAR(list);
+    }
+    return list;
+}
+
 static PyObject *repr(PyObject *self) {
     DynEntry *e = entry_of(self);
     return PyUnicode_FromFormat("<dynoc entry %u of %s: %u guards, %u nodes, %lld hits>", e->number, e->capture->graph.name,
@@ -176,6 +207,8 @@ static PyGetSetDef getset[] = {
     {"graph", get_graph, NULL, "The captured graph.", NULL},
     {"_text", get_text, NULL, "The captured graph, one node a line.", NULL},
     {"_data", get_data, NULL, "The captured graph as plain data: src/dynoc/_capture.py.", NULL},
+    {"_made", get_made, NULL, "When it was made: seconds of the monotonic clock.", NULL},
+    {"_steps", get_steps, NULL, "Kernels, calls and views of its graph, in order, with the nodes that each makes.", NULL},
     {"_bytes", get_bytes, NULL, "Bytes that it holds, by part: bench/entries.py.", NULL},
     {"code", get_code, NULL, "The rewritten code object.", NULL},
     {"source", get_source, NULL, "Generated C.", NULL},

@@ -47,6 +47,10 @@ void dyn_capture_free(DynCapture *c) {
     }
     Py_XDECREF(c->before.code);
     Py_XDECREF(c->end_place.code);
+    for (uint32_t i = 0; i < c->inner.n; i++) {
+        Py_XDECREF(c->inner.at[i].code);
+    }
+    dyn_vec_free(&c->inner);
     Py_XDECREF(c->code);
     Py_XDECREF(c->func);
     Py_XDECREF(c->examples);
@@ -138,6 +142,9 @@ int dyn_capture_slots(DynCapture *c, DynVisitSlot *visit, void *arg) {
     }
     SLOT(c->before.code);
     SLOT(c->end_place.code);
+    for (uint32_t i = 0; i < c->inner.n; i++) {
+        SLOT(c->inner.at[i].code);
+    }
     SLOT(c->code);
     SLOT(c->func);
     SLOT(c->examples);

@@ -220,6 +220,10 @@ typedef struct DynCapture {
     DynFrameShape after[DYN_WAYS];
     DynReason reason; /* why it ended at a BREAK or LEAVE */
     DynPlace end_place;
+    DynReason cause;    /* … what was behind it: in a call that didn't come to its end, the reason there */
+    const char *detail; /* … and what exactly, in the arena; NULL: nothing more is known */
+    DYN_VEC(DynPlace)
+    inner;              /* … and where, innermost first, up to the call at end_place; empty: at end_place itself */
     uint32_t ninstrs;   /* instructions recorded */
     int64_t record_ns;  /* from the segment's beginning to its end, the program's own work in it included */
     PyObject *examples; /* strong or NULL: a tuple of the arrays that came in, where a back end is to see them; cleared by it */

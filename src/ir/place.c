@@ -57,5 +57,16 @@ void dyn_report_reason(DynStr *out, DynReason why, const char *detail, const Dyn
         dyn_report_place(out, place);
         dyn_str_putc(out, '\n');
     }
-    dyn_str_printf(out, "hint: %s", dyn_reason_hint(why));
+    dyn_str_printf(out, "hint: %s", dyn_reason_hint_for(why, detail));
+}
+
+void dyn_report_way(DynStr *out, DynReason why, const char *detail, const DynPlace *inner, uint32_t n, const DynPlace *outer) {
+    dyn_report_reason(out, why, detail, n > 0 ? &inner[0] : outer);
+    if (n > 0) {
+        dyn_str_puts(out, "\ncalled from");
+        for (uint32_t i = 1; i <= n; i++) {
+            dyn_str_putc(out, '\n');
+            dyn_report_place(out, i < n ? &inner[i] : outer);
+        }
+    }
 }

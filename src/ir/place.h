@@ -9,4 +9,8 @@ DYN_HIDDEN void dyn_report_place(DynStr *out, const DynPlace *place);
 /* The reason's code and sentence (with a detail, unless that is NULL), the place (unless it is NULL, or has no code), and what
  * can be done; no newline at the end. */
 DYN_HIDDEN void dyn_report_reason(DynStr *out, DynReason why, const char *detail, const DynPlace *place);
+/* As dyn_report_reason, of what happened in a call within a call: the reason stands at inner[0], and the calls that lead there
+ * follow, from the inside to the outside. n 0: it happened at `outer` itself. */
+DYN_HIDDEN void dyn_report_way(DynStr *out, DynReason why, const char *detail, const DynPlace *inner, uint32_t n,
+                               const DynPlace *outer);
 #endif

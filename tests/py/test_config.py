@@ -1,5 +1,7 @@
 """dynoc.config: attributes, environment, pyproject.toml, which beats which, and what is said about mistakes."""
 
+import importlib.util
+import inspect
 import pickle
 
 import numpy as np
@@ -216,7 +218,39 @@ def test_unknown_arguments_of_enable():
 
 def test_list_backends():
     assert dynoc.list_backends()[:2] == ["dynoc", "eager"]
-    assert {"dynoc": None, "eager": None}.items() <= dynoc.list_backends(all=True).items()
+    found = dynoc.list_backends(all=True)
+    assert {"dynoc": None, "eager": None}.items() <= found.items()
+    assert {"inductor", "cudagraphs", "onnxrt", "tensorrt", "tvm"} <= set(found)
+    for name, package in (("onnxrt", "onnxruntime"), ("tvm", "tvm"), ("tensorrt", "torch_tensorrt")):
+        if importlib.util.find_spec(package) is None:
+            assert found[name] == f"it needs {package}, which is not installed" and name not in dynoc.list_backends()
+
+
+def test_unknown_settings_are_unknown_attributes_too():
+    assert not hasattr(dynoc.config, "nonsense") and getattr(dynoc.config, "nonsense", 3) == 3
+    with pytest.raises(dynoc.ConfigError, match="Valid settings"):
+        dynoc.config.nonsense
+
+
+@pytest.mark.parametrize("name", ["logs", "trace"])
+def test_what_holds_for_the_process_is_no_option_of_a_function(name):
+    with pytest.raises(dynoc.ConfigError, match=f"use dynoc.config.{name}"):
+        dynoc.optimize(abs, options={name: "guards"})
+
+
+def test_the_arguments_of_enable_have_names():
+    wanted = set(inspect.signature(dynoc.optimize).parameters) - {"fn", "disable"}
+    for function in (dynoc.enable, dynoc.enabled):
+        assert set(inspect.signature(function).parameters) - {"others"} == wanted
+
+
+def test_is_tracing_is_a_constant_of_a_graph():
+    def fn(x):
+        return x + 1 if dynoc.is_tracing() else x + 2
+
+    fast = dynoc.optimize(fn, fullgraph=True, wait=True)
+    assert [fast(np.zeros(1)).item() for _ in range(3)] == [1, 1, 1]
+    assert fn(np.zeros(1)).item() == 2 and fast.entries[0].hits == 2
 
 
 def test_errors_have_one_base_and_pickle():

@@ -42,11 +42,11 @@ def test_breaks_come_first_with_their_place():
     expected = """broken: 2 graphs, 1 graph break, 5 operations
 
 breaks
-  OPAQUE_CALL: call of a function that dynoc cannot see into
+  OPAQUE_CALL: call of a function that dynoc cannot see into (print)
     HERE: in broken
             print("a step")
             ^^^^^^^^^^^^^^^
-    hint: move the call out of the hot function
+    hint: print behind the function, or return what is to be printed
 
 graphs      operations  kernels  in and out  tier
   0                  3        1     7.96 kB  native

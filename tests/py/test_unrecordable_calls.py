@@ -262,7 +262,9 @@ def test_log_lines(callee):
     inside = [line for line in lines if f"in {callee.__name__}" in line]
     outside = [line for line in lines if "<caller>" in line and "LOOP" not in line]
     assert inside[0].startswith(f"callee {LOGGED[callee]}")
-    assert outside[0].startswith("break CALLEE_BAILED") and "<caller>:4" in outside[0]
+    assert outside[0].startswith(f"break {LOGGED[callee]}")
+    way = outside[0].partition("called from\n")[2]
+    assert way.startswith("<caller>:4: in caller") and f"in {callee.__name__}" in outside[0]
 
 
 # ---- the function itself holds what can't be told, or the recorder doesn't execute one of its instructions

@@ -14,6 +14,7 @@
 #define _GNU_SOURCE 1
 #include "codegen/build/build.h"
 #include "base/cpy.h"
+#include "base/watch.h"
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -24,6 +25,7 @@
 #define CACHE_LIMIT ((int64_t)512 << 20)
 #define TRIM_EVERY 64 /* stores between two looks at the size of the cache folder */
 #define STACK_SIZE ((size_t)1 << 20)
+#define WAIT_STEP_NS ((int64_t)50 * 1000 * 1000) /* how long an interrupt may go unseen */
 #define EXIT_WAIT_NS 1000000000L
 
 typedef struct Job {
@@ -220,6 +222,7 @@ static void run_job(Job *job, DynBlob *object) {
     }
     job->result.why = why;
     job->result.native = why == DYN_R_OK;
+    job->result.start = start;
     job->result.seconds = (double)(dyn_now_ns() - start) * 1e-9;
     dyn_str_free(&flags);
     dyn_str_free(&problem);
@@ -400,6 +403,9 @@ static void report(const Job *job) {
         return;
     }
     dyn_count("cache", r->cached ? "hit" : "miss");
+    if (DYN_UNLIKELY(dyn_watching != 0)) {
+        dyn_watch_event("build", r->cached ? "disk cache" : "compiler", r->start, (int64_t)(r->seconds * 1e9), 0);
+    }
     if (job->cache_unusable) {
         dyn_warn_once(DYN_R_CACHE_IO, "%s", dyn_str_at(&job->cache_note));
     }
@@ -484,14 +490,38 @@ static int submit(Job *job, DynArtifact *a, bool first, Job **job_out) {
 }
 
 /* Without the GIL until *done says so. Not left for signals: their handlers run when the caller is back in Python. */
-static void wait_until(bool (*done)(void *what), void *what) {
+/* Has somebody pressed Ctrl-C? The interrupt stays for the program, whose code it reaches when this call is through. */
+static bool is_interrupted(void) {
+    bool is = PyOS_InterruptOccurred() != 0;
+    if (is) {
+        PyErr_SetInterrupt();
+    }
+    return is;
+}
+
+/* Off the GIL, until that is done or a twentieth of a second is over: is it done? */
+static bool wait_shortly(bool (*done)(void *what), void *what, int *jobs) {
     PyThreadState *ts = PyEval_SaveThread();
     pthread_mutex_lock(&lock);
-    while (!done(what)) {
-        pthread_cond_wait(&ended, &lock);
+    struct timespec deadline = after(WAIT_STEP_NS);
+    while (!done(what) && pthread_cond_timedwait(&ended, &lock, &deadline) != ETIMEDOUT) {
+        continue;
     }
+    bool is = done(what);
+    *jobs = pending;
     pthread_mutex_unlock(&lock);
     PyEval_RestoreThread(ts);
+    return is;
+}
+
+/* firmly: an interrupt doesn't end the wait. */
+static void wait_until(bool (*done)(void *what), void *what, bool firmly) {
+    DynProgress progress = {0};
+    int jobs;
+    while (!wait_shortly(done, what, &jobs) && (firmly || !is_interrupted())) {
+        dyn_progress_show(&progress, jobs);
+    }
+    dyn_progress_end(&progress);
 }
 
 static bool artifact_is_settled(void *a) { return dyn_artifact_state(a) != 1; }
@@ -519,7 +549,7 @@ void dyn_build_submit(DynArtifact *a, bool wait) {
     if (!wait) {
         return;
     }
-    wait_until(artifact_is_settled, a);
+    wait_until(artifact_is_settled, a, false);
     dyn_build_poll();
 }
 
@@ -533,7 +563,7 @@ int dyn_build_source(const char *source, DynBuildResult *out) {
     if (submit(job, NULL, false, &job) != 0) {
         return -1;
     }
-    wait_until(job_is_done, job);
+    wait_until(job_is_done, job, true);
     pthread_mutex_lock(&lock);
     *out = job->result;
     out->detail = (DynStr){0};
@@ -557,7 +587,7 @@ DynBuildText *dyn_build_text(const char *source, bool wait) {
         return NULL;
     }
     if (wait) {
-        wait_until(job_is_done, job);
+        wait_until(job_is_done, job, false);
         dyn_build_poll();
     }
     return (DynBuildText *)job;
@@ -591,21 +621,19 @@ void dyn_build_text_free(DynBuildText *t) {
     pthread_mutex_unlock(&lock);
 }
 
+static bool nothing_is_pending(void *unused) { return pending == 0; }
+
 void dyn_build_wait_all(void) {
-    bool more = true, signalled = false;
-    while (more && !signalled) {
+    DynProgress progress = {0};
+    bool signalled = false;
+    int jobs = 1;
+    while (jobs > 0 && !signalled) {
         dyn_build_poll(); /* also submits again what a fork dropped */
-        PyThreadState *ts = PyEval_SaveThread();
-        pthread_mutex_lock(&lock);
-        struct timespec deadline = after(50 * 1000 * 1000);
-        while (pending > 0 && pthread_cond_timedwait(&ended, &lock, &deadline) != ETIMEDOUT) {
-            continue;
-        }
-        more = pending > 0;
-        pthread_mutex_unlock(&lock);
-        PyEval_RestoreThread(ts);
+        wait_shortly(nothing_is_pending, NULL, &jobs);
+        dyn_progress_show(&progress, jobs);
         signalled = PyErr_CheckSignals() < 0;
     }
+    dyn_progress_end(&progress);
     dyn_build_poll();
 }
 

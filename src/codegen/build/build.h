@@ -14,7 +14,7 @@
 /* What a build takes from configuration and environment, copied with the GIL held when the build is asked for: the thread must
  * not read environ while Python code may change it. */
 typedef struct DynBuildEnv {
-    const char *compiler, *cflags, *cache_dir; /* texts of dyn_config: they live as long as the process */
+    const char *compiler, *cflags, *cache_dir, *objects_dir; /* texts of dyn_config: they live as long as the process */
     bool fast_math;
     int64_t timeout_s;
     char **vars; /* "NAME=value", NULL at the end */
@@ -31,6 +31,14 @@ typedef struct DynBlob {
 DYN_HIDDEN void dyn_blob_free(DynBlob *b);
 DYN_HIDDEN int dyn_blob_read(int fd, size_t limit, DynBlob *out);  /* the whole regular file; -1: not regular, too long, error */
 DYN_HIDDEN int dyn_blob_write(int fd, const void *data, size_t n); /* all of it; -1 with errno */
+
+/* progress.c: what a terminal shows of a wait. Set to zero when the wait begins; `end` takes the line away. */
+typedef struct DynProgress {
+    int64_t since, seconds;
+    bool terminal, shown;
+} DynProgress;
+DYN_HIDDEN void dyn_progress_show(DynProgress *p, int jobs);
+DYN_HIDDEN void dyn_progress_end(DynProgress *p);
 
 /* process.c: run a program. */
 typedef enum DynProcessEnd { DYN_PROCESS_OK, DYN_PROCESS_FAILED, DYN_PROCESS_HUNG } DynProcessEnd;
@@ -96,6 +104,7 @@ typedef struct DynBuildResult {
     bool native, cached; /* cached: from disk, no compiler started */
     DynReason why;       /* of a failure */
     DynStr detail;
+    int64_t start;  /* dyn_now_ns when the job was taken up */
     double seconds; /* from taking the job up to its end, without waiting in the queue */
 } DynBuildResult;
 /* With the GIL (released meanwhile): build `source` through the queue as if for an artifact, and wait. -1: memory, no thread. */

@@ -19,7 +19,9 @@ extern char **environ;
 
 #define OBJECT_LIMIT ((size_t)64 << 20)
 /* Linked into two mappings, not five: each page of an object is memory of the process, and most objects are smaller than one. */
-#define LINK_FLAGS "-s -Wl,-z,noseparate-code -Wl,-z,norelro -Wl,--build-id=none"
+#define LINK_FLAGS "-Wl,-z,noseparate-code -Wl,-z,norelro -Wl,--build-id=none"
+/* In place of -s, where perf and gdb are to find symbols and the way up the stack. */
+#define SYMBOL_FLAGS " -fno-omit-frame-pointer -fasynchronous-unwind-tables"
 /* Sinking moves the call of a function to the arm of a choice that it is for: a branch, and no vectors. */
 #define COMMON_FLAGS                                                                                                      \
     "-std=gnu11 -O3 -w -pipe -fPIC -shared -nostdlib -fopenmp-simd -ffp-contract=off -fno-math-errno -fno-trapping-math " \
@@ -46,6 +48,7 @@ DynBuildEnv *dyn_compiler_env_new(const DynConfig *config) {
     env->compiler = config->compiler;
     env->cflags = config->cflags;
     env->cache_dir = config->cache_dir;
+    env->objects_dir = config->objects_dir;
     env->fast_math = config->fast_math;
     env->timeout_s = config->compile_timeout;
     env->vars = (char **)(env + 1);
@@ -189,6 +192,7 @@ void dyn_compiler_isa_flags(const DynIsa *isa, DynStr *out) {
 void dyn_compiler_flags(const DynBuildEnv *env, DynStr *out, DynStr *refused) {
     const char *rest = env->cflags, *word;
     dyn_compiler_isa_flags(dyn_isa_get(), out);
+    dyn_str_puts(out, env->objects_dir[0] != 0 ? SYMBOL_FLAGS : " -s");
     if (env->fast_math) {
         dyn_str_printf(out, " %s", FAST_MATH_FLAGS);
     }

@@ -19,7 +19,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef MFD_EXEC
@@ -153,6 +155,30 @@ static void *open_file(const DynBuildEnv *env, const DynBlob *object, DynStr *wh
     return handle;
 }
 
+/* As a file that stays: perf and gdb look for symbols by its name, also when the process is gone. */
+static void *open_kept(const DynBuildEnv *env, const DynBlob *object, const char *key, DynStr *why) {
+    static unsigned counter; /* under `loading` */
+    DynStr path = {0};
+    void *handle = NULL;
+    char *folder = mkdir(env->objects_dir, 0700) == 0 || errno == EEXIST ? realpath(env->objects_dir, NULL) : NULL;
+    if (folder != NULL) {
+        dyn_str_printf(&path, "%s/dynoc-%ld-%u-%.16s.so", folder, (long)getpid(), counter++, key);
+    }
+    int fd = folder == NULL || path.failed ? -1 : open(path.at, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+    bool written = fd >= 0 && dyn_blob_write(fd, object->at, object->n) == 0;
+    if (fd >= 0) {
+        written = close(fd) == 0 && written;
+    }
+    handle = written ? dlopen(path.at, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (handle == NULL) {
+        const char *error = written ? dlerror() : NULL;
+        dyn_str_printf(why, "%s: %s; ", env->objects_dir, error != NULL ? error : strerror(errno));
+    }
+    free(folder);
+    dyn_str_free(&path);
+    return handle;
+}
+
 const DynNativeTable *dyn_load_table(const DynLoaded *l) { return l->table; }
 void *dyn_load_symbol(const DynLoaded *l, const char *name) { return dlsym(l->handle, name); }
 void *dyn_load_of_device(const DynLoaded *l) { return l->device; }
@@ -253,7 +279,12 @@ static DynLoaded *load(const DynBuildEnv *env, const DynBlob *object, const char
         *failure = nloaded >= most_loaded ? DYN_R_TOO_MANY_LOADED : DYN_R_NO_MEMORY;
         return NULL;
     }
-    l->handle = open_memory(object, key, why);
+    if (env->objects_dir[0] != 0) {
+        l->handle = open_kept(env, object, key, why);
+    }
+    if (l->handle == NULL) {
+        l->handle = open_memory(object, key, why);
+    }
     if (l->handle == NULL) {
         l->handle = open_file(env, object, why);
     }

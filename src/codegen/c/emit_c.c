@@ -19,7 +19,9 @@ static const struct {
 };
 
 void dyn_emit_head(DynStr *out, const DynKernel *k, DynNativeForm form) {
-    dyn_str_printf(out, "static void %s_%d(const %s *args) {\n", forms[form].name, k->number, forms[form].args);
+    dyn_str_puts(out, "static void ");
+    dyn_kernel_symbol(k, forms[form].name, out);
+    dyn_str_printf(out, "(const %s *args) {\n", forms[form].args);
     dyn_str_puts(out, forms[form].locals);
     for (uint32_t i = 0; i < k->params.n; i++) {
         DynDtype dt = (DynDtype)k->params.at[i].dtype;

@@ -40,7 +40,9 @@ static int put_kernel(DynStr *functions, DynStr *entries, const DynLoops *p, con
     for (DynNativeForm form = 0; form < DYN_FORM_COUNT; form++) {
         if (dyn_emit_has_form(p, k, form) && (pick == NULL || pick(p, k, form) == first)) {
             failed |= dyn_emit_form(functions, k, form, 0);
-            dyn_str_printf(entries, ".%s = %s_%d, ", form_names[form], form_names[form], k->number);
+            dyn_str_printf(entries, ".%s = ", form_names[form]);
+            dyn_kernel_symbol(k, form_names[form], entries);
+            dyn_str_puts(entries, ", ");
         }
     }
     dyn_str_puts(entries, "}, ");
@@ -77,11 +79,16 @@ int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error)
 }
 
 int dyn_emit_rows(const DynKernel *k, int64_t n, DynStr *source) {
-    DynStr functions = {0};
+    DynStr functions = {0}, entries = {0};
     DynKernel alone = *k;
     alone.number = 0; /* whatever its place in a graph: equal kernels share the object */
     int failed = dyn_emit_form(&functions, &alone, DYN_FORM_ROWS, n) | functions.failed;
-    put_object(source, dyn_str_at(&functions), 1, "{.rows = rows_0}");
+    dyn_str_puts(&entries, "{.rows = ");
+    dyn_kernel_symbol(&alone, form_names[DYN_FORM_ROWS], &entries);
+    dyn_str_puts(&entries, "}");
+    put_object(source, dyn_str_at(&functions), 1, dyn_str_at(&entries));
+    failed |= entries.failed;
     dyn_str_free(&functions);
+    dyn_str_free(&entries);
     return failed || source->failed ? -1 : 0;
 }

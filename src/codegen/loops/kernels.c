@@ -203,3 +203,37 @@ bool dyn_step_scans(const DynLoops *p, const DynStep *step, uint32_t storage) {
     }
     return found;
 }
+
+/* ---- names */
+
+static void put_once(DynStr *out, const char *word, const char *between) {
+    const char *at = strstr(dyn_str_at(out), word);
+    size_t n = strlen(word);
+    for (; at != NULL; at = strstr(at + 1, word)) {
+        bool begins = at == out->at || !Py_ISALNUM(at[-1]), ends = !Py_ISALNUM(at[n]) && at[n] != '_';
+        if (begins && ends) {
+            return;
+        }
+    }
+    dyn_str_printf(out, "%s%s", out->n > 0 ? between : "", word);
+}
+
+void dyn_kernel_name(const DynKernel *k, const char *between, DynStr *out) {
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        const DynInsn *x = &k->insns.at[i];
+        if (x->kind == DYN_L_OP || x->kind == DYN_L_REDUCE) {
+            put_once(out, dyn_ops[x->op].text, between);
+        }
+    }
+    dyn_str_puts(out, out->n == 0 ? "copy" : "");
+}
+
+#define LONGEST_SYMBOL 60
+
+/* The C compiler, perf and gdb know a function of a kernel by this name: its form, its number and what it computes. */
+void dyn_kernel_symbol(const DynKernel *k, const char *form, DynStr *out) {
+    DynStr name = {0};
+    dyn_kernel_name(k, "_", &name);
+    dyn_str_printf(out, "%s_%d_%.*s", form, k->number, LONGEST_SYMBOL, dyn_str_at(&name));
+    dyn_str_free(&name);
+}

@@ -185,6 +185,10 @@ struct DynLoops {
 DYN_HIDDEN uint32_t dyn_loops_storage(const DynLoops *p, uint32_t place); /* the place that owns the bytes */
 /* plan.c: the first and the last step that run interleaved with step s. */
 DYN_HIDDEN void dyn_steps_together(const DynLoops *p, uint32_t s, uint32_t *first, uint32_t *last);
+/* kernels.c: the operators of a kernel, each once, with this between them: "multiply, add"; and the symbol of its function in one
+ * of the forms of native.def. */
+DYN_HIDDEN void dyn_kernel_name(const DynKernel *k, const char *between, DynStr *out);
+DYN_HIDDEN void dyn_kernel_symbol(const DynKernel *k, const char *form, DynStr *out);
 DYN_HIDDEN int dyn_drops(DynLoops *p); /* drops.c; -1: memory */
 /* Have two nodes the same operator, numbers (aux) and shape, and as many operands? */
 DYN_HIDDEN bool dyn_node_same_form(const DynNode *x, const DynNode *y);

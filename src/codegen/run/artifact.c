@@ -4,6 +4,7 @@
  * they are never taken back). An artifact borrows graph and loop IR from the capture that its entry owns; build.c's reference can
  * outlive the entry, so what its thread reads is the artifact's own. */
 #include "codegen/run/run.h"
+#include "codegen/run/times.h"
 #include "codegen/target.h"
 
 DynArtifact *dyn_artifact_new(const DynTarget *target, const DynLoops *p, DynStr *source, const DynGraph *g,
@@ -50,6 +51,7 @@ void dyn_artifact_decref(DynArtifact *a) {
         if (a->sizes) {
             dyn_sizes_free(a->sizes, a->nnative);
         }
+        dyn_times_free(a->times);
         dyn_str_free(&a->source);
         dyn_str_free(&a->first);
         PyMem_RawFree(a->joined);

@@ -20,6 +20,7 @@ typedef struct DynCall {
     atomic_bool missed;          /* An index named a place that isn't there. */
     bool wrote;                  /* A kernel has written into an input. */
     bool acted;                  /* An extern call has done something that can't be undone. */
+    bool ranged;                 /* A profiler of PyTorch's wants to know the steps. */
     bool grad;                   /* PyTorch's recording of gradients was on, and is off during the call. */
     DynUndo *undo;               /* What the inputs held that kernels write; NULL: it isn't kept. */
     uint32_t made;               /* How many rows of DynLoops.makes are done. */

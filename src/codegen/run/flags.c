@@ -150,6 +150,17 @@ PyObject *dyn_flags_strict(void) {
     return token;
 }
 
+PyObject *dyn_flags_silent(void) {
+    PyObject *none = PyTuple_New(0), *how = Py_BuildValue("{ss}", "all", "ignore");
+    PyObject *value = find_numpy() < 0 || none == NULL || how == NULL ? NULL : PyObject_Call(make, none, how);
+    PyObject *token = value == NULL ? NULL : PyContextVar_Set(variable, value);
+    Py_XDECREF(none);
+    Py_XDECREF(how);
+    Py_XDECREF(value);
+    PyErr_Clear();
+    return token;
+}
+
 void dyn_flags_lenient(PyObject *token) {
     PyObject *type, *value, *tb;
     if (token != NULL) {

@@ -23,5 +23,7 @@ DYN_HIDDEN int dyn_flags_warn(const DynGraph *g, int flags);
 /* From here on NumPy raises FloatingPointError where it would warn, in this thread: new token for dyn_flags_lenient, or NULL
  * where nothing was changed. */
 DYN_HIDDEN PyObject *dyn_flags_strict(void);
+/* From here on NumPy gives no floating-point warnings in this thread: as above. */
+DYN_HIDDEN PyObject *dyn_flags_silent(void);
 DYN_HIDDEN void dyn_flags_lenient(PyObject *token); /* takes the token; keeps the current exception */
 #endif

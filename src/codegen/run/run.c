@@ -7,9 +7,11 @@
 #include "base/cpy.h"
 #include "base/log.h"
 #include "base/torch.h"
+#include "base/watch.h"
 #include "codegen/run/call.h"
 #include "codegen/run/flags.h"
 #include "codegen/run/par.h"
+#include "codegen/run/times.h"
 #include "codegen/target.h"
 
 #define FEW_PLACES 24 /* places for which the stack has room */
@@ -165,13 +167,19 @@ static DynRunStatus run_steps(DynCall *c) {
         }
         DynTaskId id = DYN_TASK_COUNT;
         DynTaskEnd end;
+        int64_t began = dyn_watch_now();
+        PyObject *range = DYN_UNLIKELY(c->ranged) ? dyn_times_range(c, s) : NULL;
         do {
             id = choose(c, step, id);
             t.first = t.last = s;
             end = run_task(c, c->a->target->tasks[id], &t);
         } while (DYN_UNLIKELY(end == DYN_TASK_OTHERWISE));
+        dyn_torch_range_end(range);
         if (end != DYN_TASK_DONE) {
             return end == DYN_TASK_ENDED ? c->status : refuse(c);
+        }
+        if (DYN_UNLIKELY(began != 0)) {
+            dyn_times_step(c, id, t.first, t.last, began);
         }
         drop_behind(c, t.last);
     }
@@ -272,6 +280,7 @@ DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
     }
     memset(c.objects, 0, sizeof(PyObject *) * p->nplaces);
     dyn_artifact_incref(a);
+    c.ranged = p->tensors && dyn_torch_profiling();
     c.grad = p->asks_torch && dyn_torch_grad_off();
     DynRunStatus status = run_call(&c);
     dyn_torch_grad_back(c.grad);

@@ -16,6 +16,9 @@ DYN_HIDDEN DynTrial dyn_tune_start(DynArtifact *a, const DynRun *run);
 DYN_HIDDEN void dyn_tune_end(DynArtifact *a, const DynTrial *trial); /* the call has gone through */
 DYN_HIDDEN void dyn_tune_free(DynTune *t);
 
+/* times.c */
+typedef struct DynStepTimes DynStepTimes;
+
 /* parts.c */
 DYN_HIDDEN void dyn_parts_split(DynArtifact *a); /* what has been written, where it is much; before it is submitted */
 DYN_HIDDEN void dyn_parts_join(DynArtifact *a);  /* before a call, where there is a rest that hasn't come yet */
@@ -42,6 +45,7 @@ struct DynArtifact {
     DynConfig config;                      /* The configuration that it was made with. */
     DynTune *tune;                         /* The trials of mode="max-autotune", or NULL. */
     DynSizes *sizes;                       /* The lengths of rows that came, or NULL where none were counted yet. */
+    DynStepTimes *times;                   /* What its steps took while somebody watched, or NULL. */
     bool built_in;                         /* It has run in the built-in tier. */
     atomic_int state;                      /* 0: native code wasn't asked for. 1: it is queued. 2: it is built, or failed. */
     DynLoaded *loaded;                     /* The compiled object; written before `table`, which lies in it. */

@@ -95,7 +95,7 @@ static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, Dyn
     }
     r->pending = (RecPending){func, fv, source, slots, nslots, whole};
     r->callee_bailed = false;
-    r->callee_why = NULL;
+    rec_forget_callee(r);
     r->result = NULL;
     *result = rec_call_real(c);
     bool entered = r->pending.func == NULL;
@@ -251,13 +251,19 @@ static DynVal *call_special(DynRec *r, const RecCall *c, PyObject **result) {
     if (c->callable.real == dyn_special[DYN_SPECIAL_GRAPH_BREAK]) {
         return rec_fail(r, DYN_R_USER_BREAK, NULL);
     }
-    return rec_fail(r, DYN_R_OPAQUE_CALL, NULL);
+    return *result == NULL ? NULL : dyn_rec_const(r, *result); /* is_tracing: true in a graph, too */
 }
 
 const char *rec_callable_name(DynRec *r, PyObject *f) {
-    PyObject *name = PyObject_GetAttrString(f, "__qualname__");
+    bool ufunc = Py_TYPE(f) == &PyUFunc_Type;
+    PyObject *name = PyObject_GetAttrString(f, ufunc ? "__name__" : "__qualname__");
     const char *text = name != NULL && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
-    text = text ? dyn_arena_strdup(&r->arena, text) : NULL;
+    DynStr s = {0};
+    if (text != NULL) {
+        dyn_str_printf(&s, "%s%s", ufunc ? "ufunc " : "", text);
+        text = dyn_arena_strdup(&r->arena, dyn_str_at(&s));
+    }
+    dyn_str_free(&s);
     Py_XDECREF(name);
     PyErr_Clear();
     return text ? text : Py_TYPE(f)->tp_name;

@@ -181,6 +181,23 @@ static PyObject *examples_of(const DynRec *r) {
     return t;
 }
 
+/* Does this reason stand for one in a callee, of which more is known? */
+static bool is_of_callee(const DynRec *r, DynReason why) { return why == DYN_R_CALLEE_BAILED && r->callee_way.n > 0; }
+
+/* What the segment ended for, in the callee where it was one. */
+static void blame(const DynRec *r, DynCapture *c, DynReason why) {
+    bool callee = is_of_callee(r, why);
+    const char *detail = callee ? r->callee_detail : why == r->why ? r->detail : NULL;
+    c->cause = callee ? r->callee_cause : why;
+    c->detail = detail == NULL ? NULL : dyn_arena_strdup(&c->arena, detail);
+    for (uint32_t i = 0; callee && i < r->callee_way.n; i++) {
+        DynPlace p = r->callee_way.at[i];
+        if (dyn_vec_push(&c->inner, p) == 0) {
+            Py_INCREF(p.code);
+        }
+    }
+}
+
 void rec_finish_segment(DynRec *r, DynEnd end, DynReason why, RecFrame *f, const DynInstr *in) {
     DynCapture *c = r->cap;
     r->req->worked |= rec_has_work(c);
@@ -189,6 +206,7 @@ void rec_finish_segment(DynRec *r, DynEnd end, DynReason why, RecFrame *f, const
     c->ninstrs = r->ninstrs;
     c->record_ns += dyn_now_ns();
     place_of(r, f, in, &c->end_place);
+    blame(r, c, why);
     if (r->req->whole) {
         c->examples = examples_of(r);
     }
@@ -267,39 +285,55 @@ void rec_deliver(DynRec *r) {
     PyErr_Restore(type, value, tb);
 }
 
-/* What ends the recording at this instruction, where, and what to do. */
-static void describe(DynRec *r, RecFrame *f, const DynInstr *in, DynStr *out) {
-    DynPlace p;
-    place_of(r, f, in, &p);
-    dyn_report_reason(out, r->why, r->detail, &p);
-    Py_DECREF(p.code);
+/* ---- what ends a recording, where, and what to do */
+
+void rec_forget_callee(DynRec *r) {
+    for (uint32_t i = 0; i < r->callee_way.n; i++) {
+        Py_DECREF(r->callee_way.at[i].code);
+    }
+    r->callee_way.n = 0;
 }
 
-static void note(DynRec *r, RecFrame *f, const DynInstr *in, const char *what) {
+static void log_end(const DynRec *r, const char *what, const DynPlace *p) {
     DynStr s = {0};
-    dyn_str_printf(&s, "%s ", what);
-    describe(r, f, in, &s);
-    r->callee_why = dyn_arena_strdup(&r->arena, dyn_str_at(&s));
     if (dyn_log_on(DYN_LOG_graph_breaks)) {
+        dyn_str_printf(&s, "%s ", what);
+        dyn_report_reason(&s, r->why, r->detail, p);
         dyn_log_text(DYN_LOG_graph_breaks, dyn_str_at(&s));
+        dyn_str_free(&s);
     }
-    dyn_str_free(&s);
 }
 
 void rec_note_callee(DynRec *r, RecFrame *f, const DynInstr *in) {
-    bool logged = dyn_log_on(DYN_LOG_graph_breaks);
-    if (r->cap == NULL || r->why == DYN_R_CALLEE_BAILED || (!logged && !r->req->fullgraph)) {
+    DynPlace p;
+    if (r->cap == NULL) {
         return;
     }
-    note(r, f, in, "callee");
+    if (r->why != DYN_R_CALLEE_BAILED) {
+        rec_forget_callee(r);
+        r->callee_cause = r->why;
+        r->callee_detail = r->detail;
+    }
+    place_of(r, f, in, &p);
+    if (r->why != DYN_R_CALLEE_BAILED) {
+        log_end(r, "callee", &p);
+    }
+    if (dyn_vec_push(&r->callee_way, p) < 0) {
+        Py_DECREF(p.code);
+    }
 }
 
 void rec_unsupported(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynStr s = {0};
-    describe(r, f, in, &s);
-    if (r->why == DYN_R_CALLEE_BAILED && r->callee_why != NULL) {
-        dyn_str_printf(&s, "\n%s", r->callee_why);
+    DynPlace p;
+    place_of(r, f, in, &p);
+    if (is_of_callee(r, r->why)) {
+        dyn_report_way(&s, r->callee_cause, r->callee_detail, r->callee_way.at, r->callee_way.n, &p);
+    } else {
+        dyn_report_reason(&s, r->why, r->detail, &p);
     }
+    Py_DECREF(p.code);
+    dyn_str_printf(&s, "\nmore: docs/reasons/%s.md", dyn_reason_code(is_of_callee(r, r->why) ? r->callee_cause : r->why));
     PyErr_SetString(dyn_unsupported_error ? dyn_unsupported_error : PyExc_RuntimeError, dyn_str_at(&s));
     dyn_str_free(&s);
 }
@@ -341,7 +375,10 @@ void rec_leave(DynRec *r, RecFrame *f, const DynInstr *in) {
     bool behind = rec_goes_on_behind(r, f, in), loop = rec_has_loop_behind(f);
     if (!rec_has_work(r->cap) && r->done.n == 0 && !(behind && loop)) {
         if (loop && why != DYN_R_BUDGET) {
-            note(r, f, in, "left");
+            DynPlace p;
+            place_of(r, f, in, &p);
+            log_end(r, "left", &p);
+            Py_DECREF(p.code);
         }
         stop_for(r, f, in, why == DYN_R_BUDGET ? why : DYN_R_NO_ARRAYS, why);
         return;

@@ -26,6 +26,7 @@ DYN_HIDDEN void rec_return(DynRec *r, RecFrame *f, const DynInstr *in); /* the s
 DYN_HIDDEN bool rec_goes_on_behind(DynRec *r, RecFrame *f, const DynInstr *in);
 DYN_HIDDEN bool rec_has_loop_behind(const RecFrame *f);
 /* Writes down why and where an inlined frame ended the recording: for the log, and for the error under fullgraph. */
+DYN_HIDDEN void rec_forget_callee(DynRec *r); /* what is known of a callee that bailed out */
 DYN_HIDDEN void rec_note_callee(DynRec *r, RecFrame *f, const DynInstr *in);
 DYN_HIDDEN void rec_stop(DynRec *r, RecFrame *f, const DynInstr *in, DynReason why); /* nothing is kept of this segment */
 DYN_HIDDEN void rec_deliver(DynRec *r);                                              /* finished segments go to their owner */

@@ -189,12 +189,15 @@ struct DynRec {
     uint32_t forced;  /* ninstrs where a segment began last: a test does not cut again there. */
 
     /* Frames and inlined calls. */
-    RecFrame *top;          /* The running frame. */
-    RecPending pending;     /* The inlined call that is on its way. */
-    DynVal *result;         /* The shadow of what the last inlined callee returned. */
-    bool callee_bailed;     /* The last inlined callee wasn't recorded to its end. */
-    const char *callee_why; /* Reason, place and hint of the innermost callee that bailed out; in the arena. NULL: nobody asks. */
-    uint32_t depth;         /* How many inlined frames there are. */
+    RecFrame *top;             /* The running frame. */
+    RecPending pending;        /* The inlined call that is on its way. */
+    DynVal *result;            /* The shadow of what the last inlined callee returned. */
+    bool callee_bailed;        /* The last inlined callee wasn't recorded to its end. */
+    DynReason callee_cause;    /* Why the innermost callee bailed out, */
+    const char *callee_detail; /* what exactly (as `detail`), */
+    DYN_VEC(DynPlace)
+    callee_way;     /* and where, innermost first, with the calls in callees that lead there; strong. */
+    uint32_t depth; /* How many inlined frames there are. */
     DYN_VEC(DynCode *)
     codes; /* The decoded code of this recording. */
     DYN_VEC(PyCodeObject *)

@@ -517,6 +517,8 @@ static void rec_free(DynRec *r) {
     rec_forget(r);
     rec_forget_generators(r, true);
     dyn_vec_free(&r->generators);
+    rec_forget_callee(r);
+    dyn_vec_free(&r->callee_way);
     dyn_vec_free(&r->lost);
     dyn_vec_free(&r->taken);
     dyn_vec_free(&r->changes);

@@ -1,0 +1,68 @@
+"""Ctrl-C while a call waits for a compiler that takes long, and what a terminal shows meanwhile."""
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+SLEEP = 600  # s: a compiler that never ends in a test's time
+PROGRAM = """
+import numpy as np, dynoc, sys
+fast = dynoc.optimize(lambda x: np.cos(x) + np.sin(x), wait=%s)
+print("begins", flush=True)
+try:
+    fast(np.ones(3))
+    dynoc.wait()
+    print("went on", flush=True)
+except KeyboardInterrupt:
+    print("interrupted", fast(np.zeros(2)).tolist(), flush=True)
+"""
+
+
+def slow_compiler(folder):
+    path = folder / "slow"
+    path.write_text(f"#!/bin/sh\nexec sleep {SLEEP}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def started(folder, wait, **streams):
+    env = {**os.environ, "DYNOC_COMPILER": slow_compiler(folder), "DYNOC_CACHE_DIR": str(folder / "cache")}
+    env["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    program = subprocess.Popen([sys.executable, "-c", PROGRAM % wait], env=env, stdout=subprocess.PIPE, text=True, **streams)
+    assert program.stdout.readline() == "begins\n"
+    return program
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_ctrl_c_ends_a_wait_at_once(wait, tmp_path):
+    program = started(tmp_path, wait)
+    time.sleep(1)  # it waits by now; were it not to, the interrupt would only come earlier
+    program.send_signal(signal.SIGINT)
+    out, _ = program.communicate(timeout=SLEEP / 10)
+    assert out == "interrupted [1.0, 1.0]\n"
+    assert program.returncode == 0
+
+
+def test_a_terminal_shows_what_is_waited_for(tmp_path):
+    ours, theirs = pty.openpty()
+    program = started(tmp_path, True, stderr=theirs)
+    os.close(theirs)
+    text = b""
+    while b"2 s" not in text and select.select([ours], [], [], SLEEP / 10)[0]:
+        text += os.read(ours, 1000)
+    program.send_signal(signal.SIGINT)
+    program.communicate(timeout=SLEEP / 10)
+    while select.select([ours], [], [], 1)[0]:
+        try:
+            text += os.read(ours, 1000)
+        except OSError:  # the other end is closed
+            break
+    os.close(ours)
+    assert b"\rdynoc: waiting for the C compiler, 1 to go, 2 s (Ctrl-C ends the wait)" in text
+    assert text.endswith(b"\r\x1b[K")

@@ -1,0 +1,68 @@
+"""`python -m dynoc minify`: the smallest graph that still fails. Compiled code is made wrong by a compiler flag."""
+
+import re
+
+import pytest
+from process import run_python
+
+from dynoc import _dynoc, _minify
+
+PROGRAM = """
+import numpy as np, dynoc
+def fn(x, y, k):
+    a = np.exp(x[1:]) * k
+    r = np.sqrt(x * x + y * y)
+    return r + 1, a, (a * a).sum(axis=0)
+dynoc.optimize(fn, wait=True)(np.linspace(1, 2, 300).reshape(60, 5), np.ones((60, 5)), 2.5)
+"""
+WRONG = "-D__builtin_sqrt=__builtin_fabs"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A debug folder of the program, in which nothing is wrong."""
+    top = tmp_path_factory.mktemp("minify")
+    (top / "program.py").write_text(PROGRAM)
+    settings = {"DYNOC_DEBUG": 1, "DYNOC_DEBUG_DIR": top / "debug", "DYNOC_CACHE_DIR": top / "cache"}
+    code, _, said = run_python([str(top / "program.py")], **settings)
+    assert code == 0, said
+    (found,) = (top / "debug").glob("run_*/fn_0")
+    return found
+
+
+def test_a_wrong_operator_is_what_is_left(folder):
+    code, out, said = run_python(["-m", "dynoc", "minify", str(folder)], DYNOC_CFLAGS=WRONG)
+    assert code == 0, said
+    nodes = re.findall(r"^%\d+: f64\[.*\] C = (\w+)\(", out, re.MULTILINE)
+    assert nodes == ["input", "sqrt"]
+    assert "in eager" in out and re.search(r"hint 1$", out, re.MULTILINE)
+    script = folder / "minified.py"
+    assert "elements differ" in run_python([str(script)], DYNOC_CFLAGS=WRONG)[1]
+    assert run_python([str(script)])[1] == "it doesn't fail here\n"
+
+
+def test_a_graph_that_is_right_and_misuse(folder, tmp_path):
+    code, out, _ = run_python(["-m", "dynoc", "minify", str(folder / "graph.txt")])
+    assert code == 1 and "gives what the reference interpreter gives" in out
+    code, _, said = run_python(["-m", "dynoc", "minify", str(tmp_path / "none")])
+    assert code == 2 and said.startswith("python -m dynoc minify FOLDER")
+    (tmp_path / "graph.txt").write_text("no graph\n")
+    code, _, said = run_python(["-m", "dynoc", "minify", str(tmp_path)])
+    assert code == 2 and "isn't understood" in said
+
+
+def test_a_graph_is_read_and_written_as_it_is(folder):
+    text = (folder / "graph.txt").read_text()
+    written = _minify.Graph.read(text).text()
+    assert _dynoc._graph_roundtrip(written) == _dynoc._graph_roundtrip(text)
+
+
+def test_what_is_left_out_leaves_a_graph(folder):
+    graph = _minify.Graph.read((folder / "graph.txt").read_text())
+    graphs = 0
+    for smaller in _minify.shorter(graph):
+        try:
+            graphs += len(_dynoc._graph_roundtrip(smaller.text())) > 0
+        except ValueError:  # a size without an input, or one that doesn't go with another
+            continue
+    assert graphs > 8
