@@ -51,6 +51,7 @@ __all__ = [
     "enable",
     "enabled",
     "explain",
+    "grad",
     "graph_break",
     "is_tracing",
     "list_backends",
@@ -61,13 +62,15 @@ __all__ = [
     "set_logs",
     "skip",
     "trace",
+    "value_and_grad",
     "wait",
 ]
 
 counters = _dynoc.counters
 LATER = {  # not needed by a program that only runs
     "explain": "_explain", "Explanation": "_explain", "Graph": "_graph", "GraphModule": "_graph", "Interpreter": "_interpreter",
-    "Node": "_graph", "list_backends": "_backends", "register_backend": "_backends", "trace": "_backends",
+    "Node": "_graph", "list_backends": "_backends", "register_backend": "_backends", "trace": "_backends", "grad": "_gradient",
+    "value_and_grad": "_gradient",
 }  # fmt: skip
 
 

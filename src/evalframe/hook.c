@@ -246,6 +246,7 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
         .captured = captured,
         .refused = refused,
         .ended = ended,
+        .evaluate = dyn_hit_evaluate,
         .may_inline = may_inline,
         .takes_loop = takes_loop,
     };

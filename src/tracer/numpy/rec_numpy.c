@@ -513,6 +513,9 @@ DynVal *dyn_np_result(DynRec *r, uint32_t node, PyObject *result) {
     }
     DynNode *n = dyn_graph_node(dyn_rec_graph(r), node);
     DynArrayView view;
+    if (dyn_rec_call_gave(r, node, result) < 0) {
+        return NULL;
+    }
     if (!dyn_array_is(result)) {
         return dyn_np_dtype_of(result) != (DynDtype)n->dtype || n->ndim != 0 ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP)
                                                                              : dyn_rec_npscalar(r, node, result);
