@@ -269,6 +269,7 @@ static int through_product_of_vector(Derive *d, uint32_t id, uint32_t gradient, 
     DynArg args[2] = {node_at(d, id)->args[0], node_at(d, id)->args[1]};
     Emit e = {.d = d, .id = id, .compute = node_at(d, id)->dtype};
     uint32_t g = gradient;
+    e.id = y.ndim == 1 ? a : b; /* has the sizes of a column beside a row */
     if (y.ndim == 1 && x.ndim > 1) { /* (…, n, k) @ (k): the gradient's column beside b's row */
         g = with_new_axes(d, gradient, 1u << (x.ndim - 1), x.ndim);
     } else if (y.ndim > 1) { /* (k) @ (…, k, m): its row beside a's column */

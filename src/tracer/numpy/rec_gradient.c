@@ -6,6 +6,7 @@
  * ir/derive.c add the nodes. In CPython that call gives nothing: so what it gives while recording is computed here, node by node,
  * from the arrays that came in and from what was kept. Called by rec_callables.c. */
 #include "ir/derive.h"
+#include "ir/extern.h"
 #include "ir/place.h"
 #include "tracer/numpy/rec_np.h"
 #include "tracer/record/rec_callables.h"
@@ -56,6 +57,7 @@ int dyn_rec_call_gave(DynRec *r, uint32_t node, PyObject *result) {
 
 /* The name of what a node does, as the program calls it. */
 static const char *name_of(const DynGraph *g, const DynNode *n) {
+    n = n->op == DYN_OP_RESULT ? dyn_graph_node(g, n->args[0].id) : n;
     bool row = dyn_node_calls(n) && n->extern_index < g->externs.n;
     return row ? g->externs.at[n->extern_index].name : dyn_ops[n->op].text;
 }
@@ -98,12 +100,19 @@ static bool gives_float(const Gradient *x, uint32_t id) {
 
 static int look_at(const Gradient *x, uint32_t id) {
     const DynNode *n = dyn_graph_node(x->g, id);
-    uint32_t written = dyn_node_stores(n) ? n->storage : DYN_NONE;
+    uint32_t written = dyn_graph_written(x->g, id);
+    if (written == DYN_NONE ? !x->needed[id] : !x->needed[written]) {
+        return 0;
+    }
     if (written != DYN_NONE && dyn_graph_node(x->g, written)->op == DYN_OP_INPUT) {
         return raise_for(x, id, "it changes an array that the function didn't make");
     }
-    if (written != DYN_NONE || !reads_reached(x, n)) {
+    bool reached = reads_reached(x, n) || (written != DYN_NONE && x->reached[written]);
+    if (!reached || dyn_node_stores(n)) {
         return 0;
+    }
+    if (written != DYN_NONE) {
+        return raise_for(x, id, "no derivative is known of a call that writes");
     }
     if (dyn_node_calls(n) && gives_float(x, id)) {
         return raise_for(x, id, "what becomes a Python number has no gradient");
@@ -137,7 +146,7 @@ static int prepare(Gradient *x) {
     x->needed[x->value] = true;
     dyn_part_mark(x->g, stops, x->needed);
     for (uint32_t i = 0; i < x->n; i++) {
-        if (x->needed[i] && look_at(x, i) < 0) {
+        if (look_at(x, i) < 0) {
             return -1;
         }
     }

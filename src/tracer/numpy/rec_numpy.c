@@ -144,6 +144,8 @@ const DynBinding *dyn_np_find(PyObject *callable) {
 
 bool dyn_np_has_rule(const DynBinding *b) { return b->rule != np_rule_call && b->rule != np_rule_call_write; }
 
+bool dyn_np_has_derivative_inside(const DynBinding *b) { return b->rule == np_rule_norm; }
+
 /* Is it the rule of functions that write into an operand, draw random numbers, make an object, or call what they are given? */
 static bool is_rule_of_effects(NpRule rule) {
     static const NpRule rules[] = {np_rule_call_write, np_rule_random, np_rule_make,        np_rule_copyto,

@@ -406,7 +406,8 @@ static DynVal *call_constant(DynRec *r, const RecCall *c, PyObject **result) {
     if (rec_resolve_args(r, c) < 0) {
         return call_opaque(r, c, result);
     }
-    DynOperand behind = b == NULL || !dyn_np_has_rule(b) ? implementation(r, c) : (DynOperand){0};
+    bool inside = b == NULL || !dyn_np_has_rule(b) || (r->derives && dyn_np_has_derivative_inside(b));
+    DynOperand behind = inside ? implementation(r, c) : (DynOperand){0};
     if (behind.v != NULL) {
         v = call_inlined(r, c, behind, true, result);
         return v != NULL || *result == NULL ? v : fallback_for_numpy(r, c, b, *result);
