@@ -78,7 +78,8 @@ def __getattr__(name):
     if name in LATER:
         from importlib import import_module
 
-        return getattr(import_module(f"dynoc.{LATER[name]}"), name)
+        found = globals()[name] = getattr(import_module(f"dynoc.{LATER[name]}"), name)
+        return found
     raise AttributeError(f"module 'dynoc' has no attribute {name!r}")
 
 

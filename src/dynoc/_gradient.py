@@ -109,6 +109,8 @@ def value_and_grad(fn, argnums=0):
     if not callable(fn):
         raise TypeError(f"dynoc.value_and_grad takes a callable, not {type(fn).__name__}")
     places = places_of(argnums)
+    if _dynoc._in_gradient():
+        return derived_of(fn, places, not isinstance(argnums, (tuple, list)))
     known = getattr(fn, "__dict__", {}).get("__dynoc_gradients__", {})
     key = (places, isinstance(argnums, (tuple, list)))
     made = known.get(key)
@@ -137,6 +139,7 @@ def new_function(fn, places, single):
         with np.errstate(all="ignore"):
             return fast(*args, **kwargs)
 
+    _dynoc.skip(value_and_gradient)
     value_and_gradient.__wrapped__ = fn
     for name in functools.WRAPPER_ASSIGNMENTS:
         if hasattr(fn, name):
@@ -181,3 +184,7 @@ def grad(fn, argnums=0):
         return both(*args, **kwargs)[1]
 
     return gradient
+
+
+for function in (value_and_grad, grad):  # elsewhere than in a gradient they are CPython's
+    _dynoc.skip(function)

@@ -111,7 +111,7 @@ static PyObject *in_gradient(PyObject *module, PyObject *none) { Py_RETURN_FALSE
 
 static PyObject *gradients(PyObject *module, PyObject *args) {
     PyErr_SetString(dyn_unsupported_error != NULL ? dyn_unsupported_error : PyExc_RuntimeError,
-                    "the function of a gradient ran in CPython, as no graph of it could be had or kept: no gradient is known");
+                    "no gradient is known: the function ran in CPython, as under a debugger, or where its graph could not be kept");
     return NULL;
 }
 

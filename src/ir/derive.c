@@ -8,6 +8,7 @@
  * leaves zeros, which is exact for memory that changes, as the walk goes backwards through its states. Reductions, running sums,
  * products and lookups are derive_arrays.c. */
 #include "ir/derive_part.h"
+#include "ir/extern.h"
 #include <ctype.h>
 #include <stdlib.h>
 
@@ -369,7 +370,7 @@ static DynArg expression(Emit *e) {
     }
     switch (*name) {
     case 'g': return e->g;
-    case 'r': return (DynArg){DYN_ARG_NODE, e->id};
+    case 'r': return (DynArg){DYN_ARG_NODE, e->result};
     default: return *name >= 'a' && *name <= 'c' ? e->operands[*name - 'a'] : nothing;
     }
 }
@@ -463,22 +464,18 @@ int dyn_derive_contribute(Derive *d, uint32_t id, uint32_t gradient) {
 
 /* ---- one node's gradient goes to its operands */
 
-int dyn_derive_still_there(Derive *d, uint32_t id, uint32_t read) {
-    bool overwritten = d->last_store[node_at(d, read)->storage] > id;
-    return overwritten ? dyn_derive_fail(d, id, "its derivative needs a value that was overwritten") : 0;
-}
-
-/* Does an expression read the operand or result of this letter? The values of written memory are those of its end. */
-static int reads_what_was(Derive *d, const Emit *e, const char *text) {
+/* The operands and the result that an expression reads become what they were. */
+static int find_what_was(Derive *d, Emit *e, const char *text) {
     for (const char *at = text; *at != 0 && *at != ';'; at++) {
         bool letter = !isalnum((unsigned char)at[1]) && at[1] != '_' && (at == text || !isalnum((unsigned char)at[-1]));
-        DynArg arg = nothing;
-        if (letter && *at == 'r') {
-            arg = (DynArg){DYN_ARG_NODE, e->id};
-        } else if (letter && *at >= 'a' && *at <= 'c') {
-            arg = e->operands[*at - 'a'];
+        DynArg *arg = letter && *at >= 'a' && *at <= 'c' ? &e->operands[*at - 'a'] : NULL;
+        if (arg != NULL && arg->kind == DYN_ARG_NODE && arg->id < d->n) {
+            arg->id = dyn_derive_value_at(d, e->id, arg->id);
         }
-        if (arg.kind == DYN_ARG_NODE && dyn_derive_still_there(d, e->id, arg.id) < 0) {
+        if (letter && *at == 'r' && e->result == e->id) { /* written at the soonest behind it */
+            e->result = dyn_derive_value_at(d, e->id + 1, e->id);
+        }
+        if (e->result == DYN_NONE || (arg != NULL && arg->id == DYN_NONE && arg->kind == DYN_ARG_NODE)) {
             return -1;
         }
     }
@@ -489,7 +486,7 @@ static int by_expression(Derive *d, Emit *e, const char *text, uint32_t to) {
     if (text == NULL) {
         return dyn_derive_fail(d, e->id, "no derivative is known");
     }
-    if (reads_what_was(d, e, text) < 0) {
+    if (find_what_was(d, e, text) < 0) {
         return -1;
     }
     e->at = text;
@@ -502,7 +499,7 @@ static int by_expression(Derive *d, Emit *e, const char *text, uint32_t to) {
 
 static int through_elementwise(Derive *d, uint32_t id, uint32_t gradient) {
     const DynNode n = *node_at(d, id);
-    Emit e = {.d = d, .id = id, .g = {DYN_ARG_NODE, gradient}, .compute = n.compute};
+    Emit e = {.d = d, .id = id, .g = {DYN_ARG_NODE, gradient}, .result = id, .compute = n.compute};
     for (int k = 0; k < 3; k++) {
         e.operands[k] = k < n.nargs ? n.args[k] : nothing;
     }
@@ -515,7 +512,7 @@ static int through_elementwise(Derive *d, uint32_t id, uint32_t gradient) {
 }
 
 static int through_formula(Derive *d, const DynFormula *f, uint32_t gradient) {
-    Emit e = {.d = d, .id = f->node, .g = {DYN_ARG_NODE, gradient}, .compute = node_at(d, f->node)->dtype};
+    Emit e = {.d = d, .id = f->node, .g = {DYN_ARG_NODE, gradient}, .result = f->node, .compute = node_at(d, f->node)->dtype};
     memcpy(e.operands, f->operands, sizeof(e.operands));
     uint32_t of = f->operands[0].id;
     return d->reached[of] ? by_expression(d, &e, f->text, of) : 0;
@@ -575,7 +572,7 @@ static int through_store(Derive *d, uint32_t id) {
         return -1;
     }
     if (n.op != DYN_OP_STORE) {
-        return dyn_derive_fail(d, id, "no derivative is known");
+        return dyn_derive_through_scatter(d, id, window);
     }
     if (is_wanted(d, n.args[1])) {
         uint32_t taken = dyn_derive_unary(d, DYN_OP_COPY, (DynDtype)n.dtype, window, n.ndim, 0);
@@ -668,8 +665,9 @@ int dyn_derive(DynGraph *g, uint32_t n, const bool *reached, uint32_t *gradients
     }
     for (uint32_t i = 0; i < n; i++) {
         d.buffers[i] = DYN_NONE;
-        if (dyn_node_stores(node_at(&d, i))) {
-            d.last_store[node_at(&d, i)->storage] = i + 1;
+        uint32_t written = dyn_graph_written(g, i);
+        if (written != DYN_NONE) {
+            d.last_store[written] = i + 1;
         }
     }
     int done = seed_buffers(&d) < 0 ? -1 : walk(&d);

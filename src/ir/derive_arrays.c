@@ -1,6 +1,6 @@
 /* derive_arrays.c: gradients of what isn't elementwise: reductions, running sums, products of matrices, lookups.
  *
- * Called by derive.c's walk. What a derivative reads has to be there still when the walk comes by (dyn_derive_still_there). */
+ * Called by derive.c's walk. What a derivative reads is what it was then (derive_past.c). */
 #include "ir/derive_part.h"
 #include "ir/extern.h"
 
@@ -154,24 +154,29 @@ static DynArg count_equal(Emit *e, const Reduction *x, DynArg value, DynArg *whe
 /* Of an extreme: in equal parts to the elements that have it. */
 static int through_extreme(Derive *d, uint32_t id, uint32_t gradient) {
     Reduction x = reduction_of(d, id);
+    uint32_t operand = x.of, result = dyn_derive_value_at(d, id + 1, id);
+    x.of = dyn_derive_value_at(d, id, operand);
+    if (x.of == DYN_NONE || result == DYN_NONE) {
+        return -1;
+    }
     Emit e = {.d = d, .id = x.of, .compute = node_at(d, x.of)->dtype};
-    DynArg where, count = count_equal(&e, &x, of_node(spread(d, &x, id)), &where);
+    DynArg where, count = count_equal(&e, &x, of_node(spread(d, &x, result)), &where);
     DynArg part = two(&e, DYN_OP_DIVIDE, of_node(gradient), count);
-    return contribute_value(d, x.of, apply(&e, DYN_OP_WHERE, where, spread_arg(d, &x, part), number(d, 0)));
+    return contribute_value(d, operand, apply(&e, DYN_OP_WHERE, where, spread_arg(d, &x, part), number(d, 0)));
 }
 
 /* Of a product: the product of the others. Where one element is 0 it alone has a gradient, where two are none has. */
 static int through_product(Derive *d, uint32_t id, uint32_t gradient) {
     Reduction x = reduction_of(d, id);
-    uint32_t of = dyn_derive_converted(d, x.of, node_at(d, id)->dtype);
+    uint32_t operand = x.of, was = dyn_derive_value_at(d, id, operand);
+    uint32_t of = dyn_derive_converted(d, was, node_at(d, id)->dtype);
     if (of == DYN_NONE) {
         return -1;
     }
-    uint32_t operand = x.of;
     x.of = of;
     Emit e = {.d = d, .id = of, .compute = node_at(d, id)->dtype};
     DynArg where, zeros = count_equal(&e, &x, number(d, 0), &where);
-    DynArg others = apply(&e, DYN_OP_WHERE, where, number(d, 1), of_node(of));
+    DynArg others = apply(&e, DYN_OP_KEEP, where, number(d, 1), of_node(of)); /* no division by 0 anywhere */
     if (zeros.kind != DYN_ARG_NODE || others.kind != DYN_ARG_NODE) {
         return -1;
     }
@@ -193,9 +198,6 @@ static int through_reduction(Derive *d, uint32_t id, uint32_t gradient) {
     bool known = op == DYN_OP_PROD || op == DYN_OP_MAX || op == DYN_OP_MIN;
     if (!known) {
         return dyn_derive_fail(d, id, "no derivative is known");
-    }
-    if (dyn_derive_still_there(d, id, x.of) < 0 || dyn_derive_still_there(d, id, id) < 0) {
-        return -1;
     }
     return op == DYN_OP_PROD ? through_product(d, id, gradient) : through_extreme(d, id, gradient);
 }
@@ -294,11 +296,9 @@ static int through_product_of_vector(Derive *d, uint32_t id, uint32_t gradient, 
 
 static int through_matmul(Derive *d, uint32_t id, uint32_t gradient) {
     const DynNode n = *node_at(d, id);
-    uint32_t a = n.args[0].id, b = n.args[1].id;
     bool needs_a = is_wanted(d, n.args[1]), needs_b = is_wanted(d, n.args[0]);
-    if ((needs_a && dyn_derive_still_there(d, id, a) < 0) || (needs_b && dyn_derive_still_there(d, id, b) < 0)) {
-        return -1;
-    }
+    uint32_t a = needs_a ? dyn_derive_value_at(d, id, n.args[0].id) : n.args[0].id;
+    uint32_t b = needs_b ? dyn_derive_value_at(d, id, n.args[1].id) : n.args[1].id;
     a = dyn_derive_converted(d, a, n.dtype);
     b = dyn_derive_converted(d, b, n.dtype);
     if (a == DYN_NONE || b == DYN_NONE) {
@@ -319,10 +319,8 @@ static int through_gather(Derive *d, uint32_t id, uint32_t gradient) {
     const DynNode n = *node_at(d, id);
     uint32_t table = n.args[0].id, index = n.args[1].id;
     int axis = (int)n.aux[0], ndim = node_at(d, table)->ndim, places = node_at(d, index)->ndim, first[DYN_MAX_NDIM];
-    if (dyn_derive_still_there(d, id, index) < 0) {
-        return -1;
-    }
-    uint32_t buffer = dyn_derive_buffer(d, table);
+    index = dyn_derive_value_at(d, id, index);
+    uint32_t buffer = index == DYN_NONE ? index : dyn_derive_buffer(d, table);
     if (axis > 0) { /* SCATTER writes along the first */
         for (int i = 0; i < ndim; i++) {
             first[i] = i == 0 ? axis : i - (i <= axis);
@@ -341,11 +339,38 @@ static int through_gather(Derive *d, uint32_t id, uint32_t gradient) {
     DynNode *scatter = dyn_graph_node(d->g, s);
     scatter->args[0] = (DynArg){DYN_ARG_NODE, buffer};
     scatter->args[1] = (DynArg){DYN_ARG_NODE, gradient};
-    scatter->args[2] = n.args[1];
+    scatter->args[2] = (DynArg){DYN_ARG_NODE, index};
     scatter->aux[0] = DYN_OP_ADD;
     scatter->storage = node_at(d, buffer)->storage;
     scatter->flags = 0;
     return 0;
+}
+
+/* What was added somewhere has the gradient of where it went. */
+int dyn_derive_through_scatter(Derive *d, uint32_t id, uint32_t window) {
+    const DynNode n = *node_at(d, id);
+    if (n.aux[0] != DYN_OP_ADD) {
+        return dyn_derive_fail(d, id, "no derivative is known");
+    }
+    if (!is_wanted(d, n.args[1])) {
+        return 0;
+    }
+    uint32_t index = dyn_derive_value_at(d, id, n.args[2].id);
+    if (index == DYN_NONE) {
+        return -1;
+    }
+    int places = node_at(d, index)->ndim, ndim = places + n.ndim - 1;
+    uint32_t found = dyn_graph_add(d->g, DYN_OP_GATHER, (DynDtype)n.dtype, ndim, 2, 1);
+    if (found == DYN_NONE) {
+        return -1;
+    }
+    DynNode *g = dyn_graph_node(d->g, found);
+    g->args[0] = (DynArg){DYN_ARG_NODE, window};
+    g->args[1] = (DynArg){DYN_ARG_NODE, index};
+    g->aux[0] = 0;
+    memcpy(g->shape, node_at(d, index)->shape, sizeof(*g->shape) * (size_t)places);
+    memcpy(g->shape + places, n.shape + 1, sizeof(*g->shape) * (size_t)(n.ndim - 1));
+    return dyn_derive_contribute(d, n.args[1].id, found);
 }
 
 int dyn_derive_through_array(Derive *d, uint32_t id, uint32_t gradient) {

@@ -21,6 +21,7 @@ typedef struct Emit {
     Derive *d;
     uint32_t id; /* the node whose gradient goes on */
     DynArg g, operands[3];
+    uint32_t result; /* what the node gave: itself, unless that was overwritten; only looked at where an expression names it */
     uint8_t compute;
     const char *at;
 } Emit;
@@ -32,8 +33,9 @@ static inline bool is_wanted(const Derive *d, DynArg arg) { return arg.kind == D
 
 /* -1, with a sentence about node `id` in d->error. */
 DYN_HIDDEN int dyn_derive_fail(Derive *d, uint32_t id, const char *what);
-/* -1 where node `read`, which the derivative of node `id` needs, was written behind it. */
-DYN_HIDDEN int dyn_derive_still_there(Derive *d, uint32_t id, uint32_t read);
+/* Of derive_past.c: a node with the value that node `read` had when node `id` came. DYN_NONE: it is gone, and d->error says so,
+ * or memory is out. */
+DYN_HIDDEN uint32_t dyn_derive_value_at(Derive *d, uint32_t id, uint32_t read);
 /* More gradient of node `id`, of its sizes or larger ones. */
 DYN_HIDDEN int dyn_derive_contribute(Derive *d, uint32_t id, uint32_t gradient);
 /* The buffer of zeros of a node that owns its memory, made when it is first needed; and more gradient for a view of it. */
@@ -56,4 +58,6 @@ DYN_HIDDEN uint32_t dyn_derive_summed_to(Derive *d, uint32_t gradient, uint32_t 
 
 /* Of derive_arrays.c: the gradient of a reduction, a running sum, a product of matrices or a lookup goes to its operands. */
 DYN_HIDDEN int dyn_derive_through_array(Derive *d, uint32_t id, uint32_t gradient);
+/* The same for a SCATTER: `window` is its destination's gradient. */
+DYN_HIDDEN int dyn_derive_through_scatter(Derive *d, uint32_t id, uint32_t window);
 #endif

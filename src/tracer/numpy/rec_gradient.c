@@ -66,7 +66,7 @@ static const char *name_of(const DynGraph *g, const DynNode *n) {
 static int raise_for(const Gradient *x, uint32_t id, const char *why) {
     const DynNode *n = dyn_graph_node(x->g, id);
     DynStr s = {0};
-    dyn_str_printf(&s, "gradient of %s: %s: %s", x->g->name, name_of(x->g, n), why);
+    dyn_str_printf(&s, "gradient of a function with %s: %s", name_of(x->g, n), why);
     if (n->where < x->g->places.n) {
         dyn_str_putc(&s, '\n');
         dyn_report_place(&s, &x->g->places.at[n->where]);
@@ -126,6 +126,21 @@ static int look_at(const Gradient *x, uint32_t id) {
 
 /* ---- the nodes */
 
+/* What gradients need, calls that write into it included. */
+static void mark_needed(const Gradient *x, const bool *stops, bool *needed) {
+    bool more;
+    do {
+        dyn_part_mark(x->g, stops, needed);
+        more = false;
+        for (uint32_t i = 0; i < x->n; i++) {
+            uint32_t written = dyn_graph_written(x->g, i);
+            if (written != DYN_NONE && needed[written] && !needed[i]) {
+                needed[i] = more = true;
+            }
+        }
+    } while (more);
+}
+
 static int prepare(Gradient *x) {
     DynArena *arena = x->g->arena;
     x->n = x->g->nodes.n;
@@ -144,7 +159,7 @@ static int prepare(Gradient *x) {
     }
     dyn_derive_reach(x->g, x->n, x->reached);
     x->needed[x->value] = true;
-    dyn_part_mark(x->g, stops, x->needed);
+    mark_needed(x, stops, x->needed);
     for (uint32_t i = 0; i < x->n; i++) {
         if (look_at(x, i) < 0) {
             return -1;
@@ -195,6 +210,7 @@ static int add_nodes(Gradient *x) {
         bool scalar = x->wanted[i]->kind == DV_NPSCALAR;
         dyn_graph_node(x->g, x->outputs[i])->flags |= scalar ? DYN_NODE_NPSCALAR : 0;
     }
+    x->g->derived = true;
     uint32_t where = dyn_rec_place(r);
     for (uint32_t i = x->n; i < x->g->nodes.n; i++) {
         DynNode *n = dyn_graph_node(x->g, i);
@@ -234,7 +250,7 @@ static PyObject *computed(Gradient *x, DynVal **items) {
     for (uint32_t i = 0; i < x->nwanted; i++) {
         needed[x->outputs[i]] = true;
     }
-    dyn_part_mark(x->g, stops, needed);
+    mark_needed(x, stops, needed);
     fill_known(x, values);
     if (x->r->req->evaluate(x->r->req, x->g, needed, values) == 0) {
         tuple = PyTuple_New(x->nwanted);
@@ -259,8 +275,8 @@ static PyObject *computed(Gradient *x, DynVal **items) {
 static int take_arguments(Gradient *x, const RecCall *c) {
     DynOperand value = c->args[0], wanted = c->args[1];
     if (!rec_is_array(value.v) || dyn_graph_node(x->g, rec_node_of(value.v))->ndim != 0) {
-        PyErr_Format(PyExc_TypeError, "%s gives no number of NumPy's (np.float64, or an array without axes), but %R of type %s",
-                     x->g->name, value.real, Py_TYPE(value.real)->tp_name);
+        PyErr_Format(PyExc_TypeError, "the function gives no number of NumPy's (np.float64, or an array without axes), but %R of type %s",
+                     value.real, Py_TYPE(value.real)->tp_name);
         return -1;
     }
     x->value = rec_node_of(value.v);
@@ -276,7 +292,7 @@ static int take_arguments(Gradient *x, const RecCall *c) {
         }
     }
     if (!dyn_derive_follows(dyn_graph_node(x->g, x->value))) {
-        PyErr_Format(PyExc_TypeError, "%s gives %R, whose type isn't float64 or float32", x->g->name, value.real);
+        PyErr_Format(PyExc_TypeError, "the function gives %R, whose type isn't float64 or float32", value.real);
         return -1;
     }
     return 0;
