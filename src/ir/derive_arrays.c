@@ -346,6 +346,66 @@ static int through_gather(Derive *d, uint32_t id, uint32_t gradient) {
     return 0;
 }
 
+/* Of a[index] as NumPy makes it: np.add.at(buffer, index, gradient). `x` is its row. */
+static int through_getitem(Derive *d, uint32_t id, uint32_t gradient, const DynExtern *x) {
+    const DynNode n = *node_at(d, id);
+    for (int k = 1; k < n.nargs; k++) {
+        if (n.args[k].kind == DYN_ARG_NODE && dyn_derive_value_at(d, id, n.args[k].id) != n.args[k].id) {
+            return dyn_derive_fail(d, id, "its derivative needs an index that was overwritten");
+        }
+    }
+    PyObject *numpy = PyImport_ImportModule("numpy"), *add = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, "add");
+    DynExtern row = {.callable = add == NULL ? NULL : PyObject_GetAttrString(add, "at"), .name = "add.at", .writes = 0};
+    DynForm *forms = DYN_NEW_N(d->g->arena, DynForm, x->nargs + 2);
+    uint32_t buffer = row.callable == NULL || forms == NULL ? DYN_NONE : dyn_derive_buffer(d, n.args[0].id);
+    uint32_t call = buffer == DYN_NONE ? buffer : dyn_graph_add(d->g, DYN_OP_EXTERN, DYN_BOOL, 0, n.nargs + 1, 0);
+    Py_XDECREF(numpy);
+    Py_XDECREF(add);
+    if (call == DYN_NONE) {
+        Py_XDECREF(row.callable);
+        PyErr_Clear();
+        return -1;
+    }
+    memcpy(forms, x->args, sizeof(*forms) * x->nargs);
+    forms[0].n = 3;
+    forms[x->nargs] = (DynForm){DYN_F_NODE, 0, NULL};
+    forms[x->nargs + 1] = (DynForm){DYN_F_CONST, 0, Py_None};
+    for (uint32_t i = 0; i < x->nargs + 2; i++) {
+        Py_XINCREF(forms[i].obj);
+    }
+    row.globals = Py_NewRef(x->globals);
+    row.args = forms;
+    row.nargs = x->nargs + 1;
+    row.results = forms + row.nargs;
+    row.nresults = 1;
+    if (dyn_vec_push(&d->g->externs, row) < 0) {
+        dyn_extern_drop(&row);
+        return -1;
+    }
+    DynNode *made = dyn_graph_node(d->g, call);
+    made->extern_index = d->g->externs.n - 1;
+    memcpy(made->args, n.args, sizeof(*n.args) * n.nargs);
+    made->args[0] = (DynArg){DYN_ARG_NODE, buffer};
+    made->args[n.nargs] = (DynArg){DYN_ARG_NODE, gradient};
+    return 0;
+}
+
+static int through_call(Derive *d, uint32_t id, uint32_t gradient) {
+    const DynNode *n = node_at(d, id);
+    if (n->extern_index >= d->g->externs.n) {
+        return dyn_derive_fail(d, id, "no derivative is known");
+    }
+    if (n->op == DYN_OP_MATMUL) {
+        return through_matmul(d, id, gradient);
+    }
+    const DynExtern x = d->g->externs.at[n->extern_index];
+    bool indexes = n->op == DYN_OP_MASKED || strcmp(x.name, "getitem") == 0 || strcmp(x.name, "__getitem__") == 0;
+    if (indexes && is_wanted(d, n->args[0]) && x.nargs > 2 && x.args[0].n == 2 && x.args[1].kind == DYN_F_NODE) {
+        return through_getitem(d, id, gradient, &x);
+    }
+    return dyn_derive_fail(d, id, "no derivative is known");
+}
+
 /* What was added somewhere has the gradient of where it went. */
 int dyn_derive_through_scatter(Derive *d, uint32_t id, uint32_t window) {
     const DynNode n = *node_at(d, id);
@@ -379,11 +439,7 @@ int dyn_derive_through_array(Derive *d, uint32_t id, uint32_t gradient) {
     case DYN_K_REDUCE: return through_reduction(d, id, gradient);
     case DYN_K_SCAN: return through_scan(d, id, gradient);
     case DYN_K_GATHER: return is_wanted(d, n->args[0]) ? through_gather(d, id, gradient) : 0;
-    case DYN_K_EXTERN:
-        if (n->op == DYN_OP_MATMUL && n->extern_index < d->g->externs.n) {
-            return through_matmul(d, id, gradient);
-        }
-        return dyn_derive_fail(d, id, "no derivative is known");
+    case DYN_K_EXTERN: return through_call(d, id, gradient);
     default: return dyn_derive_fail(d, id, "no derivative is known");
     }
 }

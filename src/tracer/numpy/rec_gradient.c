@@ -132,7 +132,7 @@ static void mark_needed(const Gradient *x, const bool *stops, bool *needed) {
     do {
         dyn_part_mark(x->g, stops, needed);
         more = false;
-        for (uint32_t i = 0; i < x->n; i++) {
+        for (uint32_t i = 0; i < x->g->nodes.n; i++) {
             uint32_t written = dyn_graph_written(x->g, i);
             if (written != DYN_NONE && needed[written] && !needed[i]) {
                 needed[i] = more = true;
