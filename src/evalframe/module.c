@@ -110,8 +110,9 @@ static PyObject *begin_gradient(PyObject *module, PyObject *none) { Py_RETURN_NO
 static PyObject *in_gradient(PyObject *module, PyObject *none) { Py_RETURN_FALSE; }
 
 static PyObject *gradients(PyObject *module, PyObject *args) {
-    PyErr_SetString(dyn_unsupported_error != NULL ? dyn_unsupported_error : PyExc_RuntimeError,
-                    "no gradient is known: the function ran in CPython, as under a debugger, or where its graph could not be kept");
+    PyErr_SetString(
+        dyn_unsupported_error != NULL ? dyn_unsupported_error : PyExc_RuntimeError,
+        "no gradient is known: the function ran in CPython, as under a debugger, or where its graph could not be kept");
     return NULL;
 }
 

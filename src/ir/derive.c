@@ -494,7 +494,8 @@ static int by_expression(Derive *d, Emit *e, const char *text, uint32_t to) {
     if (value.kind == DYN_ARG_SYM) { /* 0: it has a gradient, of zeros */
         return dyn_derive_contribute(d, to, zeros_like(d, to));
     }
-    return value.kind == DYN_ARG_NONE ? dyn_derive_fail(d, e->id, "its derivative can't be written down") : dyn_derive_contribute(d, to, value.id);
+    return value.kind == DYN_ARG_NONE ? dyn_derive_fail(d, e->id, "its derivative can't be written down")
+                                      : dyn_derive_contribute(d, to, value.id);
 }
 
 static int through_elementwise(Derive *d, uint32_t id, uint32_t gradient) {
@@ -518,8 +519,8 @@ static int through_formula(Derive *d, const DynFormula *f, uint32_t gradient) {
     return d->reached[of] ? by_expression(d, &e, f->text, of) : 0;
 }
 
-/* May two elements of an AFFINE view be one of its base's? Not where no axis of the base is walked along by two of the view's, and
- * each of those walks. */
+/* May two elements of an AFFINE view be one of its base's? Not where no axis of the base is walked along by two of the view's,
+ * and each of those walks. */
 static bool overlaps_itself(const DynNode *n, int ndim_of_base) {
     for (int i = 0; i < n->ndim; i++) {
         bool walks = false;

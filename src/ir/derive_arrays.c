@@ -148,7 +148,8 @@ static DynArg count_equal(Emit *e, const Reduction *x, DynArg value, DynArg *whe
     Derive *d = e->d;
     *where = two(e, DYN_OP_EQUAL, of_node(x->of), value);
     DynArg ones = apply(e, DYN_OP_WHERE, *where, number(d, 1), number(d, 0));
-    return ones.kind == DYN_ARG_NODE ? of_node(dyn_derive_reduce(d, DYN_OP_SUM, ones.id, x->naxes, x->axes, x->keepdims)) : nothing;
+    return ones.kind == DYN_ARG_NODE ? of_node(dyn_derive_reduce(d, DYN_OP_SUM, ones.id, x->naxes, x->axes, x->keepdims))
+                                     : nothing;
 }
 
 /* Of an extreme: in equal parts to the elements that have it. */
@@ -271,7 +272,7 @@ static int through_product_of_vector(Derive *d, uint32_t id, uint32_t gradient, 
     DynArg args[2] = {node_at(d, id)->args[0], node_at(d, id)->args[1]};
     Emit e = {.d = d, .id = id, .compute = node_at(d, id)->dtype};
     uint32_t g = gradient;
-    e.id = y.ndim == 1 ? a : b; /* has the sizes of a column beside a row */
+    e.id = y.ndim == 1 ? a : b;      /* has the sizes of a column beside a row */
     if (y.ndim == 1 && x.ndim > 1) { /* (…, n, k) @ (k): the gradient's column beside b's row */
         g = with_new_axes(d, gradient, 1u << (x.ndim - 1), x.ndim);
     } else if (y.ndim > 1) { /* (k) @ (…, k, m): its row beside a's column */
@@ -332,7 +333,8 @@ static int through_gather(Derive *d, uint32_t id, uint32_t gradient) {
         }
         gradient = permuted(d, gradient, first);
     }
-    uint32_t s = buffer == DYN_NONE || gradient == DYN_NONE ? DYN_NONE : dyn_derive_like(d, DYN_OP_SCATTER, node_at(d, buffer), 3, 1);
+    uint32_t s =
+        buffer == DYN_NONE || gradient == DYN_NONE ? DYN_NONE : dyn_derive_like(d, DYN_OP_SCATTER, node_at(d, buffer), 3, 1);
     if (s == DYN_NONE) {
         return -1;
     }

@@ -18,17 +18,22 @@ FIRST, COUNT = map(int, os.environ.get("FUZZ_SEEDS", "0:40").split(":"))
 
 # Each from 4 x 4 to 4 x 4. m: numpy or torch; x, y: earlier values.
 STEPS = [
-    "m.sin(x)", "m.exp(-x * x)", "m.tanh(x)", "m.sqrt(x * x + 1)", "m.log(m.exp(x) + 1)", "m.abs(x)", "x / (y * y + 1)", "x * y", "x - y",
-    "x @ y", "x.T @ y", "x @ y[0] + x", "y[:, 1] @ x + y", "(x[2] @ y[:, 3]) * x", "m.maximum(x, y)", "m.minimum(x, y * 0.5)",
-    "m.where(x > 0, x, y * 2)", "m.where(x > y, m.sin(y), x)", "x.sum(0) + y", "x.mean(1)[:, None] * y", "x - x.max()", "x.T + y",
-    "m.concatenate((x[1:], y[:1]))", "m.stack((x[0], y[1], x[2], y[3]))", "x.reshape(2, 8).T.reshape(4, 4)", "x[[3, 1, 1, 0]]",
-    "x[:, [0, 0, 2, 3]] * y", "x.cumsum(0) * 0.3", "x.clip(-0.7, 0.8)", "x.prod(1)[:, None] + y", "x[0] * y[:, :1]", "x ** 2", "x ** 3 * 0.1",
-    "m.exp(x - x.max()) / m.exp(x - x.max()).sum()", "m.hypot(x, y + 2)", "m.arctan2(x, y * y + 1)", "x.diagonal() * y", "-x", "x + 0.5",
+    "m.sin(x)", "m.exp(-x * x)", "m.tanh(x)", "m.sqrt(x * x + 1)", "m.log(m.exp(x) + 1)", "m.abs(x)",
+    "x / (y * y + 1)", "x * y", "x - y", "x @ y", "x.T @ y", "x @ y[0] + x", "y[:, 1] @ x + y",
+    "(x[2] @ y[:, 3]) * x", "m.maximum(x, y)", "m.minimum(x, y * 0.5)", "m.where(x > 0, x, y * 2)",
+    "m.where(x > y, m.sin(y), x)", "x.sum(0) + y", "x.mean(1)[:, None] * y", "x - x.max()", "x.T + y",
+    "m.concatenate((x[1:], y[:1]))", "m.stack((x[0], y[1], x[2], y[3]))", "x.reshape(2, 8).T.reshape(4, 4)",
+    "x[[3, 1, 1, 0]]", "x[:, [0, 0, 2, 3]] * y", "x.cumsum(0) * 0.3", "x.clip(-0.7, 0.8)", "x.prod(1)[:, None] + y",
+    "x[0] * y[:, :1]", "x ** 2", "x ** 3 * 0.1", "m.exp(x - x.max()) / m.exp(x - x.max()).sum()", "m.hypot(x, y + 2)",
+    "m.arctan2(x, y * y + 1)", "x.diagonal() * y", "-x", "x + 0.5",
 ]  # fmt: skip
 CHANGES = [
-    "z = x * 1.0; z[1:3] = y[:2] * x[1:3]", "z = x + y; z *= y", "z = y * 2; z += m.sin(x); z[0] = z[1] * 1.0 + z[2] * 0.5", "z = x * y; z[:, 1] *= 0.5",
+    "z = x * 1.0; z[1:3] = y[:2] * x[1:3]",
+    "z = x + y; z *= y",
+    "z = y * 2; z += m.sin(x); z[0] = z[1] * 1.0 + z[2] * 0.5",
+    "z = x * y; z[:, 1] *= 0.5",
     "z = x - y; z[::2] -= x[1::2] * y[:2]",
-]  # fmt: skip
+]
 
 
 def program(seed):

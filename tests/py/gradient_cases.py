@@ -1,4 +1,4 @@
-"""Functions of arrays to take gradients of, with the arguments to take them at: test_gradient.py compares them with differences."""
+"""Functions of arrays, with the arguments to take their gradients at: test_gradient.py compares these with differences."""
 
 import numpy as np
 

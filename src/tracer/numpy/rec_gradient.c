@@ -275,7 +275,8 @@ static PyObject *computed(Gradient *x, DynVal **items) {
 static int take_arguments(Gradient *x, const RecCall *c) {
     DynOperand value = c->args[0], wanted = c->args[1];
     if (!rec_is_array(value.v) || dyn_graph_node(x->g, rec_node_of(value.v))->ndim != 0) {
-        PyErr_Format(PyExc_TypeError, "the function gives no number of NumPy's (np.float64, or an array without axes), but %R of type %s",
+        PyErr_Format(PyExc_TypeError,
+                     "the function gives no number of NumPy's (np.float64, or an array without axes), but %R of type %s",
                      value.real, Py_TYPE(value.real)->tp_name);
         return -1;
     }

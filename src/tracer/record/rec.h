@@ -236,7 +236,7 @@ DYN_HIDDEN const DynBinding *dyn_np_find(PyObject *callable); /* np.sin, np.wher
 DYN_HIDDEN bool dyn_np_has_rule(const DynBinding *b);         /* or is it only listed as a call without effects */
 /* Is the function made of others that have derivatives, while a call of it as a whole has none? */
 DYN_HIDDEN bool dyn_np_has_derivative_inside(const DynBinding *b);
-DYN_HIDDEN bool dyn_np_is_pure(const DynBinding *b);          /* no effect but the result (out= aside) */
+DYN_HIDDEN bool dyn_np_is_pure(const DynBinding *b); /* no effect but the result (out= aside) */
 /* rec_pure.c: a function that may be called any number of times: it has no effect but its result. scalars: its arguments will be
  * numbers, not arrays. Makes the guards for what its names stand for. */
 DYN_HIDDEN bool rec_is_pure(DynRec *r, DynOperand func, bool scalars);
