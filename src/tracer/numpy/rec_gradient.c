@@ -107,12 +107,19 @@ static int look_at(const Gradient *x, uint32_t id) {
     if (written != DYN_NONE && dyn_graph_node(x->g, written)->op == DYN_OP_INPUT) {
         return raise_for(x, id, "it changes an array that the function didn't make");
     }
+    bool result = n->op == DYN_OP_RESULT && dyn_derive_follows(n); /* its call may give integers first, which nothing reaches */
+    if (result && !x->reached[id] && reads_reached(x, dyn_graph_node(x->g, n->args[0].id))) {
+        return raise_for(x, id, "no derivative is known");
+    }
     bool reached = reads_reached(x, n) || (written != DYN_NONE && x->reached[written]);
     if (!reached || dyn_node_stores(n)) {
         return 0;
     }
     if (written != DYN_NONE) {
         return raise_for(x, id, "no derivative is known of a call that writes");
+    }
+    if (dyn_node_calls(n) && (n->flags & DYN_NODE_OBJECT)) {
+        return raise_for(x, id, "an object that is made of what has a gradient has none");
     }
     if (dyn_node_calls(n) && gives_float(x, id)) {
         return raise_for(x, id, "what becomes a Python number has no gradient");
