@@ -102,7 +102,7 @@ def child(what, name, mode):
     command = [sys.executable, os.path.abspath(__file__), "--child", what, name, mode]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode != 0:
-        return None, done.stderr.strip().splitlines()[-1]
+        return None, (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
     return json.loads(done.stdout.splitlines()[-1]), None
 
 
