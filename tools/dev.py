@@ -317,6 +317,8 @@ def demo(version, python):
     inside = venv(version, python)
     run([*inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-build-isolation", "--no-deps", "."])
     run([*inside, "examples/run_all.py"], env=clean_environment())
+    if subprocess.run([*inside, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode == 0:
+        run([*inside, "examples/lltm/run.py"], env=clean_environment())
 
 
 def bench(version, python, program, *options):

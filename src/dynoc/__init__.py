@@ -51,6 +51,7 @@ __all__ = [
     "enable",
     "enabled",
     "explain",
+    "grad",
     "graph_break",
     "is_tracing",
     "list_backends",
@@ -63,14 +64,15 @@ __all__ = [
     "set_logs",
     "skip",
     "trace",
+    "value_and_grad",
     "wait",
 ]
 
 counters = _dynoc.counters
 LATER = {  # not needed by a program that only runs
     "explain": "_explain", "Explanation": "_explain", "Graph": "_graph", "GraphModule": "_graph", "Interpreter": "_interpreter",
-    "Node": "_graph", "list_backends": "_backends", "profile": "_profile", "register_backend": "_backends",
-    "report": "_report", "trace": "_backends",
+    "Node": "_graph", "grad": "_gradient", "list_backends": "_backends", "profile": "_profile", "register_backend": "_backends",
+    "report": "_report", "trace": "_backends", "value_and_grad": "_gradient",
 }  # fmt: skip
 
 
@@ -78,7 +80,8 @@ def __getattr__(name):
     if name in LATER:
         from importlib import import_module
 
-        return getattr(import_module(f"dynoc.{LATER[name]}"), name)
+        found = globals()[name] = getattr(import_module(f"dynoc.{LATER[name]}"), name)
+        return found
     raise AttributeError(f"module 'dynoc' has no attribute {name!r}")
 
 

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from os import PathLike
 from types import CodeType
@@ -155,6 +155,8 @@ class Interpreter:
 
 def register_backend(name: str, fn: Callable[[GraphModule, list[Any]], Callable[..., Any]]) -> None: ...
 def trace(fn: Callable[..., Any]) -> Callable[..., GraphModule]: ...
+def grad(fn: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Callable[P, Any]: ...
+def value_and_grad(fn: Callable[P, R], argnums: int | Sequence[int] = 0) -> Callable[P, tuple[R, Any]]: ...
 
 class Entry:
     guards: list[str]

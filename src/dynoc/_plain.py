@@ -126,11 +126,21 @@ def do_nothing(*_):
     pass
 
 
-disable = skip = allow_in_graph = disallow_in_graph = graph_break = reset = wait = set_errors = do_nothing
+_begin_gradient = disable = skip = allow_in_graph = disallow_in_graph = graph_break = reset = wait = set_errors = do_nothing
 
 
 def run(fn):
     return fn
+
+
+def _in_gradient():
+    return False
+
+
+def _gradients(value, wanted):
+    from dynoc._errors import Unsupported
+
+    raise Unsupported("no gradient is known: this version of Python is not known, and functions run as plain Python")
 
 
 def is_started():

@@ -237,6 +237,7 @@ DYN_HIDDEN int dyn_way_out_init(void);
 
 /* ---- hit_eager.c: back end "eager": every node in program order, by NumPy. writes: into an array that came in. */
 DYN_HIDDEN DynRunStatus dyn_hit_eager(const DynGraph *g, DynRun *run, bool writes);
+DYN_HIDDEN int dyn_hit_evaluate(DynRecording *r, const DynGraph *g, const bool *needed, PyObject **values); /* record.h */
 /* The extern call `at` didn't end well: the graph is left in front of it, if whoever goes on there can make it again, or raise
  * its exception. */
 DYN_HIDDEN DynRunStatus dyn_hit_leave(const DynGraph *g, DynRun *run, PyObject **values, DynExternStatus status, uint32_t at);

@@ -56,7 +56,7 @@ static int derive(DynPart *p, const uint32_t *outputs, uint32_t n, const bool *g
             return -1;
         }
     }
-    return dyn_derive(g, x->n, x->reached, x->of, error);
+    return dyn_derive(g, x->n, x->reached, x->of, NULL, error);
 }
 
 /* Is it dear enough to be kept? */

@@ -3,7 +3,8 @@
  * Called by hit.c. A floating-point warning names the line of the code that it comes from; here that is dynoc's. So where nothing
  * that can be seen was written, a warning that is due ends the run, and the call is made again in CPython. Where something was,
  * the graph is left at an extern call that raises, or gives something else than it did when it was recorded, as an artifact is.
- */
+ *
+ * The recorder has gradients computed here the first time (rec_gradient.c). */
 #include "evalframe/door.h"
 #include "codegen/run/flags.h"
 
@@ -65,4 +66,26 @@ DynRunStatus dyn_hit_eager(const DynGraph *g, DynRun *run, bool writes) {
         return DYN_RUN_AGAIN;
     }
     return status;
+}
+
+int dyn_hit_evaluate(DynRecording *r, const DynGraph *g, const bool *needed, PyObject **values) {
+    DynScalar *sym = PyMem_Malloc(sizeof(*sym) * (g->syms->v.n + 1));
+    int done = 0;
+    if (sym == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (uint32_t i = 0; i < g->syms->v.n; i++) {
+        sym[i] = g->syms->v.at[i].hint;
+    }
+    DynRun run = {.config = &r->config, .sym = sym};
+    for (uint32_t i = 0; i < g->nodes.n && done == 0; i++) {
+        bool call = dyn_ops[dyn_graph_node(g, i)->op].kind == DYN_K_RESULT; /* comes with the call that it is of */
+        if (needed[i] && values[i] == NULL && !call) {
+            values[i] = dyn_interp_node(g, &run, values, i);
+            done = values[i] == NULL ? -1 : 0;
+        }
+    }
+    PyMem_Free(sym);
+    return done;
 }

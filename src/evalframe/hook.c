@@ -135,14 +135,51 @@ static bool takes_loop(DynRecording *r, const DynCode *code, DynFrame *f, uint32
     return takes;
 }
 
-/* torch.compile's own functions take the hook away while they run: what they call is theirs. */
-static bool changes_the_hook(PyObject *func) {
+/* PyTorch's functions that are left to CPython as a whole, by module and (unless NULL) by name; and those of torch.optim.
+ * torch.compile's own take the hook away while they run: what they call is theirs. Optimisers, and what starts backward, come to
+ * calls that nobody can see into, and on their way to states that no graph takes: recorded, they were tens of small entries
+ * between breaks. */
+static const struct {
+    const char *module, *name;
+} whole_calls[] = {
+    {"torch._dynamo.eval_frame", NULL}, {"torch._compile", NULL}, {"torch.autograd", NULL}, {"torch._tensor", "backward"}};
+
+static const char *module_of(PyObject *func) {
     PyObject *name = PyDict_GetItemString(PyFunction_GET_GLOBALS(func), "__name__");
     const char *module = name != NULL && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
-    if (module == NULL) {
-        PyErr_Clear();
+    PyErr_Clear();
+    return module == NULL ? "" : module;
+}
+
+/* Is the function, as torch.optim's wrapper of every optimiser's step, around one of the program's own, through other wrappers?
+ */
+static bool wraps_the_programs_own(PyObject *func, int depth) {
+    PyObject *closure = PyFunction_GET_CLOSURE(func);
+    for (Py_ssize_t i = 0; closure != NULL && depth < 4 && i < PyTuple_GET_SIZE(closure); i++) {
+        PyObject *inner = PyCell_GET(PyTuple_GET_ITEM(closure, i));
+        if (inner != NULL && PyFunction_Check(inner)) {
+            bool own = strncmp(module_of(inner), "torch.", 6) != 0;
+            if (own || wraps_the_programs_own(inner, depth + 1)) {
+                return true;
+            }
+        }
     }
-    return module != NULL && strcmp(module, "torch._dynamo.eval_frame") == 0;
+    return false;
+}
+
+static bool is_called_whole(PyObject *func) {
+    const char *module = module_of(func);
+    PyObject *name = ((PyCodeObject *)PyFunction_GET_CODE(func))->co_name;
+    if (strncmp(module, "torch.optim.", 12) == 0) {
+        return !wraps_the_programs_own(func, 0);
+    }
+    for (size_t i = 0; i < DYN_COUNTOF(whole_calls); i++) {
+        bool named = whole_calls[i].name == NULL || PyUnicode_CompareWithASCIIString(name, whole_calls[i].name) == 0;
+        if (named && strcmp(module, whole_calls[i].module) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static DynReason may_inline(DynRecording *r, PyObject *func) {
@@ -150,7 +187,7 @@ static DynReason may_inline(DynRecording *r, PyObject *func) {
     if (dyn_known_is_skipped((PyObject *)code)) {
         return DYN_R_SKIPPED_CALL;
     }
-    if (changes_the_hook(func)) {
+    if (is_called_whole(func)) {
         return DYN_R_OPAQUE_CALL;
     }
     return code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR) ? DYN_R_GENERATOR : DYN_R_OK;
@@ -246,6 +283,7 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
         .captured = captured,
         .refused = refused,
         .ended = ended,
+        .evaluate = dyn_hit_evaluate,
         .may_inline = may_inline,
         .takes_loop = takes_loop,
     };

@@ -104,6 +104,18 @@ static PyObject *graph_break(PyObject *module, PyObject *none) { Py_RETURN_NONE;
 
 static PyObject *is_tracing(PyObject *module, PyObject *none) { return PyBool_FromLong(dyn_record_active()); }
 
+/* What the recorder knows gradients by (rec_gradient.c); this is what they do in CPython. */
+static PyObject *begin_gradient(PyObject *module, PyObject *none) { Py_RETURN_NONE; }
+
+static PyObject *in_gradient(PyObject *module, PyObject *none) { Py_RETURN_FALSE; }
+
+static PyObject *gradients(PyObject *module, PyObject *args) {
+    PyErr_SetString(
+        dyn_unsupported_error != NULL ? dyn_unsupported_error : PyExc_RuntimeError,
+        "no gradient is known: the function ran in CPython, as under a debugger, or where its graph could not be kept");
+    return NULL;
+}
+
 static PyObject *reset(PyObject *module, PyObject *none) {
     dyn_build_reap();
     dyn_cache_reset_all();
@@ -175,6 +187,9 @@ static PyMethodDef late_functions[] = {
     {"allow_in_graph", allow_in_graph, METH_O, "Calls of it are one node."},
     {"disallow_in_graph", disallow_in_graph, METH_O, "Calls of it break the graph."},
     {"run", run, METH_O, "Use what is compiled, compile nothing new."},
+    {"_begin_gradient", begin_gradient, METH_NOARGS, "A gradient of what follows will be asked for."},
+    {"_in_gradient", in_gradient, METH_NOARGS, "Is this call recorded for a gradient?"},
+    {"_gradients", gradients, METH_VARARGS, "_gradients(value, wanted): a tuple of gradients, while recording."},
     {"reset", reset, METH_NOARGS, "Forget every entry."},
     {"kept_memory", kept_memory, METH_NOARGS, "Bytes of dead arrays that are kept."},
     {"memory", memory, METH_NOARGS, "Bytes and numbers of entries and compiled objects."},

@@ -5,22 +5,13 @@
  * by the row's expressions in ops.def (or by the formula of a whole, DynGraph.formulas), summed over what was broadcast and
  * converted to the operand's dtype; views hand it on by views. Where a view takes a part of its base, and where memory is
  * written (STORE), gradients meet in a buffer of the base's sizes: reading adds to it, a STORE takes from it what it wrote and
- * leaves zeros, which is exact for memory that changes, as the walk goes backwards through its states. */
-#include "ir/derive.h"
+ * leaves zeros, which is exact for memory that changes, as the walk goes backwards through its states. Reductions, running sums,
+ * products and lookups are derive_arrays.c. */
+#include "ir/derive_part.h"
+#include "ir/extern.h"
 #include <ctype.h>
 #include <stdlib.h>
 
-typedef struct Derive {
-    DynGraph *g;
-    uint32_t n;           /* the nodes that are derived */
-    const bool *reached;  /* of these: what depends on something wanted */
-    uint32_t *gradients;  /* of these: by what it is used for as a whole */
-    uint32_t *buffers;    /* of these: a buffer in which parts meet, DYN_NONE: none */
-    uint32_t *last_store; /* of storages: 1 + the last node that writes there, 0: none */
-    DynStr *error;
-} Derive;
-
-static const DynNode *node_at(const Derive *d, uint32_t id) { return dyn_graph_node(d->g, id); }
 static int64_t hint(const DynGraph *g, uint32_t sym) { return dyn_sym_at(g->syms, sym)->hint.i; }
 static bool is_float(uint8_t dtype) { return dtype == DYN_F32 || dtype == DYN_F64; }
 
@@ -39,7 +30,8 @@ const DynFormula *dyn_graph_formula_of(const DynGraph *g, uint32_t node) {
     return NULL;
 }
 
-static int fail(const Derive *d, uint32_t id, const char *what) {
+int dyn_derive_fail(Derive *d, uint32_t id, const char *what) {
+    d->failed = id;
     dyn_str_printf(d->error, "%%%u (%s): %s", id, dyn_ops[node_at(d, id)->op].text, what);
     return -1;
 }
@@ -130,7 +122,7 @@ void dyn_derive_reach(const DynGraph *g, uint32_t n, bool *reached) {
 
 /* ---- making nodes */
 
-static uint32_t add_like(Derive *d, DynOp op, const DynNode *like, int nargs, int naux) {
+uint32_t dyn_derive_like(Derive *d, DynOp op, const DynNode *like, int nargs, int naux) {
     const DynNode copy = *like;
     uint32_t id = dyn_graph_add(d->g, op, (DynDtype)copy.dtype, copy.ndim, nargs, naux);
     if (id != DYN_NONE) {
@@ -142,9 +134,9 @@ static uint32_t add_like(Derive *d, DynOp op, const DynNode *like, int nargs, in
 }
 
 /* A view of `base` that is to `base` what the view node `like` is to its own. */
-static uint32_t same_view(Derive *d, uint32_t like, uint32_t base) {
+uint32_t dyn_derive_same_view(Derive *d, uint32_t like, uint32_t base) {
     const DynNode of = *node_at(d, like);
-    uint32_t id = add_like(d, (DynOp)of.op, &of, of.nargs, of.naux);
+    uint32_t id = dyn_derive_like(d, (DynOp)of.op, &of, of.nargs, of.naux);
     if (id != DYN_NONE) {
         DynNode *n = dyn_graph_node(d->g, id);
         memcpy(n->args, of.args, sizeof(*of.args) * of.nargs);
@@ -156,7 +148,7 @@ static uint32_t same_view(Derive *d, uint32_t like, uint32_t base) {
     return id;
 }
 
-static uint32_t add_of_node(Derive *d, DynOp op, DynDtype dtype, uint32_t of, int ndim, int naux) {
+uint32_t dyn_derive_unary(Derive *d, DynOp op, DynDtype dtype, uint32_t of, int ndim, int naux) {
     uint32_t id = dyn_graph_add(d->g, op, dtype, ndim, 1, naux);
     if (id != DYN_NONE) {
         DynNode *n = dyn_graph_node(d->g, id);
@@ -166,8 +158,8 @@ static uint32_t add_of_node(Derive *d, DynOp op, DynDtype dtype, uint32_t of, in
     return id;
 }
 
-static uint32_t view_of(Derive *d, DynOp op, uint32_t of, int ndim, const uint32_t *shape, int naux) {
-    uint32_t id = of == DYN_NONE ? of : add_of_node(d, op, (DynDtype)node_at(d, of)->dtype, of, ndim, naux);
+uint32_t dyn_derive_view(Derive *d, DynOp op, uint32_t of, int ndim, const uint32_t *shape, int naux) {
+    uint32_t id = of == DYN_NONE ? of : dyn_derive_unary(d, op, (DynDtype)node_at(d, of)->dtype, of, ndim, naux);
     if (id != DYN_NONE) {
         DynNode *n = dyn_graph_node(d->g, id);
         memcpy(n->shape, shape, sizeof(*shape) * (size_t)ndim);
@@ -178,11 +170,11 @@ static uint32_t view_of(Derive *d, DynOp op, uint32_t of, int ndim, const uint32
 }
 
 /* In other sizes; the elements in C order are copied. */
-static uint32_t reshaped(Derive *d, uint32_t of, const DynNode *to) {
+uint32_t dyn_derive_reshaped(Derive *d, uint32_t of, const DynNode *to) {
     uint32_t shape[DYN_MAX_NDIM];
     int ndim = to->ndim;
     memcpy(shape, to->shape, sizeof(*shape) * (size_t)ndim);
-    uint32_t id = of == DYN_NONE ? of : add_of_node(d, DYN_OP_RESHAPE, (DynDtype)node_at(d, of)->dtype, of, ndim, 0);
+    uint32_t id = of == DYN_NONE ? of : dyn_derive_unary(d, DYN_OP_RESHAPE, (DynDtype)node_at(d, of)->dtype, of, ndim, 0);
     if (id != DYN_NONE) {
         DynNode *n = dyn_graph_node(d->g, id);
         memcpy(n->shape, shape, sizeof(*shape) * (size_t)ndim);
@@ -191,11 +183,11 @@ static uint32_t reshaped(Derive *d, uint32_t of, const DynNode *to) {
     return id;
 }
 
-static uint32_t converted(Derive *d, uint32_t of, uint8_t dtype) {
+uint32_t dyn_derive_converted(Derive *d, uint32_t of, uint8_t dtype) {
     if (of == DYN_NONE || node_at(d, of)->dtype == dtype) {
         return of;
     }
-    uint32_t id = add_of_node(d, DYN_OP_COPY, (DynDtype)dtype, of, node_at(d, of)->ndim, 0);
+    uint32_t id = dyn_derive_unary(d, DYN_OP_COPY, (DynDtype)dtype, of, node_at(d, of)->ndim, 0);
     if (id != DYN_NONE) {
         memcpy(dyn_graph_node(d->g, id)->shape, node_at(d, of)->shape, sizeof(uint32_t) * node_at(d, of)->ndim);
         dyn_graph_node(d->g, id)->layout = node_at(d, of)->layout;
@@ -203,7 +195,7 @@ static uint32_t converted(Derive *d, uint32_t of, uint8_t dtype) {
     return id;
 }
 
-static uint32_t sum_over(Derive *d, uint32_t of, int naxes, const int *axes, bool keepdims) {
+uint32_t dyn_derive_reduce(Derive *d, DynOp op, uint32_t of, int naxes, const int *axes, bool keepdims) {
     uint32_t one = dyn_sym_int(d->g->syms, 1), shape[DYN_MAX_NDIM];
     int ndim = 0, ndim_of = node_at(d, of)->ndim;
     for (int i = 0, at = 0; i < ndim_of; i++) {
@@ -213,7 +205,7 @@ static uint32_t sum_over(Derive *d, uint32_t of, int naxes, const int *axes, boo
             shape[ndim++] = gone ? one : node_at(d, of)->shape[i];
         }
     }
-    uint32_t id = add_of_node(d, DYN_OP_SUM, (DynDtype)node_at(d, of)->dtype, of, ndim, 1 + naxes);
+    uint32_t id = dyn_derive_unary(d, op, (DynDtype)node_at(d, of)->dtype, of, ndim, 1 + naxes);
     if (id != DYN_NONE) {
         DynNode *n = dyn_graph_node(d->g, id);
         memcpy(n->shape, shape, sizeof(*shape) * (size_t)ndim);
@@ -226,12 +218,12 @@ static uint32_t sum_over(Derive *d, uint32_t of, int naxes, const int *axes, boo
 }
 
 /* What an operand of node `to`'s sizes gets of `gradient`: summed over the axes along which it was broadcast. */
-static uint32_t summed_to(Derive *d, uint32_t gradient, uint32_t to) {
+uint32_t dyn_derive_summed_to(Derive *d, uint32_t gradient, uint32_t to) {
     int axes[DYN_MAX_NDIM], n = 0, extra = node_at(d, gradient)->ndim - node_at(d, to)->ndim;
     for (; n < extra; n++) {
         axes[n] = n;
     }
-    gradient = n > 0 ? sum_over(d, gradient, n, axes, false) : gradient;
+    gradient = n > 0 ? dyn_derive_reduce(d, DYN_OP_SUM, gradient, n, axes, false) : gradient;
     n = 0;
     for (int i = 0; gradient != DYN_NONE && i < node_at(d, to)->ndim; i++) {
         bool one = hint(d->g, node_at(d, to)->shape[i]) == 1;
@@ -239,20 +231,10 @@ static uint32_t summed_to(Derive *d, uint32_t gradient, uint32_t to) {
             axes[n++] = i;
         }
     }
-    return gradient == DYN_NONE || n == 0 ? gradient : sum_over(d, gradient, n, axes, true);
+    return gradient == DYN_NONE || n == 0 ? gradient : dyn_derive_reduce(d, DYN_OP_SUM, gradient, n, axes, true);
 }
 
 /* ---- what an expression's operators make */
-
-typedef struct Emit {
-    Derive *d;
-    uint32_t id; /* the node whose gradient goes on */
-    DynArg g, operands[3];
-    uint8_t compute;
-    const char *at;
-} Emit;
-
-static const DynArg nothing = {DYN_ARG_NONE, DYN_NONE};
 
 static DynSymOp folding(DynOp op) {
     switch (op) {
@@ -304,7 +286,7 @@ static bool has_node(const DynArg *args, int n) {
     return false;
 }
 
-static DynArg applied(Emit *e, DynOp op, const DynArg *args, int n) {
+DynArg dyn_derive_apply(Emit *e, DynOp op, const DynArg *args, int n) {
     Derive *d = e->d;
     uint32_t like = widest(d, args, n);
     bool truth_of_numbers = dyn_ops[op].dtype == DYN_DT_COMPARE && !are_constants(d, args, n); /* no operand of `where` */
@@ -363,7 +345,7 @@ static DynArg call(Emit *e, const char *name, size_t length) {
     } while (*e->at == ',' && n < 3);
     bool closed = *e->at == ')' && dyn_ops[op].arity == n;
     e->at += closed;
-    return closed ? applied(e, (DynOp)op, args, n) : nothing;
+    return closed ? dyn_derive_apply(e, (DynOp)op, args, n) : nothing;
 }
 
 static DynArg expression(Emit *e) {
@@ -388,7 +370,7 @@ static DynArg expression(Emit *e) {
     }
     switch (*name) {
     case 'g': return e->g;
-    case 'r': return (DynArg){DYN_ARG_NODE, e->id};
+    case 'r': return (DynArg){DYN_ARG_NODE, e->result};
     default: return *name >= 'a' && *name <= 'c' ? e->operands[*name - 'a'] : nothing;
     }
 }
@@ -398,7 +380,7 @@ static DynArg expression(Emit *e) {
 static uint32_t binary(Derive *d, DynOp op, uint32_t a, uint32_t b) {
     Emit e = {.d = d, .id = a, .compute = node_at(d, a)->dtype};
     DynArg args[2] = {{DYN_ARG_NODE, a}, {DYN_ARG_NODE, b}};
-    return applied(&e, op, args, 2).id;
+    return dyn_derive_apply(&e, op, args, 2).id;
 }
 
 uint32_t dyn_derive_sum(DynGraph *g, uint32_t a, uint32_t b) {
@@ -419,7 +401,7 @@ static bool is_direct(const Derive *d, uint32_t id) {
 
 static uint32_t zeros_like(Derive *d, uint32_t id) {
     uint32_t zero = dyn_sym_float(d->g->syms, 0);
-    uint32_t made = zero == DYN_NONE ? zero : add_like(d, DYN_OP_FULL, node_at(d, id), 1, 0);
+    uint32_t made = zero == DYN_NONE ? zero : dyn_derive_like(d, DYN_OP_FULL, node_at(d, id), 1, 0);
     if (made != DYN_NONE) {
         dyn_graph_node(d->g, made)->args[0] = (DynArg){DYN_ARG_SYM, zero};
     }
@@ -427,7 +409,7 @@ static uint32_t zeros_like(Derive *d, uint32_t id) {
 }
 
 /* The buffer of zeros of a node that owns its memory, made when it is first needed. */
-static uint32_t buffer_of(Derive *d, uint32_t id) {
+uint32_t dyn_derive_buffer(Derive *d, uint32_t id) {
     if (d->buffers[id] == DYN_NONE) {
         d->buffers[id] = zeros_like(d, id);
     }
@@ -435,7 +417,7 @@ static uint32_t buffer_of(Derive *d, uint32_t id) {
 }
 
 static uint32_t store(Derive *d, uint32_t to, DynArg value) {
-    uint32_t id = add_like(d, DYN_OP_STORE, node_at(d, to), 2, 0);
+    uint32_t id = dyn_derive_like(d, DYN_OP_STORE, node_at(d, to), 2, 0);
     if (id != DYN_NONE) {
         DynNode *n = dyn_graph_node(d->g, id);
         n->args[0] = (DynArg){DYN_ARG_NODE, to};
@@ -449,31 +431,31 @@ static uint32_t store(Derive *d, uint32_t to, DynArg value) {
 /* The view of the buffer that node `id` is of its base: the whole, or through the views between. */
 static uint32_t window_of(Derive *d, uint32_t id) {
     if (!(node_at(d, id)->flags & DYN_NODE_VIEW)) {
-        return buffer_of(d, id);
+        return dyn_derive_buffer(d, id);
     }
     uint32_t base = window_of(d, node_at(d, id)->args[0].id);
-    return base == DYN_NONE ? base : same_view(d, id, base);
+    return base == DYN_NONE ? base : dyn_derive_same_view(d, id, base);
 }
 
-static int add_into(Derive *d, uint32_t window, uint32_t gradient) {
+int dyn_derive_add_into(Derive *d, uint32_t window, uint32_t gradient) {
     uint32_t sum = window == DYN_NONE || gradient == DYN_NONE ? DYN_NONE : binary(d, DYN_OP_ADD, window, gradient);
     return sum == DYN_NONE || store(d, window, (DynArg){DYN_ARG_NODE, sum}) == DYN_NONE ? -1 : 0;
 }
 
 /* More gradient of node `id`, of its sizes or larger ones. */
-static int contribute(Derive *d, uint32_t id, uint32_t gradient) {
+int dyn_derive_contribute(Derive *d, uint32_t id, uint32_t gradient) {
     if (gradient == DYN_NONE) {
         return -1;
     }
-    gradient = converted(d, summed_to(d, gradient, id), node_at(d, id)->dtype);
+    gradient = dyn_derive_converted(d, dyn_derive_summed_to(d, gradient, id), node_at(d, id)->dtype);
     if (gradient == DYN_NONE) {
         return -1;
     }
     if (is_written(d, id) && is_direct(d, id)) {
-        return add_into(d, window_of(d, id), gradient);
+        return dyn_derive_add_into(d, window_of(d, id), gradient);
     }
     if (is_written(d, id) && d->last_store[node_at(d, id)->storage] > id + 1) {
-        return fail(d, id, "what it shows is written later");
+        return dyn_derive_fail(d, id, "what it shows is written later");
     }
     uint32_t *sum = &d->gradients[id];
     *sum = *sum == DYN_NONE ? gradient : binary(d, DYN_OP_ADD, *sum, gradient);
@@ -482,20 +464,19 @@ static int contribute(Derive *d, uint32_t id, uint32_t gradient) {
 
 /* ---- one node's gradient goes to its operands */
 
-static bool is_wanted(const Derive *d, DynArg arg) { return arg.kind == DYN_ARG_NODE && d->reached[arg.id]; }
-
-/* Does an expression read the operand or result of this letter? The values of written memory are those of its end. */
-static int reads_what_was(const Derive *d, const Emit *e, const char *text) {
+/* The operands and the result that an expression reads become what they were. */
+static int find_what_was(Derive *d, Emit *e, const char *text) {
     for (const char *at = text; *at != 0 && *at != ';'; at++) {
         bool letter = !isalnum((unsigned char)at[1]) && at[1] != '_' && (at == text || !isalnum((unsigned char)at[-1]));
-        DynArg arg = nothing;
-        if (letter && *at == 'r') {
-            arg = (DynArg){DYN_ARG_NODE, e->id};
-        } else if (letter && *at >= 'a' && *at <= 'c') {
-            arg = e->operands[*at - 'a'];
+        DynArg *arg = letter && *at >= 'a' && *at <= 'c' ? &e->operands[*at - 'a'] : NULL;
+        if (arg != NULL && arg->kind == DYN_ARG_NODE && arg->id < d->n) {
+            arg->id = dyn_derive_value_at(d, e->id, arg->id);
         }
-        if (arg.kind == DYN_ARG_NODE && d->last_store[node_at(d, arg.id)->storage] > e->id) {
-            return fail(d, e->id, "its derivative needs a value that was overwritten");
+        if (letter && *at == 'r' && e->result == e->id) { /* written at the soonest behind it */
+            e->result = dyn_derive_value_at(d, e->id + 1, e->id);
+        }
+        if (e->result == DYN_NONE || (arg != NULL && arg->id == DYN_NONE && arg->kind == DYN_ARG_NODE)) {
+            return -1;
         }
     }
     return 0;
@@ -503,22 +484,23 @@ static int reads_what_was(const Derive *d, const Emit *e, const char *text) {
 
 static int by_expression(Derive *d, Emit *e, const char *text, uint32_t to) {
     if (text == NULL) {
-        return fail(d, e->id, "no derivative is known");
+        return dyn_derive_fail(d, e->id, "no derivative is known");
     }
-    if (reads_what_was(d, e, text) < 0) {
+    if (find_what_was(d, e, text) < 0) {
         return -1;
     }
     e->at = text;
     DynArg value = expression(e);
     if (value.kind == DYN_ARG_SYM) { /* 0: it has a gradient, of zeros */
-        return contribute(d, to, zeros_like(d, to));
+        return dyn_derive_contribute(d, to, zeros_like(d, to));
     }
-    return value.kind == DYN_ARG_NONE ? fail(d, e->id, "its derivative can't be written down") : contribute(d, to, value.id);
+    return value.kind == DYN_ARG_NONE ? dyn_derive_fail(d, e->id, "its derivative can't be written down")
+                                      : dyn_derive_contribute(d, to, value.id);
 }
 
 static int through_elementwise(Derive *d, uint32_t id, uint32_t gradient) {
     const DynNode n = *node_at(d, id);
-    Emit e = {.d = d, .id = id, .g = {DYN_ARG_NODE, gradient}, .compute = n.compute};
+    Emit e = {.d = d, .id = id, .g = {DYN_ARG_NODE, gradient}, .result = id, .compute = n.compute};
     for (int k = 0; k < 3; k++) {
         e.operands[k] = k < n.nargs ? n.args[k] : nothing;
     }
@@ -531,82 +513,55 @@ static int through_elementwise(Derive *d, uint32_t id, uint32_t gradient) {
 }
 
 static int through_formula(Derive *d, const DynFormula *f, uint32_t gradient) {
-    Emit e = {.d = d, .id = f->node, .g = {DYN_ARG_NODE, gradient}, .compute = node_at(d, f->node)->dtype};
+    Emit e = {.d = d, .id = f->node, .g = {DYN_ARG_NODE, gradient}, .result = f->node, .compute = node_at(d, f->node)->dtype};
     memcpy(e.operands, f->operands, sizeof(e.operands));
     uint32_t of = f->operands[0].id;
     return d->reached[of] ? by_expression(d, &e, f->text, of) : 0;
 }
 
-/* Of a sum: spread over what was summed. */
-static int through_sum(Derive *d, uint32_t id, uint32_t gradient) {
-    const DynNode n = *node_at(d, id), of = *node_at(d, n.args[0].id);
-    DynSyms *t = d->g->syms;
-    if (!n.aux[0] && n.naux > 1 && of.ndim > n.naux - 1) {
-        uint32_t zero = dyn_sym_int(t, 0), one = dyn_sym_int(t, 1), shape[DYN_MAX_NDIM];
-        for (int i = 0, at = 1; i < of.ndim; i++) {
-            bool gone = at < n.naux && n.aux[at] == i;
-            at += gone;
-            shape[i] = gone ? one : of.shape[i];
-        }
-        uint32_t spread = dyn_graph_add(d->g, DYN_OP_SLICE, (DynDtype)n.dtype, of.ndim, 1 + 3 * n.ndim, of.ndim);
-        if (spread == DYN_NONE) {
-            return -1;
-        }
-        DynNode *s = dyn_graph_node(d->g, spread);
-        memcpy(s->shape, shape, sizeof(*shape) * of.ndim);
-        s->args[0] = (DynArg){DYN_ARG_NODE, gradient};
-        s->flags = DYN_NODE_VIEW | (n.flags & DYN_NODE_TENSOR);
-        s->storage = node_at(d, gradient)->storage;
-        for (int i = 0, at = 1, arg = 1; i < of.ndim; i++) {
-            bool gone = at < n.naux && n.aux[at] == i;
-            at += gone;
-            s->aux[i] = gone ? 2 : 0;
-            if (!gone) {
-                s->args[arg++] = (DynArg){DYN_ARG_SYM, zero};
-                s->args[arg++] = (DynArg){DYN_ARG_SYM, of.shape[i]};
-                s->args[arg++] = (DynArg){DYN_ARG_SYM, one};
+/* May two elements of an AFFINE view be one of its base's? Not where no axis of the base is walked along by two of the view's,
+ * and each of those walks. */
+static bool overlaps_itself(const DynNode *n, int ndim_of_base) {
+    for (int i = 0; i < n->ndim; i++) {
+        bool walks = false;
+        for (int k = 0; k < ndim_of_base; k++) {
+            walks = walks || n->aux[k * n->ndim + i] != 0;
+            for (int j = 0; j < i && n->aux[k * n->ndim + i] != 0; j++) {
+                if (n->aux[k * n->ndim + j] != 0) {
+                    return true;
+                }
             }
         }
-        gradient = spread;
+        if (!walks) {
+            return true;
+        }
     }
-    return contribute(d, n.args[0].id, view_of(d, DYN_OP_BROADCAST, gradient, of.ndim, of.shape, 0));
+    return false;
 }
 
 static int through_view(Derive *d, uint32_t id, uint32_t gradient) {
     const DynNode n = *node_at(d, id);
     uint32_t base = n.args[0].id;
     switch (n.op) {
-    case DYN_OP_BROADCAST: return contribute(d, base, gradient);
-    case DYN_OP_RESHAPE: return contribute(d, base, reshaped(d, gradient, node_at(d, base)));
+    case DYN_OP_BROADCAST: return dyn_derive_contribute(d, base, gradient);
+    case DYN_OP_RESHAPE: return dyn_derive_contribute(d, base, dyn_derive_reshaped(d, gradient, node_at(d, base)));
     case DYN_OP_PERMUTE: {
-        uint32_t back = view_of(d, DYN_OP_PERMUTE, gradient, n.ndim, node_at(d, base)->shape, n.ndim);
+        uint32_t back = dyn_derive_view(d, DYN_OP_PERMUTE, gradient, n.ndim, node_at(d, base)->shape, n.ndim);
         for (int i = 0; back != DYN_NONE && i < n.ndim; i++) {
             dyn_graph_node(d->g, back)->aux[n.aux[i]] = i;
         }
-        return contribute(d, base, back);
+        return dyn_derive_contribute(d, base, back);
     }
-    default: { /* SLICE */
-        uint32_t b = buffer_of(d, base), window = b == DYN_NONE ? b : same_view(d, id, b);
-        return add_into(d, window, gradient);
+    case DYN_OP_SLICE: break;
+    case DYN_OP_AFFINE:
+        if (overlaps_itself(&n, node_at(d, base)->ndim)) {
+            return dyn_derive_fail(d, id, "no derivative is known of windows that overlap");
+        }
+        break;
+    default: return dyn_derive_fail(d, id, "no derivative is known");
     }
-    }
-}
-
-/* Of a lookup along the first axis: added up where it was found. */
-static int through_gather(Derive *d, uint32_t id, uint32_t gradient) {
-    const DynNode n = *node_at(d, id);
-    uint32_t b = buffer_of(d, n.args[0].id), s = b == DYN_NONE ? b : add_like(d, DYN_OP_SCATTER, node_at(d, b), 3, 1);
-    if (s == DYN_NONE) {
-        return -1;
-    }
-    DynNode *scatter = dyn_graph_node(d->g, s);
-    scatter->args[0] = (DynArg){DYN_ARG_NODE, b};
-    scatter->args[1] = (DynArg){DYN_ARG_NODE, gradient};
-    scatter->args[2] = n.args[1];
-    scatter->aux[0] = DYN_OP_ADD;
-    scatter->storage = b;
-    scatter->flags = 0;
-    return 0;
+    uint32_t b = dyn_derive_buffer(d, base), window = b == DYN_NONE ? b : dyn_derive_same_view(d, id, b);
+    return dyn_derive_add_into(d, window, gradient);
 }
 
 /* What was stored takes what came together where it was stored, and leaves zeros. */
@@ -618,10 +573,10 @@ static int through_store(Derive *d, uint32_t id) {
         return -1;
     }
     if (n.op != DYN_OP_STORE) {
-        return fail(d, id, "no derivative is known");
+        return dyn_derive_through_scatter(d, id, window);
     }
     if (is_wanted(d, n.args[1])) {
-        uint32_t taken = add_of_node(d, DYN_OP_COPY, (DynDtype)n.dtype, window, n.ndim, 0);
+        uint32_t taken = dyn_derive_unary(d, DYN_OP_COPY, (DynDtype)n.dtype, window, n.ndim, 0);
         if (taken == DYN_NONE) {
             return -1;
         }
@@ -629,7 +584,7 @@ static int through_store(Derive *d, uint32_t id) {
         if (store(d, window, (DynArg){DYN_ARG_SYM, zero}) == DYN_NONE) {
             return -1;
         }
-        return contribute(d, n.args[1].id, taken);
+        return dyn_derive_contribute(d, n.args[1].id, taken);
     }
     return store(d, window, (DynArg){DYN_ARG_SYM, zero}) == DYN_NONE ? -1 : 0;
 }
@@ -644,19 +599,13 @@ static int through(Derive *d, uint32_t id, uint32_t gradient) {
     case DYN_K_INPUT:
     case DYN_K_CREATE: return 0;
     case DYN_K_ELEMENTWISE: return through_elementwise(d, id, gradient);
-    case DYN_K_REDUCE: return n->op == DYN_OP_SUM ? through_sum(d, id, gradient) : fail(d, id, "no derivative is known");
-    case DYN_K_COPY: return is_wanted(d, n->args[0]) ? contribute(d, n->args[0].id, gradient) : 0;
+    case DYN_K_COPY: return is_wanted(d, n->args[0]) ? dyn_derive_contribute(d, n->args[0].id, gradient) : 0;
     case DYN_K_VIEW:
         if (!is_wanted(d, n->args[0])) {
             return 0;
         }
-        return dyn_derive_knows(d->g, id) ? through_view(d, id, gradient) : fail(d, id, "no derivative is known");
-    case DYN_K_GATHER:
-        if (!is_wanted(d, n->args[0])) {
-            return 0;
-        }
-        return dyn_derive_knows(d->g, id) ? through_gather(d, id, gradient) : fail(d, id, "no derivative is known");
-    default: return fail(d, id, "no derivative is known");
+        return through_view(d, id, gradient);
+    default: return dyn_derive_through_array(d, id, gradient);
     }
 }
 
@@ -700,7 +649,7 @@ static int seed_buffers(Derive *d) {
         uint32_t seed = d->gradients[i];
         if (seed != DYN_NONE && is_written(d, i)) {
             d->gradients[i] = DYN_NONE;
-            if (d->reached[i] && contribute(d, i, seed) < 0) {
+            if (d->reached[i] && dyn_derive_contribute(d, i, seed) < 0) {
                 return -1;
             }
         }
@@ -708,8 +657,8 @@ static int seed_buffers(Derive *d) {
     return 0;
 }
 
-int dyn_derive(DynGraph *g, uint32_t n, const bool *reached, uint32_t *gradients, DynStr *error) {
-    Derive d = {.g = g, .n = n, .reached = reached, .gradients = gradients, .error = error};
+int dyn_derive(DynGraph *g, uint32_t n, const bool *reached, uint32_t *gradients, uint32_t *failed, DynStr *error) {
+    Derive d = {.g = g, .n = n, .reached = reached, .gradients = gradients, .error = error, .failed = DYN_NONE};
     d.buffers = DYN_NEW_N(g->arena, uint32_t, n + 1);
     d.last_store = DYN_NEW_N(g->arena, uint32_t, n + 1);
     if (!DYN_ALLOCATED(d.buffers, d.last_store)) {
@@ -717,9 +666,14 @@ int dyn_derive(DynGraph *g, uint32_t n, const bool *reached, uint32_t *gradients
     }
     for (uint32_t i = 0; i < n; i++) {
         d.buffers[i] = DYN_NONE;
-        if (dyn_node_stores(node_at(&d, i))) {
-            d.last_store[node_at(&d, i)->storage] = i + 1;
+        uint32_t written = dyn_graph_written(g, i);
+        if (written != DYN_NONE) {
+            d.last_store[written] = i + 1;
         }
     }
-    return seed_buffers(&d) < 0 ? -1 : walk(&d);
+    int done = seed_buffers(&d) < 0 ? -1 : walk(&d);
+    if (failed != NULL) {
+        *failed = d.failed;
+    }
+    return done;
 }

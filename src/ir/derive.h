@@ -14,8 +14,9 @@ DYN_HIDDEN bool dyn_derive_chains(const DynGraph *g, uint32_t id);
 DYN_HIDDEN bool dyn_derive_follows(const DynNode *n);
 /* Adds gradient nodes behind the first n nodes of g. gradients[i], for each of these: in, the node that is the gradient of what
  * node i is used for elsewhere (DYN_NONE: nothing); out, the whole gradient of node i, DYN_NONE where there is none. reached[i]:
- * node i depends on a value whose gradient is wanted. 0, or -1 with a sentence in `error`. */
-DYN_HIDDEN int dyn_derive(DynGraph *g, uint32_t n, const bool *reached, uint32_t *gradients, DynStr *error);
+ * node i depends on a value whose gradient is wanted. 0, or -1 with a sentence in `error`, and the node that it is about in
+ * *failed, which may be DYN_NONE (failed NULL: nobody asks). */
+DYN_HIDDEN int dyn_derive(DynGraph *g, uint32_t n, const bool *reached, uint32_t *gradients, uint32_t *failed, DynStr *error);
 DYN_HIDDEN uint32_t dyn_derive_sum(DynGraph *g, uint32_t a, uint32_t b); /* of two gradients of one node; DYN_NONE: no memory */
 /* For the first n nodes: reached[i] becomes true where node i depends on one whose place is true already. */
 DYN_HIDDEN void dyn_derive_reach(const DynGraph *g, uint32_t n, bool *reached);

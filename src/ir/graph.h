@@ -138,6 +138,7 @@ typedef struct DynGraph {
     places;
     DYN_VEC(DynFormula)
     formulas;        /* by node, in order */
+    bool derived;    /* gradients are among its nodes, which CPython can't compute: the call isn't made again for a warning */
     uint32_t graded; /* so many nodes say whether they require gradients: DYN_NODE_GRAD */
     uint8_t device;  /* Where its arrays and tensors lie, all of them, as DynArrayView says it … */
     bool placed;     /* … once there is one. */

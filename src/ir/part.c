@@ -173,7 +173,7 @@ static int derive_whole(DynGraph *g, DynGraph *out, DynStr *error) {
             gradients[g->outputs.at[i]] = at;
         }
     }
-    done = done < 0 ? done : dyn_derive(g, n, reached, gradients, error);
+    done = done < 0 ? done : dyn_derive(g, n, reached, gradients, NULL, error);
     for (uint32_t i = 0; i < g->inputs.n && done == 0; i++) {
         uint32_t gradient = gradients[g->inputs.at[i]];
         done = gradient == DYN_NONE ? 0 : dyn_vec_push(&wanted, gradient);

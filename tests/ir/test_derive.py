@@ -138,6 +138,33 @@ outputs %2
 %7: f64[12] C = tanh(%6)
 outputs %4, %5, %7
 """,
+    "products, extremes and running sums": """%0: f64[s0, s1] C = input(x)
+%1: f64[s0] C = prod(%0) {0, 1}
+%2: f64[1, s1] C = max(%0) {1, 0}
+%3: f64[] C = min(%0) {0, 0, 1}
+%4: f64[s0, s1] C = cumsum(%0) {1, 0}
+%5: f64[12] C = cumsum(%0) {-1, 0}
+%6: f64[s0, s1] C = square(%4)
+%7: f64[12] C = square(%5)
+outputs %1, %2, %3, %6, %7
+""",
+    "a diagonal": """%0: f64[s0, s1] C = input(x)
+%1: f64[3] C = affine(%0, 0, 0) {1, 1} view
+%2: f64[3] C = square(%1)
+outputs %2
+""",
+    "values that are overwritten": """%0: f64[s0, s1] C = input(x)
+%1: f64[s0, s1] C = copy(%0)
+%2: f64[s0, s1] C = multiply(%1, %1)
+%3: f64[s0, s1] C = sin(%1)
+%4: f64[s0, s1] C = store(%1, %3)
+%5: f64[2, s1] C = slice(%1, 1, 3, 1, 0, s1, 1) {0, 0} view
+%6: f64[2, s1] C = exp(%5)
+%7: f64[2, s1] C = store(%5, %6)
+%8: f64[s0, s1] C = multiply(%1, %2)
+%9: f64[s0, s1] C = store(%1, 2)
+outputs %8
+""",
     "slices that overlap": """%0: f64[s0, s1] C = input(x)
 %1: f64[3, s1] C = slice(%0, 0, 3, 1, 0, s1, 1) {0, 0} view
 %2: f64[3, s1] C = slice(%0, 1, 4, 1, 0, s1, 1) {0, 0} view
@@ -236,8 +263,8 @@ def test_what_does_not_depend_on_an_input_has_no_gradient():
     "node, says",
     [
         ("%1: f64[s0, s1] C = frexp_mantissa(%0)", "(frexp_mantissa): no derivative is known"),
-        ("%1: f64[s0] C = prod(%0) {0, 1}", "(prod): no derivative is known"),
-        ("%1: f64[s0, s1] C = cumsum(%0) {1, 0}", "(cumsum): no derivative is known"),
+        ("%1: f64[s0, s1] C = cumprod(%0) {1, 0}", "(cumprod): no derivative is known"),
+        ("%1: f64[3, 2, s1] <2 0 1> = affine(%0, 0, 0) {1, 1, 0, 0, 0, 1} view", "(affine): no derivative is known of windows"),
     ],
 )
 def test_an_operator_without_a_derivative_is_named(node, says):

@@ -59,3 +59,11 @@ def test_whole_program_with_and_without():
     assert plain[0] == 0, plain[2]
     assert fast[0] == 0, fast[2]
     assert fast[1] == plain[1]
+
+
+def test_lltm():
+    """Compares results and gradients itself."""
+    pytest.importorskip("torch")
+    code, out, err = run_python([os.path.join(EXAMPLES, "lltm", "run.py"), "--no-build", "--seconds", "0.05"], timeout=120)
+    assert code == 0, err
+    assert "all agree" in out and "dynoc" in out

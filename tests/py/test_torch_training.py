@@ -556,3 +556,53 @@ def test_a_function_whose_calls_would_not_pay_is_eagers_for_a_while():
         assert torch.equal(fast(few), squares(few))
     assert dynoc.counters["graph_breaks"]["NO_PROFIT"] == 32
     assert dynoc.counters["retired"]["NO_PROFIT"] == 1
+
+
+# ---- optimisers within a function
+
+
+class Descent(torch.optim.Optimizer):
+    """One of a program's own."""
+
+    def __init__(self, parameters, lr):
+        super().__init__(parameters, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.sub_(torch.sin(p.grad) * group["lr"])
+
+
+def optimised(make, wrap):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(8, 4)
+    optimiser = make(model.parameters())
+
+    def step():
+        optimiser.zero_grad()
+        loss = (torch.tanh(model(torch.ones(3, 8))) ** 2).sum()
+        loss.backward()
+        optimiser.step()
+        return loss.detach()
+
+    fast = wrap(step)
+    return [fast() for _ in range(4)], [p.detach() for p in model.parameters()]
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "RMSprop"])
+def test_pytorchs_optimisers_are_called_as_a_whole(kind):
+    def make(parameters):
+        return getattr(torch.optim, kind)(parameters, lr=0.01)
+
+    expected = optimised(make, lambda f: f)
+    found = optimised(make, dynoc.optimize(wait=True))
+    torch.testing.assert_close(found, expected)
+    assert dict(dynoc.counters["graph_breaks"]) == {"OPAQUE_CALL": 3}  # zero_grad, backward, step
+
+
+def test_an_optimiser_of_the_programs_own_is_recorded():
+    expected = optimised(lambda p: Descent(p, 0.1), lambda f: f)
+    found = optimised(lambda p: Descent(p, 0.1), dynoc.optimize(wait=True))
+    torch.testing.assert_close(found, expected)
+    assert dynoc.counters["graph_breaks"]["LOOP"] + dynoc.counters["graph_breaks"]["UNSUPPORTED_VALUE"] > 0  # it was looked into

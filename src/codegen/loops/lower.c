@@ -248,7 +248,7 @@ static int lower_all(DynLower *L) {
         }
         asked |= (n->flags & DYN_NODE_WARNS) != 0;
         /* inf * 0: whether a product meets both depends on its order, so nan is not given without eager's word */
-        p->warns |= asked || (n->op == DYN_OP_PROD && dyn_dtype_is_inexact((DynDtype)n->compute));
+        p->warns |= !g->derived && (asked || (n->op == DYN_OP_PROD && dyn_dtype_is_inexact((DynDtype)n->compute)));
         if (lower_node(L, i) < 0) {
             return -1;
         }

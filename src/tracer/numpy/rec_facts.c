@@ -201,6 +201,9 @@ static bool has_sizes(DynRec *r, const Walk *w) {
 
 bool rec_may_guess(DynRec *r, uint32_t node) {
     Walk w = {.n = 0};
+    if (r->derives) { /* a graph that is left has no gradient */
+        return false;
+    }
     bool follows = visit(&w, node) && walk(r, &w);
     return follows ? !r->req->sure && has_sizes(r, &w) : r->req->fullgraph;
 }

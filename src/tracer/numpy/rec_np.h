@@ -86,6 +86,9 @@ DYN_HIDDEN int dyn_np_axes(DynRec *r, DynOperand o, int ndim, int *axes);
 DYN_HIDDEN DynVal *dyn_np_result(DynRec *r, uint32_t node, PyObject *result);
 DYN_HIDDEN DynDtype dyn_np_dtype_of(PyObject *o); /* of an exact ndarray or NumPy scalar that is captured, else DYN_NO_DTYPE */
 
+/* ---- rec_gradient.c: a node has its value; where the segment derives what a call gave is kept. -1: no memory */
+DYN_HIDDEN int dyn_rec_call_gave(DynRec *r, uint32_t node, PyObject *result);
+
 /* ---- rec_numpy_elem.c */
 DYN_HIDDEN int dyn_np_elem_init(PyObject *numpy);
 /* Which loop NumPy takes for operands of these codes: nin + nout dtypes. wanted: dtype= of the call, or DYN_NO_DTYPE; casting:

@@ -144,6 +144,8 @@ const DynBinding *dyn_np_find(PyObject *callable) {
 
 bool dyn_np_has_rule(const DynBinding *b) { return b->rule != np_rule_call && b->rule != np_rule_call_write; }
 
+bool dyn_np_has_derivative_inside(const DynBinding *b) { return b->rule == np_rule_norm; }
+
 /* Is it the rule of functions that write into an operand, draw random numbers, make an object, or call what they are given? */
 static bool is_rule_of_effects(NpRule rule) {
     static const NpRule rules[] = {np_rule_call_write, np_rule_random, np_rule_make,        np_rule_copyto,
@@ -517,6 +519,9 @@ DynVal *dyn_np_result(DynRec *r, uint32_t node, PyObject *result) {
     }
     DynNode *n = dyn_graph_node(dyn_rec_graph(r), node);
     DynArrayView view;
+    if (dyn_rec_call_gave(r, node, result) < 0) {
+        return NULL;
+    }
     if (!dyn_array_is(result)) {
         return dyn_np_dtype_of(result) != (DynDtype)n->dtype || n->ndim != 0 ? dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP)
                                                                              : dyn_rec_npscalar(r, node, result);

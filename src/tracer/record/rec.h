@@ -236,7 +236,9 @@ typedef struct DynBinding DynBinding;
 DYN_HIDDEN int dyn_np_init(void);                             /* fills the tables from bind.def; -1 with an exception */
 DYN_HIDDEN const DynBinding *dyn_np_find(PyObject *callable); /* np.sin, np.where, np.linalg.solve, np.float64 … or NULL */
 DYN_HIDDEN bool dyn_np_has_rule(const DynBinding *b);         /* or is it only listed as a call without effects */
-DYN_HIDDEN bool dyn_np_is_pure(const DynBinding *b);          /* no effect but the result (out= aside) */
+/* Is the function made of others that have derivatives, while a call of it as a whole has none? */
+DYN_HIDDEN bool dyn_np_has_derivative_inside(const DynBinding *b);
+DYN_HIDDEN bool dyn_np_is_pure(const DynBinding *b); /* no effect but the result (out= aside) */
 /* rec_pure.c: a function that may be called any number of times: it has no effect but its result. scalars: its arguments will be
  * numbers, not arrays. Makes the guards for what its names stand for. */
 DYN_HIDDEN bool rec_is_pure(DynRec *r, DynOperand func, bool scalars);

@@ -69,6 +69,12 @@ static bool can_enter(DynRec *r, const DynVal *fv, const PyCodeObject *code, uin
     return found && recordable(code) && !dyn_recursion_near_limit(r->ts);
 }
 
+/* Is it one of dynoc/_gradient.py's functions, where a gradient is wanted? Elsewhere they are entries of their own. */
+static bool is_gradient(const DynRec *r, PyObject *func) {
+    PyObject *name = r->derives ? PyDict_GetItemString(PyFunction_GET_GLOBALS(func), "__name__") : NULL;
+    return name != NULL && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "dynoc._gradient") == 0;
+}
+
 /* A call that leads to a frame of the Python function `callee` with the arguments of `bound`: the hook hands that frame to
  * dyn_record_inlined. NULL with *result set: the callee bailed out. */
 static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, DynOperand callee, bool whole, PyObject **result) {
@@ -80,6 +86,7 @@ static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, Dyn
     DynVal **slots = DYN_NEW_N(&r->arena, DynVal *, nslots + 1);
     uint32_t source = rec_function_source(r, fv, func);
     DynReason refuse = is_lost(r, code) ? DYN_R_CALLEE_BAILED : r->req->may_inline(r->req, func);
+    refuse = refuse == DYN_R_SKIPPED_CALL && is_gradient(r, func) ? DYN_R_OK : refuse;
     uint32_t ninstrs = r->ninstrs, ninstrs_lost = r->ninstrs_lost;
     bool makes = refuse == DYN_R_GENERATOR && plain_generator(code) && rec_may_make_generator(r, fv, source);
     if (makes && slots != NULL && rec_bind_slots(r, func, fv, source, bound, slots) == 0) {
@@ -412,7 +419,8 @@ static DynVal *call_constant(DynRec *r, const RecCall *c, PyObject **result) {
     if (rec_resolve_args(r, c) < 0) {
         return call_opaque(r, c, result);
     }
-    DynOperand behind = b == NULL || !dyn_np_has_rule(b) ? implementation(r, c) : (DynOperand){0};
+    bool inside = b == NULL || !dyn_np_has_rule(b) || (r->derives && dyn_np_has_derivative_inside(b));
+    DynOperand behind = inside ? implementation(r, c) : (DynOperand){0};
     if (behind.v != NULL) {
         v = call_inlined(r, c, behind, true, result);
         return v != NULL || *result == NULL ? v : fallback_for_numpy(r, c, b, *result);

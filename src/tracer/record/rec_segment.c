@@ -13,7 +13,8 @@ void rec_forget(DynRec *r) {
     r->handled = NULL;
     r->taken.n = 0;
     r->keep.n = r->seen.n = r->by_source.n = r->by_node.n = r->written.n = r->effects.n = r->touched.n = 0;
-    r->behind = false;
+    r->gave.n = 0;
+    r->behind = r->derives = false;
 }
 
 /* The number of the argument of the next resume function that a slot of the frame becomes. A resume function's own frame has the
@@ -362,7 +363,8 @@ void rec_leave(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (r->cap == NULL) {
         return;
     }
-    if (r->req->fullgraph && r->why != DYN_R_FORCED) {
+    bool raised = r->derives && r->why == DYN_R_EXCEPTION; /* it is the program's, as without a gradient */
+    if (r->req->fullgraph && r->why != DYN_R_FORCED && !raised) {
         rec_unsupported(r, f, in);
         return;
     }

@@ -44,6 +44,10 @@ typedef struct RecChange {
 
 typedef struct RecCall RecCall;
 typedef struct RecGenerator RecGenerator;
+typedef struct RecGave { /* what a call's node gave */
+    uint32_t node;
+    PyObject *value; /* A copy, as it may be written later; the recording keeps it. */
+} RecGave;
 struct RecFrame {
     DynFrame *f;             /* CPython's frame. */
     DynCode *code;           /* Its decoded code, owned by the recording. */
@@ -217,6 +221,9 @@ struct DynRec {
     by_source; /* The segment's shadow for each source, NULL where there is none yet. */
     DYN_VEC(DynVal *)
     by_node; /* The segment's shadow for each node's array. */
+    DYN_VEC(RecGave)
+    gave;         /* Where the segment derives: what calls gave. */
+    bool derives; /* A gradient of what the segment records will be asked for (rec_gradient.c). */
     DYN_VEC(uint32_t)
     written; /* The segment's inputs that were written into. */
     DYN_VEC(RecChange)

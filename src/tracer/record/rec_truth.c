@@ -33,8 +33,8 @@ static bool is_check(DynRec *r, bool truth) {
     RecFrame *f = r->top;
     const DynInstr *in = &f->code->v.at[f->pc];
     uint32_t pc = dyn_is_branch(in) ? f->pc : f->pc + 1; /* 3.13 has an instruction of its own for the truth */
-    if (!rec_may_break(r, f) || pc >= f->code->v.n || !dyn_is_branch(in = &f->code->v.at[pc])) {
-        return true;
+    if (pc >= f->code->v.n || !dyn_is_branch(in = &f->code->v.at[pc]) || (!rec_may_break(r, f) && !r->derives)) {
+        return !r->derives;
     }
     bool taken = (in->op == DYN_I_POP_JUMP_IF_TRUE || in->op == DYN_I_JUMP_IF_TRUE_OR_POP) == truth;
     return raises(f->code, taken ? pc + 1 : in->target);

@@ -146,7 +146,7 @@ static Step jump_back(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     uint32_t most = f->modules ? REC_MAX_MODULES : REC_MAX_TRIPS;
     uint32_t in_all = f->modules ? REC_MAX_MODULES : MAX_TRIPS_IN_ALL;
-    if (nodes > f->trip_nodes && (++f->trips[f->pc] >= most || ++f->trips[all + f->pc] >= in_all)) {
+    if (!r->derives && nodes > f->trip_nodes && (++f->trips[f->pc] >= most || ++f->trips[all + f->pc] >= in_all)) {
         if (!rec_may_break(r, f)) {
             return step_bail(r, DYN_R_BUDGET, "loop of more than 16 trips");
         }
@@ -525,6 +525,7 @@ static void rec_free(DynRec *r) {
     dyn_vec_free(&r->seen);
     dyn_vec_free(&r->by_source);
     dyn_vec_free(&r->by_node);
+    dyn_vec_free(&r->gave);
     dyn_vec_free(&r->written);
     dyn_vec_free(&r->effects);
     dyn_vec_free(&r->touched);

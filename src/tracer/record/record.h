@@ -49,6 +49,9 @@ struct DynRecording {
      * over, and CPython goes on at unit *at of *loop_code (new reference), to which the frame may be changed. */
     bool (*takes_loop)(DynRecording *, const DynCode *code, DynFrame *f, uint32_t header, PyObject *const *slots, uint32_t nstack,
                        uint32_t nnodes, PyObject **loop_code, uint32_t *at);
+    /* Makes the values (new references) of the nodes that are needed and have none, in their order, from those that have. 0, or
+     * -1 with an exception. The symbols are what they were when they were recorded. */
+    int (*evaluate)(DynRecording *, const DynGraph *g, const bool *needed, PyObject **values);
     DynReason (*may_inline)(DynRecording *, PyObject *func); /* DYN_R_OK, or why a Python function is not recorded into */
 };
 /* Run the frame to its end, recording. Returns what default evaluation would (NULL with the program's exception set). The frame
