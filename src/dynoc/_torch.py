@@ -47,6 +47,26 @@ def classify(function):
     return kinds.pop() if len(kinds) == 1 else UNKNOWN
 
 
+def clamp_passes_at_bounds():
+    """Does the gradient of ``clamp`` go through where an element equals a bound? Up to PyTorch 2.14 or so, and not from 2.15 on.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import pytest; torch = pytest.importorskip("torch")
+    >>> clamp_passes_at_bounds() in (False, True)
+    True
+    """
+    torch = sys.modules["torch"]
+    # hooks of one's own stand in front of the program's
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
+        x = torch.zeros((), requires_grad=True, device="cpu")
+        return bool(torch.autograd.grad(x.clamp(min=0), x)[0] == 1)
+
+
 def _schemas_of_operator(torch, function):
     """What torch.ops.<space>.<name>, or one overload of it, calls in the end: a function that says nothing of itself."""
     spaces = [space for space in vars(torch.ops).values() if isinstance(space, torch._ops._OpNamespace)]
