@@ -38,7 +38,7 @@ def classify(function):
     """
     torch = sys.modules["torch"]
     owner = getattr(function, "__self__", None)
-    if owner is None or isinstance(owner, (type, types.ModuleType)):
+    if hasattr(function, "__name__") and (owner is None or isinstance(owner, (type, types.ModuleType))):
         schemas = torch._C._jit_get_schemas_for_operator("aten::" + function.__name__)
     else:
         schemas = _schemas_of_operator(torch, function)
