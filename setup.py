@@ -31,6 +31,7 @@ FLAGS = (
     "-std=c11 -fvisibility=hidden -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Wno-cast-function-type".split()
 )
 JOBS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+MANY = 16  # sources, from which on it pays to compile the headers that they share
 debug = os.environ.get("DYNOC_BUILD_DEBUG", "0") not in ("", "0")
 sanitizer = os.environ.get("DYNOC_BUILD_SANITIZE", "")
 asked = os.environ.get("CFLAGS", "").split()
@@ -112,15 +113,21 @@ def parts_of_tier(text):
     return [*parts, "".join([before, *heads, table])]
 
 
-def is_current(kept):
-    """Is the object newer than this file and than everything that the compiler read when it made it?"""
-    listed = os.path.splitext(kept)[0] + ".d"
+def is_current(kept, listed):
+    """Is the object newer than this file and than everything that the compiler read when it made it, as listed in that file?"""
     if not (os.path.exists(kept) and os.path.exists(listed)):
         return False
     with open(listed) as file:
         read = file.read().replace("\\\n", " ").partition(":")[2].split()
     made = os.path.getmtime(kept)
     return all(os.path.exists(path) and os.path.getmtime(path) < made for path in (*read, "setup.py"))
+
+
+def takes_headers(source):
+    """May the headers that most sources share be included in front of this one? Not where it says first what they are to declare."""
+    with open(source) as file:
+        text = file.read()
+    return "#define" not in text.partition("#include")[0] and "cpy_internal.h" not in text
 
 
 class Build(build_ext):
@@ -189,13 +196,33 @@ class Build(build_ext):
             extension.include_dirs.append(numpy.get_include())
         compile_some = self.compiler.compile
 
+        def compile_headers(output_dir, **how):
+            """Compile Python's and NumPy's headers once, for GCC: options by which a source takes them from there. ccache would keep no
+            such object."""
+            version = subprocess.run([*self.compiler.compiler_so[:1], "--version"], capture_output=True, text=True).stdout
+            if "Free Software Foundation, Inc." not in version:
+                return []
+            path = os.path.join(output_dir, "headers")
+            compiled = path + ".h.gch"
+            if not is_current(compiled, path + ".d"):
+                os.makedirs(output_dir, exist_ok=True)
+                for suffix in (".h", ".c"):
+                    with open(path + suffix, "w") as file:
+                        file.write('#include "base/arrays.h"\n')
+                options = ["-x", "c-header", "-MF", path + ".d"]
+                (made,) = compile_some([path + ".c"], output_dir=output_dir, extra_preargs=options, **how)
+                os.replace(made, compiled)
+            return ["-include", path + ".h", "-fpch-deps"]
+
         def compile_all(sources, output_dir=None, **how):
             kept = self.compiler.object_filenames(sources, output_dir=output_dir)
-            stale = [source for source, path in zip(sources, kept) if not is_current(path)]
+            stale = [source for source, path in zip(sources, kept) if not is_current(path, os.path.splitext(path)[0] + ".d")]
             progress = Progress(self.tell, "compiling the extension", len(stale))
 
+            headers = compile_headers(output_dir, **how) if len(stale) > MANY else []
+
             def compile_one(source):
-                compile_some([source], output_dir=output_dir, **how)
+                compile_some([source], output_dir=output_dir, extra_preargs=headers if takes_headers(source) else [], **how)
                 progress.count()
 
             with ThreadPoolExecutor(self.parallel or JOBS) as pool:

@@ -55,6 +55,7 @@ VARIANTS = {  # what setup.py sees in the environment
     "thread": {"DYNOC_BUILD_SANITIZE": "thread", "DYNOC_BUILD_DEBUG": "1"},
 }
 SANITIZER_LIBRARY = {"address": "libasan.so", "undefined": "libubsan.so", "thread": "libtsan.so"}
+LESS = {"DYNOC_CFLAGS": "-O1"}  # of a suite's kernels, where another suite runs the same files with what users have: half the time
 NOTHING_SELECTED = 5  # pytest's exit status
 OUTCOMES = ("failed", "passed", "skipped", "deselected", "xfailed", "xpassed", "warnings", "errors")
 
@@ -180,14 +181,14 @@ def test_files(*patterns):
     return sorted({str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(f"tests/{pattern}.py")})
 
 
-def run_part(version, python, variant, marks, files, part, cache):
+def run_part(version, python, variant, marks, files, settings, part, cache):
     """Run pytest on part `part` of `files` (every PARTS-th one) with one build, compiled objects kept in the folder `cache`:
-    (name, counts by outcome, output). `marks` is pytest's -m."""
+    (name, counts by outcome, output). `marks` is pytest's -m; `settings` are variables of the environment."""
     name = f"{version} {variant}, part {part + 1} of {PARTS}"
     library = ROOT / "build" / f"{version}-{variant}" / "lib"
     options = ["-q", "-p", "no:cacheprovider", "--durations=3", "-m", marks]
     command = [*venv(version, python), "-m", "pytest", *options, *files[part::PARTS]]
-    environment = test_environment(library, variant) | {"DYNOC_CACHE_DIR": cache}
+    environment = test_environment(library, variant) | {"DYNOC_CACHE_DIR": cache, **settings}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     try:
         with timed(f"tests of {version} {variant}"):
@@ -209,18 +210,18 @@ def run_part(version, python, variant, marks, files, part, cache):
 
 
 def test(suites, cache):
-    """Build and test each (version, python, variant, marks, files); a summary line as pytest writes it comes last.
+    """Build and test each (version, python, variant, marks, files, settings); a summary line as pytest writes it comes last.
 
     Parts run one on each core. They share what the compiler makes, which is most of the time of the first suite: a kernel's text
     is the same for every build.
     """
     start = time.monotonic()
-    for *build_of, _, _ in suites:  # each build uses every core
+    for build_of in dict.fromkeys(suite[:3] for suite in suites):  # each build uses every core
         with timed("build"):
             build(*build_of)
     total = dict.fromkeys(OUTCOMES, 0)
     with ThreadPoolExecutor(CORES) as pool:
-        parts = [(*suite, part, cache) for suite in suites for part in range(min(PARTS, len(suite[-1])))]
+        parts = [(*suite, part, cache) for suite in suites for part in range(min(PARTS, len(suite[4])))]
         for name, counts, output in pool.map(lambda part: run_part(*part), parts):
             print(f"\n---- {name} ----\n{output.rstrip()}", flush=True)
             for outcome, n in counts.items():
@@ -241,7 +242,13 @@ def test_all(suites):
 
 def quick(version, python):
     """The rooms below the recorder and a slice of what goes through it, in a debug build; compiled objects are kept."""
-    test([(version, python, "debug", "", test_files(*QUICK))], str(ROOT / "build" / "quick-cache"))
+    test([(version, python, "debug", "", test_files(*QUICK), {})], str(ROOT / "build" / "quick-cache"))
+
+
+def runs_once(file):
+    """Does only one of the suites run the file? What is the same on every version of CPython, and what needs PyTorch."""
+    text = (ROOT / file).read_text()
+    return "any_interpreter" in text or "torch" in text
 
 
 def all_suites(found):
@@ -249,8 +256,11 @@ def all_suites(found):
     CPython's version has a part in on the newest one's release build, and OF_VERSIONS on the other release builds."""
     *others, newest = found
     every, some = test_files("*/test_*"), test_files(*OF_VERSIONS)
-    release = [(*newest, OF_THIS_VERSION, every), *((*each, OF_THIS_VERSION, some) for each in others)]
-    return [(*found[0], "debug", "", every), *((version, python, "release", *what) for version, python, *what in release)]
+    first = (*found[0], "debug", "")
+    once = [file for file in every if runs_once(file)]
+    twice = [file for file in every if file not in once]
+    release = [(*newest, "release", OF_THIS_VERSION, every), *((*each, "release", OF_THIS_VERSION, some) for each in others)]
+    return [(*first, once, {}), (*first, twice, LESS if others else {}), *((*suite, {}) for suite in release)]
 
 
 def sdist(inside, folder, into):
@@ -386,7 +396,7 @@ def main(command, *interpreters):
         with timed("tests of other packages"):
             here = [each for each in found if each[1] != SID]  # others have few wheels for what is newer
             thirdparty(*here[-1], "--slice")  # the newest: the packages are the same on all
-        test_all(all_suites(found))
+        test(all_suites(found), str(ROOT / "build" / "test-cache"))  # kept: compiling is half the time of a first run
     elif command == "quick":
         quick(*first)
     elif command == "bench":
@@ -416,7 +426,7 @@ def main(command, *interpreters):
     elif command == "tsan":
         threads(*first)
     elif command in ("asan", "ubsan"):
-        test_all([(*first, {"asan": "address", "ubsan": "undefined"}[command], "", test_files("*/test_*"))])
+        test_all([(*first, {"asan": "address", "ubsan": "undefined"}[command], "", test_files("*/test_*"), {})])
     else:
         raise Failed(f"no such command: {command}")
 

@@ -38,13 +38,33 @@ def classify(function):
     """
     torch = sys.modules["torch"]
     owner = getattr(function, "__self__", None)
-    if owner is None or isinstance(owner, (type, types.ModuleType)):
+    if hasattr(function, "__name__") and (owner is None or isinstance(owner, (type, types.ModuleType))):
         schemas = torch._C._jit_get_schemas_for_operator("aten::" + function.__name__)
     else:
         schemas = _schemas_of_operator(torch, function)
     schemas = [s for s in schemas if re.search(r"[( ]Tensor(?!\[)", str(s))]  # others are of TorchScript's lists and numbers
     kinds = {_kind(s, tags) for s in schemas if torch.Tag.out not in (tags := _tags(torch, s))}
     return kinds.pop() if len(kinds) == 1 else UNKNOWN
+
+
+def clamp_passes_at_bounds():
+    """Does the gradient of ``clamp`` go through where an element equals a bound? Up to PyTorch 2.14 or so, and not from 2.15 on.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import pytest; torch = pytest.importorskip("torch")
+    >>> clamp_passes_at_bounds() in (False, True)
+    True
+    """
+    torch = sys.modules["torch"]
+    # hooks of one's own stand in front of the program's
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
+        x = torch.zeros((), requires_grad=True, device="cpu")
+        return bool(torch.autograd.grad(x.clamp(min=0), x)[0] == 1)
 
 
 def _schemas_of_operator(torch, function):

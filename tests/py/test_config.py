@@ -25,7 +25,7 @@ def test_defaults_are_those_of_the_table():
         import dynoc
         print(all(getattr(dynoc.config, name) == row[1] for name, row in dynoc._config.NAMES.items()))
     """
-    assert output_of(text, DYNOC_CACHE_DIR=None, DYNOC_RETIRE=None) == "True"
+    assert output_of(text, DYNOC_CACHE_DIR=None, DYNOC_RETIRE=None, DYNOC_CFLAGS=None) == "True"
 
 
 def test_set_and_read():
@@ -125,7 +125,8 @@ def test_wrong_environment_is_one_clear_error(variable, text, said):
 
 
 def run_in(folder, text, **environment):
-    return run_script(f"import os; os.chdir({str(folder)!r})\n{text}", DYNOC_WAIT=None, DYNOC_CACHE_LIMIT=None, **environment)
+    unset = dict.fromkeys(("DYNOC_WAIT", "DYNOC_CACHE_LIMIT", "DYNOC_CFLAGS"))
+    return run_script(f"import os; os.chdir({str(folder)!r})\n{text}", **{**unset, **environment})
 
 
 def test_pyproject_of_the_nearest_folder(tmp_path):

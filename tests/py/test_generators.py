@@ -93,6 +93,35 @@ class Raises:
         raise ValueError("none")
 
 
+class Holds:
+    """Its __iter__ is a function in Python that gives another object's iterator, and counts."""
+
+    def __init__(self, items):
+        self.items, self.asked = items, 0
+
+    def __iter__(self):
+        self.asked += 1
+        return iter(self.items)
+
+
+class Shows(Holds):
+    """Its __iter__ has a break in it."""
+
+    def __iter__(self):
+        print(end="")
+        return super().__iter__()
+
+
+def over_what_holds(a, xs):
+    held = Holds(xs)
+    return a + sum(x * 2 for x in held), [x for x in held], held.asked
+
+
+def over_what_shows(a, xs):
+    held = Shows(xs)
+    return a + sum(x * 2 for x in held), max((x + y for x in held for y in held if x < 3), default=0), held.asked
+
+
 def over_an_object(a, xs):
     return a + sum(x * 2 for x in Numbers(3)), [x for x in Numbers(4)]
 
@@ -143,7 +172,10 @@ def delegated(a, xs):
     return a
 
 
-EXPRESSIONS = [over_an_object, over_what_raises, left_half_done, left_not_begun, left_in_the_middle, as_arguments, delegated]
+EXPRESSIONS = [
+    *(over_an_object, over_what_holds, over_what_shows, over_what_raises),
+    *(left_half_done, left_not_begun, left_in_the_middle, as_arguments, delegated),
+]
 
 
 @pytest.mark.parametrize("make", [list, tuple, iter], ids=lambda m: m.__name__)
@@ -153,6 +185,13 @@ def test_generator_expressions(fn, make):
     for n in (5, 5, 30, 5):
         got, expected = fast(np.arange(4.0), make(range(1, n))), fn(np.arange(4.0), make(range(1, n)))
         assert repr(got) == repr(expected)
+
+
+def test_an_iter_in_python_is_recorded_with_what_goes_over_it():
+    fast = dynoc.optimize(lambda a, held: a + sum(a * x for x in held), wait=True, fullgraph=True)
+    for n in (1, 2, 3):
+        a, held = np.arange(4.0) + n, Holds([1.5, 2.5])
+        assert (fast(a, held) == a + a * 1.5 + a * 2.5).all() and held.asked == 1
 
 
 def sent_to_a_sequence(a, xs):

@@ -1,11 +1,7 @@
 """Native loops over strings by character, bytes and bytearrays."""
 
-import sys
-
 import pytest
 from regions import Case, check
-
-pytestmark = pytest.mark.skipif(sys.version_info >= (3, 15), reason="loops over lists are CPython's there")
 
 TEXTS = ["the quick brown fox", "", "a", "aé\xffb", "\x00\x01"]
 

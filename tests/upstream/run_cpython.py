@@ -51,6 +51,7 @@ KNOWN = {
     "ReferencesTestCase.test_cfunction": GUARDED,
     "test_09_settrace_and_raise": "3.11: a frame that is handed back when tracing is on gives one more call event",
     "GCTests.test_get_count": LEFT,
+    "GCTests.test_heap_size": LEFT,
     "ClassPropertiesAndMethods.test_slots": LEFT,
     "ListTest.test_list_overwrite_local": "from 3.14 on: a call that is recorded into counts its arguments once more",
     "TestStack.test_walk_stack": "behind a break a function goes on in another frame, that of its resume function",

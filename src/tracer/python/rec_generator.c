@@ -10,12 +10,15 @@
 static DynVal *unknown_slot(DynRec *r, PyObject *real) { return rec_new(r, real != NULL ? DV_OPAQUE : DV_NULL); }
 
 /* From 3.15 on a generator expression has its iterator on the stack before it begins. */
-static int open_iterator(DynRec *r, RecFrame *f, const DynInstr *loaded) {
-    DynVal *null = rec_new(r, DV_NULL), *it = NULL;
-    if (loaded->op == DYN_I_LOAD_FAST && null != NULL && dyn_frame_settle(f->f, dyn_frame_depth(f->f))) {
-        it = rec_plain_iterator(r, (DynOperand){f->shadow[loaded->arg], rec_local(f, loaded->arg)});
+static int open_iterator(DynRec *r, RecFrame *f, const RecPending *call, const DynInstr *loaded) {
+    DynVal *null = rec_new(r, DV_NULL), *it = call->iterator;
+    if (loaded->op != DYN_I_LOAD_FAST || null == NULL || !dyn_frame_settle(f->f, dyn_frame_depth(f->f))) {
+        return -1;
     }
     if (it == NULL) {
+        it = rec_plain_iterator(r, (DynOperand){f->shadow[loaded->arg], rec_local(f, loaded->arg)});
+    }
+    if (it == NULL || !rec_is_iterator(it)) {
         return -1;
     }
     push_shadow(f, it);
@@ -51,7 +54,7 @@ static int open_slots(DynRec *r, RecGenerator *g, const RecPending *call) {
             cell->fresh = true;
             f->shadow[in->arg] = cell;
         }
-        if (in->op == DYN_I_GET_ITER && open_iterator(r, f, in - 1) < 0) {
+        if (in->op == DYN_I_GET_ITER && open_iterator(r, f, call, in - 1) < 0) {
             return -1;
         }
     }
@@ -104,7 +107,7 @@ DynVal *rec_new_generator(DynRec *r, PyObject *object, const RecPending *call) {
     g->frame.func_source = call->func_source;
     g->frame.outer = r->top;
     if (open_slots(r, g, call) < 0) {
-        return rec_fail(r, DYN_R_NO_MEMORY, NULL);
+        return rec_fail(r, DYN_R_GENERATOR, "what it goes over");
     }
     g->now = (RecGeneratorState){.at = dyn_frame_position(g->f), .ssp = g->frame.ssp, .shadow = g->frame.shadow};
     v->generator = r->generators.n;

@@ -709,8 +709,9 @@ DynVal *rec_class_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result
         v = rec_wrap_attr(r, type, result);
     } else if (descr != NULL && (Py_TYPE(descr) == &PyStaticMethod_Type || Py_TYPE(descr) == &PyClassMethod_Type)) {
         v = bound(r, descr, (DynOperand){0}, type);
-    } else if (descr != NULL && Py_TYPE(descr) == &PyClassMethodDescr_Type && (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) {
-        v = dyn_rec_const(r, result); /* dict.fromkeys */
+    } else if (descr != NULL && Py_TYPE(descr) == &PyClassMethodDescr_Type &&
+               ((type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) || rec_is_autograd_class((PyObject *)type))) {
+        v = dyn_rec_const(r, result); /* dict.fromkeys, apply */
     }
     return v != NULL ? v : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "class attribute");
 }

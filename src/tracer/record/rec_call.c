@@ -75,6 +75,31 @@ static bool is_gradient(const DynRec *r, PyObject *func) {
     return name != NULL && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "dynoc._gradient") == 0;
 }
 
+static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, DynOperand callee, bool whole, PyObject **result);
+
+/* Does it ask for its iterator itself, before it is a generator? Generator expressions do from CPython 3.15 on. */
+static bool asks_for_iterator(const PyCodeObject *code) {
+    PyObject *first = dyn_iterator_slots() == 2 && code->co_argcount == 1 ? PyTuple_GET_ITEM(code->co_localsplusnames, 0) : NULL;
+    return first != NULL && PyUnicode_CompareWithASCIIString(first, ".0") == 0;
+}
+
+/* The call makes a generator. An __iter__ in Python that runs within it is recorded as a call of it would be. */
+static DynVal *call_generator(DynRec *r, const RecCall *c, const RecCall *bound, RecPending call, PyObject **result) {
+    bool asks = bound->npos == 1 && asks_for_iterator((PyCodeObject *)PyFunction_GET_CODE(call.func));
+    DynOperand method = asks ? rec_iter_method(r, bound->args[0]) : (DynOperand){0};
+    if (method.v == NULL) {
+        *result = rec_call_real(c);
+        return *result == NULL ? NULL : rec_new_generator(r, *result, &call);
+    }
+    if (!PyFunction_Check(method.real) || !recordable((PyCodeObject *)PyFunction_GET_CODE(method.real))) {
+        *result = rec_call_real(c);
+        return *result == NULL ? NULL : rec_fail(r, DYN_R_GENERATOR, "what it goes over");
+    }
+    RecCall inner = {.callable = method, .args = bound->args, .npos = 1};
+    call.iterator = call_bound(r, c, &inner, method, true, result);
+    return call.iterator == NULL ? NULL : rec_new_generator(r, *result, &call);
+}
+
 /* A call that leads to a frame of the Python function `callee` with the arguments of `bound`: the hook hands that frame to
  * dyn_record_inlined. NULL with *result set: the callee bailed out. */
 static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, DynOperand callee, bool whole, PyObject **result) {
@@ -90,9 +115,7 @@ static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, Dyn
     uint32_t ninstrs = r->ninstrs, ninstrs_lost = r->ninstrs_lost;
     bool makes = refuse == DYN_R_GENERATOR && plain_generator(code) && rec_may_make_generator(r, fv, source);
     if (makes && slots != NULL && rec_bind_slots(r, func, fv, source, bound, slots) == 0) {
-        RecPending call = {func, fv, source, slots, nslots, whole};
-        *result = rec_call_real(c);
-        return *result == NULL ? NULL : rec_new_generator(r, *result, &call);
+        return call_generator(r, c, bound, (RecPending){func, fv, source, slots, nslots, whole, NULL}, result);
     }
     bool enters = refuse == DYN_R_OK && slots != NULL && can_enter(r, fv, code, source);
     if (!enters || rec_bind_slots(r, func, fv, source, bound, slots) < 0) {
@@ -100,7 +123,7 @@ static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, Dyn
         *result = rec_call_real(c);
         return rec_fail(r, refuse != DYN_R_OK ? refuse : DYN_R_OPAQUE_CALL, PyUnicode_AsUTF8(code->co_name));
     }
-    r->pending = (RecPending){func, fv, source, slots, nslots, whole};
+    r->pending = (RecPending){func, fv, source, slots, nslots, whole, NULL};
     r->callee_bailed = false;
     rec_forget_callee(r);
     r->result = NULL;

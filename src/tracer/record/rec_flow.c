@@ -111,14 +111,13 @@ static DynVal *iterator_over(DynRec *r, DynOperand o) {
     return v;
 }
 
-/* Its __iter__, where that is written in Python. */
-static DynOperand iter_method(DynRec *r, DynOperand o) {
+DynOperand rec_iter_method(DynRec *r, DynOperand o) {
     return rec_resolve_walked(r, o.v, o.real) == 0 ? rec_special(r, o, "__iter__") : (DynOperand){0};
 }
 
 /* The operand gives place to its iterator, in one slot. */
 static Step get_iterator(DynRec *r, RecFrame *f) {
-    DynOperand o = operand(f, 1), method = iter_method(r, o);
+    DynOperand o = operand(f, 1), method = rec_iter_method(r, o);
     if (method.v != NULL) {
         RecCall c = {.callable = method, .args = &o, .npos = 1};
         return rec_finish_call(r, f, &c, 1);
@@ -127,7 +126,7 @@ static Step get_iterator(DynRec *r, RecFrame *f) {
     return rec_commit(r, f, 1, PyObject_GetIter(o.real), v);
 }
 
-DynVal *rec_plain_iterator(DynRec *r, DynOperand o) { return iter_method(r, o).v == NULL ? iterator_over(r, o) : NULL; }
+DynVal *rec_plain_iterator(DynRec *r, DynOperand o) { return rec_iter_method(r, o).v == NULL ? iterator_over(r, o) : NULL; }
 
 /* get_iterator, or nothing to be done where `is_one`; then the iterator takes its second slot. */
 static Step put_iterator(DynRec *r, RecFrame *f, bool is_one) {

@@ -93,6 +93,7 @@ typedef struct RecPending {
     DynVal **slots;       /* The shadows of the callee's slots. */
     uint32_t nslots;      /* How many slots there are. */
     bool whole;           /* See RecFrame. */
+    DynVal *iterator;     /* Of a generator expression that asks an __iter__ in Python: what that gave. Else NULL. */
 } RecPending;
 
 /* Where a generator stands between two steps. */
@@ -384,7 +385,8 @@ DYN_HIDDEN uint32_t rec_found_at(const DynVal *v);                   /* the sour
 DYN_HIDDEN bool rec_has_recipe(DynRec *r, DynVal *v); /* as things are now */
 
 /* ---- rec_marked.c */
-DYN_HIDDEN bool rec_is_marked(PyObject *callable); /* is it not to be looked into? */
+DYN_HIDDEN bool rec_is_marked(PyObject *callable);  /* is it not to be looked into? */
+DYN_HIDDEN bool rec_is_autograd_class(PyObject *o); /* a class of torch.autograd.Function's */
 
 /* ---- rec_context.c */
 DYN_HIDDEN int rec_context_init(void);
@@ -427,7 +429,8 @@ DYN_HIDDEN int rec_frame_open(DynRec *r, RecFrame *fr, DynFrame *f);
 DYN_HIDDEN PyObject *rec_run_frame(DynRec *r, RecFrame *f); /* to its end, or to where it has to be handed back */
 
 /* ---- rec_generator.c */
-DYN_HIDDEN DynVal *rec_plain_iterator(DynRec *r, DynOperand o); /* of an object without an __iter__ in Python; NULL: unknown */
+DYN_HIDDEN DynOperand rec_iter_method(DynRec *r, DynOperand o); /* Its __iter__, where that is written in Python. */
+DYN_HIDDEN DynVal *rec_plain_iterator(DynRec *r, DynOperand o); /* of an object without such an __iter__; NULL: unknown */
 DYN_HIDDEN DynVal *rec_new_generator(DynRec *r, PyObject *object, const RecPending *call);
 DYN_HIDDEN bool rec_may_make_generator(DynRec *r, DynVal *func, uint32_t source);
 /* One step of it: next(), or what .send(value) does. As rec_take; at its end with the exception that it ends with. */

@@ -153,18 +153,20 @@ static Went plan_comprehension(Plan *p, PlanValue function, PyCodeObject *code, 
     return enter(p, code, PLAN_CALL, iterator, function.items);
 }
 
-/* A call of a function that was made in the loop, with an iterator: a generator, whose code is followed when it is gone through.
- */
+/* A call of a function that was made in the loop, with an iterator, or from 3.15 on with what the function itself asks for one: a
+ * generator, whose code is followed when it is gone through. */
 Went plan_call_made(Plan *p, PlanValue function, PlanValue iterator, uint32_t slots) {
     PyCodeObject *code = (PyCodeObject *)plan_object(p, &(PlanValue){.v = {.kind = DYN_RK_CONST, .ref = function.v.ref}});
     PlanValue v = plan_value(DYN_RK_GEN, DYN_NONE), *items = DYN_NEW_N(&p->arena, PlanValue, PLAN_ITEMS + 1);
     if ((code->co_flags & CO_GENERATOR) == 0) {
         return plan_comprehension(p, function, code, iterator, slots);
     }
-    if (!takes_an_iterator(code) || !plan_iterates(&iterator) || items == NULL) {
+    if (!takes_an_iterator(code) || items == NULL) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function that is made in the loop, and is no generator expression");
     }
-    items[0] = iterator;
+    if (!plan_iter(p, iterator, &items[0])) {
+        return WENT_NOWHERE;
+    }
     for (uint32_t i = 0; i < function.v.n; i++) {
         items[1 + i] = function.items[i];
     }

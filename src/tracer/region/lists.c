@@ -305,9 +305,6 @@ Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue
 /* ---- loops over them */
 
 bool plan_list_iterator(Plan *p, PlanValue list, PlanValue *out) {
-    if (dyn_iterator_slots() != 1) { /* from 3.15 on CPython walks lists by an index on its stack */
-        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an iteration over a list on this version of CPython") != WENT_NOWHERE;
-    }
     PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, 1);
     if (items == NULL) {
         plan_stop(p, DYN_R_NO_MEMORY);
@@ -322,7 +319,7 @@ bool plan_list_iterator(Plan *p, PlanValue list, PlanValue *out) {
 
 bool plan_of_list_iterator(Plan *p, PyObject *o, uint32_t which, PlanValue *v) {
     int64_t index;
-    PyObject *list = dyn_iterator_slots() == 1 ? dyn_cpy_list_iterator(o, &index) : NULL; /* as plan_list_iterator */
+    PyObject *list = dyn_cpy_list_iterator(o, &index);
     PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, 1);
     if (list == NULL || items == NULL || (!plan_of_list(p, list, which, &items[0]) && !plan_of_text(p, list, &items[0]))) {
         return false;

@@ -78,40 +78,65 @@ static int effect_of(PyObject *scripted) {
 
 /* ---- torch.autograd.Function: its apply, once it has become a function that takes the class first (rec_call.c:unwrap) */
 
-static bool is_autograd_function(const RecCall *c) {
-    static PyObject *class, *apply;
-    if (dyn_torch_tensor == NULL || c->npos == 0 || !PyFunction_Check(c->callable.real) || !PyType_Check(c->args[0].real)) {
-        return false;
+bool rec_is_autograd_class(PyObject *o) {
+    static PyObject *class;
+    if (class == NULL && dyn_torch_tensor != NULL) {
+        class = dyn_torch_lookup(dyn_torch_module, "autograd.Function");
+        class = class == NULL ? Py_NewRef(Py_None) : class;
+    }
+    return class != NULL && PyType_Check(class) && PyType_Check(o) && PyType_IsSubtype((PyTypeObject *)o, (PyTypeObject *)class);
+}
+
+/* The class whose apply it is: a function of Python's, which gets the class, or from PyTorch 2.15 on a method in C, which has it.
+ * NULL: another call. */
+static PyTypeObject *autograd_function_of(const RecCall *c) {
+    static PyObject *apply;
+    PyObject *f = c->callable.real, *own = NULL;
+    bool may = PyFunction_Check(f) ? c->npos > 0 : PyCFunction_Check(f) != 0;
+    if (dyn_torch_tensor == NULL || !may) {
+        return NULL;
     }
     if (apply == NULL) {
-        class = dyn_torch_lookup(dyn_torch_module, "autograd.Function");
-        PyObject *method = class == NULL ? NULL : dyn_torch_lookup(class, "apply");
-        apply = method != NULL && PyMethod_Check(method) ? PyMethod_GET_FUNCTION(method) : Py_None;
+        apply = dyn_torch_lookup(dyn_torch_module, "autograd.Function.apply");
+        apply = apply == NULL ? Py_NewRef(Py_None) : apply;
     }
-    bool ours = c->callable.real == apply && class != NULL;
-    return ours && PyType_IsSubtype((PyTypeObject *)c->args[0].real, (PyTypeObject *)class);
+    if (PyMethod_Check(apply) && f == PyMethod_GET_FUNCTION(apply)) {
+        own = c->args[0].real;
+    } else if (PyCFunction_Check(apply) && PyCFunction_Check(f) &&
+               PyCFunction_GET_FUNCTION(f) == PyCFunction_GET_FUNCTION(apply)) {
+        own = PyCFunction_GET_SELF(f);
+    }
+    return own != NULL && rec_is_autograd_class(own) ? (PyTypeObject *)own : NULL;
+}
+
+/* The method of this class, new; NULL: it isn't known to be the same at the next call. */
+static PyObject *apply_of(DynRec *r, const RecCall *c, PyTypeObject *class) {
+    DynOperand f = c->callable;
+    if (PyCFunction_Check(f.real)) { /* made anew whenever it is looked up in the class, which is then guarded */
+        return f.v->kind == DV_CONST ? Py_NewRef(f.real) : NULL;
+    }
+    bool same = rec_guard_id(r, f.v, f.real) == 0 && rec_guard_id(r, c->args[0].v, c->args[0].real) == 0;
+    return same ? PyMethod_New(f.real, (PyObject *)class) : NULL;
 }
 
 /* forward and backward are the program's: the call is made in its place, each time, by the class's own apply. */
-static DynVal *call_autograd_function(DynRec *r, const RecCall *c, PyObject **result) {
-    PyTypeObject *class = (PyTypeObject *)c->args[0].real;
-    bool known = r->effects.n == 0 && r->torch >= 0 && rec_torch_guard(r) == 0 && rec_resolve_args(r, c) == 0 &&
-                 rec_guard_id(r, c->callable.v, c->callable.real) == 0 && rec_guard_id(r, c->args[0].v, c->args[0].real) == 0;
-    *result = rec_call_real(c);
-    if (*result == NULL) {
-        return NULL;
-    }
-    PyObject *bound = known ? PyMethod_New(c->callable.real, (PyObject *)class) : NULL;
+static DynVal *call_autograd_function(DynRec *r, const RecCall *c, PyTypeObject *class, PyObject **result) {
+    uint32_t first = PyFunction_Check(c->callable.real);
+    bool known = r->effects.n == 0 && r->torch >= 0 && rec_torch_guard(r) == 0 && rec_resolve_args(r, c) == 0;
+    PyObject *bound = known ? apply_of(r, c, class) : NULL;
+    known = bound != NULL;
     DynVal *v = NULL;
-    if (bound != NULL) {
-        v = dyn_np_extern_once(r, bound, "Function.apply", c->args + 1, (int)c->npos - 1, c->nkw ? c->kwnames : NULL, *result);
+    *result = rec_call_real(c);
+    if (*result != NULL && known) {
+        v = dyn_np_extern_once(r, bound, "Function.apply", c->args + first, (int)(c->npos - first), c->nkw ? c->kwnames : NULL,
+                               *result);
+        PyErr_Clear();
     }
     Py_XDECREF(bound);
-    PyErr_Clear();
     if (v != NULL) {
         r->cap->graph.externs.at[r->cap->graph.externs.n - 1].marked = true;
     }
-    return v != NULL ? v : rec_fail(r, known ? r->why : DYN_R_OPAQUE_CALL, class->tp_name);
+    return v != NULL || *result == NULL ? v : rec_fail(r, known ? r->why : DYN_R_OPAQUE_CALL, class->tp_name);
 }
 
 /* ---- calls */
@@ -132,8 +157,9 @@ static const char *name_of(DynRec *r, DynOperand f) {
 
 DynVal *rec_call_marked(DynRec *r, const RecCall *c, PyObject **result) {
     DynOperand f = c->callable;
-    if (is_autograd_function(c)) {
-        return call_autograd_function(r, c, result);
+    PyTypeObject *class = autograd_function_of(c);
+    if (class != NULL) {
+        return call_autograd_function(r, c, class, result);
     }
     DynMark mark = mark_of(f.real);
     bool scripted = mark == DYN_MARK_NONE && is_scripted(f.real);

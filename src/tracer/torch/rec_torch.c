@@ -91,8 +91,14 @@ static const char *name_of_owner(PyObject *owner) {
     return PyModule_CheckExact(owner) ? PyModule_GetName(owner) : "";
 }
 
+/* What PyTorch 2.15 and later have for an operator that Python code implements. */
+static bool is_dispatcher(PyObject *o) { return strcmp(Py_TYPE(o)->tp_name, "torch._C._PyObjectDispatchFunc") == 0; }
+
 /* Is it a method of a tensor's own types, or a function of torch's modules in C? */
 static bool is_torch_c(PyObject *o) {
+    if (is_dispatcher(o)) {
+        return true;
+    }
     if (Py_IS_TYPE(o, &PyMethodDescr_Type)) {
         return ((PyDescrObject *)o)->d_type != &PyBaseObject_Type &&
                PyType_IsSubtype(dyn_torch_tensor, ((PyDescrObject *)o)->d_type);
@@ -117,8 +123,11 @@ static const DynBinding *bind_by_schema(PyObject *callable) {
     long n = kind == NULL ? -1 : PyLong_AsLong(kind);
     PyErr_Clear();
     Py_XDECREF(kind);
-    const char *name = PyCFunction_Check(callable) ? ((PyCFunctionObject *)callable)->m_ml->ml_name
-                                                   : ((PyMethodDescrObject *)callable)->d_method->ml_name;
+    const char *name = "operator";
+    if (!is_dispatcher(callable)) {
+        name = PyCFunction_Check(callable) ? ((PyCFunctionObject *)callable)->m_ml->ml_name
+                                           : ((PyMethodDescrObject *)callable)->d_method->ml_name;
+    }
     uint8_t effect = n < 0 || n >= DYN_BIND_EFFECTS ? DYN_BIND_UNKNOWN : (uint8_t)n;
     NpRule rule = effect == DYN_BIND_POINTWISE ? tt_rule_pointwise : tt_rule_call;
     effect = effect == DYN_BIND_POINTWISE ? DYN_BIND_PURE : effect;

@@ -265,6 +265,20 @@ DynVal *tt_rule_where(DynRec *r, NpCall *c) {
     return dyn_tt_finish(r, c, dyn_tt_elementwise(r, DYN_OP_WHERE, dt, dt, args, 3));
 }
 
+/* Does a gradient go through clamp where an element equals a bound? PyTorch is asked once: 1 or 0; -1: it can't be asked. */
+static int passes_at_bounds(void) {
+    static int passes = -1;
+    if (passes < 0) {
+        PyObject *module = PyImport_ImportModule("dynoc._torch"),
+                 *answer = module == NULL ? NULL : PyObject_CallMethod(module, "clamp_passes_at_bounds", NULL);
+        passes = answer == NULL ? -1 : answer == Py_True;
+        PyErr_Clear();
+        Py_XDECREF(answer);
+        Py_XDECREF(module);
+    }
+    return passes;
+}
+
 /* Bounds that are numbers stop gradients outside of them; of others the gradient is PyTorch's own affair. */
 static bool clamp_derives(DynRec *r, const NpArg *args, int n, uint32_t node, bool above) {
     const DynArg none = {DYN_ARG_NONE, DYN_NONE};
@@ -278,9 +292,12 @@ static bool clamp_derives(DynRec *r, const NpArg *args, int n, uint32_t node, bo
     if (!grad || !dyn_torch_records_gradients()) {
         return true;
     }
-    const char *one = above ? "where(less_equal(a, b), g, 0)" : "where(greater_equal(a, b), g, 0)";
-    const char *formula = n > 2 ? "where(logical_and(greater_equal(a, b), less_equal(a, c)), g, 0)" : one;
-    return numbers && rec_torch_formula(r, node, operands, formula) == 0;
+    static const char *const formulas[2][3] = {
+        {"where(greater(a, b), g, 0)", "where(less(a, b), g, 0)", "where(logical_and(greater(a, b), less(a, c)), g, 0)"},
+        {"where(greater_equal(a, b), g, 0)", "where(less_equal(a, b), g, 0)",
+         "where(logical_and(greater_equal(a, b), less_equal(a, c)), g, 0)"}};
+    int passes = numbers ? passes_at_bounds() : -1;
+    return passes >= 0 && rec_torch_formula(r, node, operands, formulas[passes][n > 2 ? 2 : above]) == 0;
 }
 
 /* clamp: the smaller of max and the larger of min and x. Nan goes through. */
