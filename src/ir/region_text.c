@@ -51,6 +51,11 @@ bool dyn_region_is_droppable(PyObject *o) {
         }
         return o == NULL || PyBytes_CheckExact(o);
     }
+    bool contains = PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o) || PyAnySet_CheckExact(o);
+    bool finalized = Py_TYPE(o)->tp_finalize != NULL || Py_TYPE(o)->tp_del != NULL;
+    if (Py_REFCNT(o) > 1 && (contains || (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE && !finalized))) {
+        return true; /* others hold it too, and nothing that they are in is dropped */
+    }
     if (PyList_CheckExact(o) || PyTuple_CheckExact(o)) {
         return is_plain_list(o, DYN_RL_DEPTH, &left);
     }
@@ -127,7 +132,7 @@ static void print_instr(const DynRegionInstr *in, DynStr *out) {
     for (int k = 0; k < 3 && op->args[k] != 'N'; k++) {
         dyn_str_printf(out, " r%u", in->arg[k]);
     }
-    if (in->op == DYN_RO_ICONST || in->op == DYN_RO_IFITS) {
+    if (in->op == DYN_RO_ICONST || dyn_region_has_imm(in->op)) {
         dyn_str_printf(out, " %lld", (long long)in->imm.i);
     } else if (in->op == DYN_RO_DCONST) {
         dyn_str_printf(out, " %a", in->imm.f);
@@ -308,7 +313,7 @@ static void read_instr(Reader *p, DynRegionBlock *b) {
     }
     blanks(p);
     char *end = NULL;
-    if (op == DYN_RO_ICONST || op == DYN_RO_IFITS) {
+    if (op == DYN_RO_ICONST || dyn_region_has_imm((uint8_t)op)) {
         in.imm.i = strtoll(p->at, &end, 10);
     } else if (op == DYN_RO_DCONST) {
         in.imm.f = strtod(p->at, &end);

@@ -68,6 +68,8 @@ static bool call_len(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
         *out = plan_int(1);
     } else if (args[0].v.kind == DYN_RK_LIST) {
         *out = plan_value(DYN_RK_INT, plan_list_size(p, &args[0]));
+    } else if (args[0].v.kind == DYN_RK_DICT || args[0].v.kind == DYN_RK_SET) {
+        *out = plan_value(DYN_RK_INT, plan_emit(p, DYN_RO_DICTLEN, args[0].v.regs[0], DYN_NONE, DYN_NONE));
     } else if (args[0].v.kind == DYN_RK_RANGE) {
         *out = plan_value(DYN_RK_INT, args[0].v.regs[1]);
     } else {
@@ -149,6 +151,17 @@ static bool call_abs(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
 static bool call_float(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
     uint32_t reg;
+    PyObject *text = n == 1 ? plan_object(p, &args[0]) : NULL;
+    if (text != NULL && PyUnicode_CheckExact(text)) { /* float("inf") */
+        PyObject *o = PyFloat_FromString(text);
+        if (o == NULL) {
+            PyErr_Clear();
+            return no(p, "a string that is no number");
+        }
+        *out = plan_float(PyFloat_AS_DOUBLE(o));
+        Py_DECREF(o);
+        return true;
+    }
     if (!all_numbers(p, args, n, 1)) {
         return false;
     }
@@ -472,6 +485,14 @@ static Went call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, u
     return WENT_ON;
 }
 
+void plan_ended(Plan *p) {
+    if (p->s.nframes == 1 && p->s.logged) {
+        plan_settle_doubts(p);
+        plan_emit(p, DYN_RO_COMMIT, DYN_NONE, DYN_NONE, DYN_NONE);
+        p->s.logged = false;
+    }
+}
+
 Went plan_return(Plan *p, PlanValue v) {
     if (p->s.nframes == 1) {
         return plan_unknown(p, DYN_R_OK, "the function returns");
@@ -482,7 +503,32 @@ Went plan_return(Plan *p, PlanValue v) {
     p->s.n = plan_frame(p)->base;
     p->s.nframes--;
     plan_push(p, v);
+    plan_ended(p);
     return plan_go(p, plan_frame(p)->at + 1);
+}
+
+/* random.random of any generator: a method of C code that changes its state alone. */
+static bool is_random(PyObject *o) {
+    static PyObject *type;
+    if (type == NULL) {
+        PyObject *module = PyImport_ImportModule("_random");
+        type = module == NULL ? NULL : PyObject_GetAttrString(module, "Random");
+        Py_XDECREF(module);
+        PyErr_Clear();
+    }
+    PyObject *self = PyCFunction_CheckExact(o) ? PyCFunction_GET_SELF(o) : NULL;
+    bool known = self != NULL && type != NULL && PyObject_TypeCheck(self, (PyTypeObject *)type) != 0;
+    return known && strcmp(((PyCFunctionObject *)o)->m_ml->ml_name, "random") == 0;
+}
+
+/* A register with an object that is taken for granted. */
+static uint32_t object_reg(Plan *p, PyObject *o) {
+    DynRegionFact *f = plan_fact(p, (DynRegionFact){.value = o, .object = true});
+    if (f != NULL && f->extra == DYN_NONE) {
+        PlanValue v = plan_value(DYN_RK_CLASS, dyn_region_reg(p->r, 'P'));
+        f->extra = plan_extra(p, &v);
+    }
+    return f == NULL || p->stop != DYN_R_OK ? 0 : p->extras.at[f->extra].regs[0];
 }
 
 Went plan_call(Plan *p, const DynInstr *in) {
@@ -498,7 +544,8 @@ Went plan_call(Plan *p, const DynInstr *in) {
     if (base[0].v.kind == DYN_RK_FUNC && n == 0) { /* a comprehension: called with its iterator, as a method is */
         return plan_call_made(p, base[0], base[1], slots);
     }
-    PyObject *method = base[0].v.kind == DYN_RK_CONST && base[1].v.kind == DYN_RK_LIST ? plan_object(p, &base[0]) : NULL;
+    bool has_methods = base[1].v.kind == DYN_RK_LIST || base[1].v.kind == DYN_RK_DICT || base[1].v.kind == DYN_RK_SET;
+    PyObject *method = base[0].v.kind == DYN_RK_CONST && has_methods ? plan_object(p, &base[0]) : NULL;
     PyObject *function = base[0].v.kind == DYN_RK_CONST && base[1].v.kind != DYN_RK_NULL ? plan_object(p, &base[0]) : NULL;
     if (function != NULL && PyFunction_Check(function) &&
         n + 1 < DYN_COUNTOF(args)) { /* a method: what it is called on is first */
@@ -537,6 +584,13 @@ Went plan_call(Plan *p, const DynInstr *in) {
             plan_push(p, out);
             return WENT_ON;
         }
+    }
+    if (n == 0 && is_random(o)) {
+        PlanValue out = plan_value(DYN_RK_FLOAT, plan_emit_or(p, DYN_RO_RANDOM, object_reg(p, o), DYN_NONE, DYN_NONE, DYN_R_OK));
+        p->s.n -= slots;
+        plan_push(p, out);
+        plan_effect(p, plan_frame(p)->at + 1);
+        return WENT_ON;
     }
     if (Py_IS_TYPE(o, &PyUFunc_Type)) {
         PlanValue out;

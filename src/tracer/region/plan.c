@@ -25,7 +25,7 @@ static void copy_state(PlanState *to, const PlanState *from) {
 /* A value as an exit lists it, with the items of a tuple behind it. */
 void plan_list(Plan *p, DynRegionValues *to, const PlanValue *v) {
     DynRegionValue out = v->v;
-    if (v->v.kind == DYN_RK_FUNC || v->v.kind == DYN_RK_GEN) { /* nobody makes one for CPython to go on with */
+    if (v->v.kind == DYN_RK_FUNC || v->v.kind == DYN_RK_GEN || v->v.kind == DYN_RK_SLICE) { /* nobody makes one for CPython to go on with */
         plan_stop(p, DYN_R_UNSUPPORTED_VALUE);
         return;
     }
@@ -128,6 +128,8 @@ static void key_value(DynStr *key, const PlanValue *v) {
     for (int k = 0; k < 4; k++) {
         dyn_str_putc(key, (char)(v->v.ref >> (8 * k)));
     }
+    dyn_str_putc(key, (char)v->v.shape);
+    dyn_str_putc(key, (char)(v->v.shape >> 8));
     for (uint32_t i = 0; dyn_region_has_items(v->v.kind) && i < v->v.n; i++) {
         key_value(key, &v->items[i]);
     }
@@ -141,7 +143,7 @@ static void key_state(Plan *p, DynStr *key, uint32_t resume_at, uint32_t resume_
             dyn_str_printf(key, "%u,", f->blocks[k]);
         }
     }
-    dyn_str_printf(key, "%u:%u;", resume_at, resume_n);
+    dyn_str_printf(key, "%u:%u:%d;", resume_at, resume_n, p->s.logged);
     for (uint32_t i = 0; i < p->s.n; i++) {
         key_value(key, &p->s.values[i]);
     }
@@ -425,10 +427,14 @@ static bool begins_empty(const Plan *p, uint32_t at, uint32_t slot) {
     return false;
 }
 
+static bool is_container(const PlanValue *v) {
+    return v->v.kind == DYN_RK_LIST || v->v.kind == DYN_RK_INST || v->v.kind == DYN_RK_DICT || v->v.kind == DYN_RK_SET;
+}
+
 static void add_hint(Plan *p, uint32_t at, uint32_t slot, PlanValue *v) {
     PlanHint hint = {.at = at, .slot = slot};
     bool simple = v->v.kind != DYN_RK_ENTRY && !dyn_region_has_items(v->v.kind) && v->v.kind != DYN_RK_CONST &&
-                  v->v.kind != DYN_RK_NULL && v->v.kind != DYN_RK_LIST;
+                  v->v.kind != DYN_RK_NULL && !is_container(v);
     if (!simple || v->v.nregs + 1 >= DYN_REGION_REGS || v->v.ref != DYN_NONE || !begins_empty(p, at, slot)) {
         return;
     }
@@ -718,7 +724,7 @@ static DynRegion *plan_once(Plan *p, PyObject *const *slots, uint32_t nstack, Py
     return p->r;
 }
 
-enum { ATTEMPTS = 10 };
+enum { ATTEMPTS = 16 };
 
 /* Each attempt forgets all but the functions that turned out not to be inlined. */
 static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyObject *globals, PyObject *builtins,
@@ -735,7 +741,12 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
         fresh->in_loop = p->in_loop;
         fresh->opaque = p->opaque;
         fresh->hints = p->hints;
-        memcpy(fresh->stored, p->stored, sizeof p->stored);
+        fresh->shapes = p->shapes;
+        fresh->known = p->known;
+        fresh->known_shapes = p->known_shapes;
+        fresh->nclasses = p->nclasses;
+        memcpy(fresh->roots, p->roots, sizeof p->roots);
+        memcpy(fresh->classes, p->classes, sizeof p->classes);
         memcpy(fresh->ends, p->ends, sizeof p->ends);
         memcpy(fresh->sites, p->sites, sizeof p->sites);
         fresh->nsites = p->nsites;
@@ -747,7 +758,12 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
         bool again = (fresh->again && fresh->stop != DYN_R_NO_MEMORY) || hinted; /* what was found may be what stopped it */
         p->opaque = fresh->opaque;
         p->hints = fresh->hints;
-        memcpy(p->stored, fresh->stored, sizeof p->stored);
+        p->shapes = fresh->shapes;
+        p->known = fresh->known;
+        p->known_shapes = fresh->known_shapes;
+        p->nclasses = fresh->nclasses;
+        memcpy(p->roots, fresh->roots, sizeof p->roots);
+        memcpy(p->classes, fresh->classes, sizeof p->classes);
         memcpy(p->ends, fresh->ends, sizeof p->ends);
         memcpy(p->sites, fresh->sites, sizeof p->sites);
         p->nsites = fresh->nsites;
@@ -762,6 +778,9 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
         r = NULL;
     }
     dyn_vec_free(&p->hints);
+    dyn_vec_free(&p->shapes);
+    dyn_vec_free(&p->known);
+    dyn_vec_free(&p->known_shapes);
     dyn_vec_free(&p->opaque);
     return r;
 }
