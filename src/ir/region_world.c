@@ -139,16 +139,32 @@ static PyObject *keep(PyObject *list) {
     return list;
 }
 
-static PyObject *keep_dict(PyObject *dict) {
+static PyObject *keep_made(PyObject *o) {
     PyErr_Clear();
-    if (dict != NULL) {
-        dyn_region_made->at[dyn_region_made->n++] = dict;
+    if (o != NULL) {
+        dyn_region_made->at[dyn_region_made->n++] = o;
     }
-    return dict;
+    return o;
+}
+
+/* What is in other objects by now lives on there. */
+static void forget_held(DynRegionMade *made) {
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < made->n; i++) {
+        if (Py_REFCNT(made->at[i]) > 1) {
+            Py_DECREF(made->at[i]);
+        } else {
+            made->at[left++] = made->at[i];
+        }
+    }
+    made->n = left;
 }
 
 static bool has_room(int64_t items) {
-    const DynRegionMade *made = dyn_region_made;
+    DynRegionMade *made = dyn_region_made;
+    if (made != NULL && made->n == DYN_REGION_MADE) {
+        forget_held(made);
+    }
     return made != NULL && made->n < DYN_REGION_MADE && items >= 0 && made->nitems + items < MOST_ITEMS;
 }
 
@@ -176,7 +192,16 @@ static void keep_object(PyObject *o) {
 
 static bool can_keep(PyObject *o) { return is_plain(o) || Py_REFCNT(o) > 1 || dyn_region_made->n < DYN_REGION_MADE; }
 
-static PyObject *new_dict(void) { return has_room(1) ? keep_dict(PyDict_New()) : NULL; }
+/* Of so many times None, which are replaced before anybody sees it. */
+static PyObject *new_tuple(int64_t n) {
+    PyObject *tuple = has_room(1) ? PyTuple_New((Py_ssize_t)n) : NULL;
+    for (int64_t i = 0; tuple != NULL && i < n; i++) {
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(Py_None));
+    }
+    return keep_made(tuple);
+}
+
+static PyObject *new_dict(void) { return has_room(1) ? keep_made(PyDict_New()) : NULL; }
 
 /* ---- places within objects */
 

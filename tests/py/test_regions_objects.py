@@ -400,3 +400,52 @@ def test_refusals_say_what():
             o.x = i
 
     assert "attribute is stored" in Case(stores, (object(), 3), [iter(range(3))]).refusal()[2]
+
+
+# ---- tuples that become objects, ranges backwards
+
+
+def tuples_kept(items, out, s):
+    for p in items:
+        out.append((p.x, p.kind, (s, "ab")))
+        s += out[-1][0] * out[0][1] + out[-1][2][0]
+    return out, s
+
+
+def pairs_made(n, table, s):
+    for i in range(n):
+        table[i] = (i, i * 0.5)
+        a, b = table[i // 2]
+        s += a - b
+    return table, s
+
+
+def backwards(n, out):
+    for k in range(n):
+        for i in reversed(range(k)):
+            out.append(i)
+        for i in reversed(range(-3, k, 2)):
+            out.append(i)
+    return out
+
+
+def test_tuples_that_become_objects():
+    items = points(Point)
+    check(tuples_kept, (items, [], 0.5), [iter(items)])
+    check(pairs_made, (5, {}, 0), [iter(range(5))])
+    check(backwards, (6, []), [iter(range(6))])
+
+
+def many_tuples(n):
+    out = []
+    for i in range(n):
+        out.append((i, 0.5))
+    return out
+
+
+def test_more_tuples_than_are_held_at_once():
+    fast = dynoc.optimize(many_tuples)
+    for _ in range(4):
+        assert fast(5000) == many_tuples(5000)
+        dynoc.wait()
+    assert any(loop.startswith("native") for loop in fast.loops)

@@ -200,6 +200,23 @@ static bool call_ord(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     return true;
 }
 
+/* reversed(range(…)) */
+static bool call_reversed(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    if (n != 1 || args[0].v.kind != DYN_RK_RANGE) {
+        return no(p, "reversed of something that is no range");
+    }
+    const uint32_t *r = args[0].v.regs; /* start, length, step, stop */
+    uint32_t last = plan_emit_or(p, DYN_RO_ISUB, r[1], plan_iconst(p, 1), DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    uint32_t way = plan_emit_or(p, DYN_RO_IMUL, last, r[2], DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    uint32_t step = plan_emit_or(p, DYN_RO_ISUB, plan_iconst(p, 0), r[2], DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    *out = plan_value(DYN_RK_ITER, plan_emit_or(p, DYN_RO_IADD, r[0], way, DYN_NONE, DYN_R_UNSUPPORTED_VALUE));
+    out->v.nregs = 3;
+    out->v.regs[1] = r[1];
+    out->v.regs[2] = step;
+    return true;
+}
+
 static bool call_chr(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
     if (n != 1 || args[0].v.kind != DYN_RK_INT) {
@@ -286,6 +303,7 @@ static const struct Row {
     int arg;
 } rows[] = {
     {"builtins", "range", call_range, 0},
+    {"builtins", "reversed", call_reversed, 0},
     {"builtins", "enumerate", call_enumerate, 0},
     {"builtins", "zip", call_zip, 0},
     {"builtins", "len", call_len, 0},

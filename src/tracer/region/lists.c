@@ -246,7 +246,41 @@ bool plan_holds(Plan *p, uint32_t shape, const PlanValue *v) {
     return true;
 }
 
+/* A tuple that was none becomes an object. */
+static bool make_tuple(Plan *p, PlanValue *v) {
+    uint32_t reg = plan_emit_or(p, DYN_RO_NEWTUPLE, plan_iconst(p, v->v.n), DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY);
+    PlanValue out = plan_made(p, DYN_RK_LIST, reg);
+    PlanShape contents = {.nparts = v->v.n};
+    uint32_t part = p->part;
+    for (uint32_t k = 0; k < v->v.n; k++) {
+        PlanValue item = v->items[k];
+        PlanShape of;
+        DynRegionOp op;
+        uint32_t at;
+        p->part = part * PLAN_PARTS + k + 1;
+        bool stored = plan_storing(p, &item, PLAN_PUT, &op, &at) && plan_shape_of(p, &item, &of);
+        p->part = part;
+        if (!stored) {
+            return false;
+        }
+        uint32_t place = plan_emit(p, DYN_RO_PADD, reg, plan_iconst(p, DYN_CPY_TUPLE_ITEMS + 8 * k), DYN_NONE);
+        plan_emit_or(p, op, place, at, DYN_NONE, DYN_R_NO_MEMORY);
+        contents.parts[k] = plan_shape(p, plan_contents(&out))->nparts == v->v.n ? plan_shape(p, plan_contents(&out))->parts[k]
+                                                                                 : (uint16_t)plan_new_shape(p);
+        plan_join(p, contents.parts[k], &of);
+        contents.bits |= of.bits;
+    }
+    plan_join(p, plan_contents(&out), &contents);
+    out.v.flags = DYN_RF_TUPLE;
+    out.v.ref = plan_bits(p, plan_contents(&out));
+    *v = out;
+    return true;
+}
+
 bool plan_storing(Plan *p, PlanValue *v, PlanStoring how, DynRegionOp *op, uint32_t *reg) {
+    if (v->v.kind == DYN_RK_TUPLE && v->v.n > 0 && !make_tuple(p, v)) {
+        return false;
+    }
     PlanValue text = plan_text(p, v), tuple = plan_tuple_object(p, v);
     *v = text.v.kind == DYN_RK_TEXT && text.v.n == DYN_TEXT_STR ? text : tuple;
     bool is_tuple = v->v.kind == DYN_RK_LIST && v->v.flags & DYN_RF_TUPLE;
@@ -302,14 +336,14 @@ bool plan_append(Plan *p, PlanValue list, PlanValue v) {
 static uint8_t made_here(Plan *p) {
     const PlanFrame *f = plan_frame(p);
     uint32_t i = 0;
-    while (i < p->nsites && (p->sites[i].code != f->c->code || p->sites[i].at != f->at)) {
+    while (i < p->nsites && (p->sites[i].code != f->c->code || p->sites[i].at != f->at || p->sites[i].part != p->part)) {
         i++;
     }
     if (i == PLAN_SITES) {
         return 0;
     }
     if (i == p->nsites) {
-        p->sites[p->nsites++] = (PlanSite){f->c->code, f->at};
+        p->sites[p->nsites++] = (PlanSite){f->c->code, f->at, p->part};
     }
     return (uint8_t)(PLAN_LISTS - PLAN_SITES + i);
 }
@@ -335,10 +369,12 @@ Went plan_build_list(Plan *p, uint32_t n) {
     for (uint32_t i = n; i-- > 0;) {
         PlanValue item = *plan_top(p, i);
         PlanShape of;
-        if (!plan_shape_of(p, &item, &of)) {
+        if (item.v.kind != DYN_RK_TUPLE && !plan_shape_of(p, &item, &of) && plan_object(p, &item) == NULL) {
             return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a list of something that loops in native code don't know");
         }
-        plan_join(p, plan_contents(&v), &of);
+        if (item.v.kind != DYN_RK_TUPLE) {
+            plan_join(p, plan_contents(&v), &of);
+        }
     }
     v.v.ref = plan_bits(p, plan_contents(&v));
     for (uint32_t i = n; i-- > 0;) {

@@ -119,7 +119,7 @@ typedef struct PlanDoubt {
 
 typedef struct PlanSite {
     const PyCodeObject *code;
-    uint32_t at;
+    uint32_t at, part; /* part: of tuples in a tuple, which */
 } PlanSite;
 
 typedef struct Plan {
@@ -138,7 +138,7 @@ typedef struct Plan {
     DYN_VEC(PyObject *) known; /* Borrowed: objects that come in in iterators and constants, … */
     DYN_VEC(uint32_t) known_shapes; /* … and the shapes of what is in them. */
     PlanSite sites[PLAN_SITES];  /* Where lists are made. */
-    uint32_t nsites;
+    uint32_t nsites, part;
     bool stored_cells[PLAN_VALUES]; /* The loop stores to the cell in this slot. */
     bool ends[PLAN_LISTS];          /* Its variable gets another value. */
     bool more_hints;                /* Some were found: planning it all anew makes less of it. */
