@@ -6,6 +6,9 @@
  * frame-evaluation hook is put in as long as found functions are enough of what it sees. A program without arrays never comes
  * here, and pays nothing.
  *
+ * Loops over plain numbers make no array. So a thread asks every few milliseconds who runs (ticks.c), and functions with a loop
+ * that are met on the stack so are found too, in a program without arrays as well.
+ *
  * Evidence comes too late for a function that is called once and has its loop inside. So those with a loop, in a module that has
  * NumPy at hand, are found by their looks: when they are made, or (3.11) when they are called in the first window.
  *
@@ -16,8 +19,10 @@
 #include "base/arrays.h"
 #include "evalframe/hold.h"
 #include "evalframe/hook.h"
+#include "evalframe/ticks.h"
 
 #define HEAT 8       /* pieces of evidence that make a function found */
+#define SAMPLE_HEAT 3 /* pieces that meeting a function with a loop by a tick counts for */
 #define DEPTH 8      /* Python functions on the stack that a piece of evidence is held against */
 #define USELESS 256  /* calls in a row that found nothing to run: the door is taken back */
 #define MAX_STREAK 6 /* looks in a row with nothing new: from then on about every hundredth array is looked at */
@@ -217,7 +222,7 @@ static void find(PyCodeObject *code, PyObject *func) {
     seen_again(func);
 }
 
-static bool hold_against(DynFrame *f) {
+static bool hold_against(DynFrame *f, uint32_t pieces) {
     PyObject *func = dyn_frame_func(f);
     PyCodeObject *code = dyn_frame_code(f);
     if (!PyFunction_Check(func) || PyFunction_GET_CODE(func) != (PyObject *)code || dyn_func_has_door(func, door)) {
@@ -230,7 +235,7 @@ static bool hold_against(DynFrame *f) {
     if (word == IN_EPOCH(FOUND)) {
         return seen_again(func);
     }
-    uintptr_t n = word >> 8 == finder.epoch ? (word & 255) + 1 : 1;
+    uintptr_t n = word >> 8 == finder.epoch ? (word & 255) + pieces : pieces;
     if ((n & ~(uintptr_t)SORTED) < HEAT) {
         dyn_code_set_word(code, IN_EPOCH(n));
     } else {
@@ -330,20 +335,29 @@ static void look_at_main(void) {
 /* ---- the stack */
 
 /* Who is at it? Steps of changing length, so that no rhythm of the program hides a function. */
-static void look(void) {
+static bool look_at_stack(bool by_tick) {
     PyThreadState *ts = PyThreadState_Get();
     DynRaised before;
     if (dyn_cpy_is_traced(ts) || PyThreadState_GetInterpreter(ts) != PyInterpreterState_Main() || !begin_looking(&before)) {
-        return;
+        return true;
     }
     bool settled = true;
     DynFrame *f = dyn_frame_complete(dyn_frame_current(ts));
     for (int depth = 0; f != NULL && depth < DEPTH && dyn_frame_code(f)->co_flags & CO_OPTIMIZED; depth++) {
-        settled &= hold_against(f);
+        settled &= (!by_tick || dyn_code_loops(dyn_frame_code(f))) ? hold_against(f, by_tick ? SAMPLE_HEAT : 1) : true;
         f = dyn_frame_caller(f);
     }
     end_looking(before);
-    if (!settled) {
+    return settled;
+}
+
+static int on_tick(void *unused) {
+    dyn_ticks_came(!look_at_stack(true));
+    return 0;
+}
+
+static void look(void) {
+    if (!look_at_stack(false)) {
         finder.streak = 0;
     } else {
         finder.streak += finder.streak < MAX_STREAK;
@@ -415,6 +429,7 @@ void dyn_finder_start(DynOptions *options) {
     }
     watch_ufuncs(true);
     finder.watching = dyn_func_watch(on_new_function);
+    dyn_ticks_start(on_tick);
     if (dyn_func_has_doors()) {
         look_at_main();
     } else {
@@ -426,6 +441,7 @@ void dyn_finder_start(DynOptions *options) {
 void dyn_finder_stop(void) {
     finder.on = false;
     finder.options = NULL;
+    dyn_ticks_stop();
     if (PyArray_Type.tp_alloc == make_array) {
         PyArray_Type.tp_alloc = finder.make;
     }
