@@ -73,6 +73,7 @@ typedef enum DynRegionKind {
     DYN_RK_CLASS,    /* At entries: a class. regs: itself. */
     DYN_RK_DICT,     /* A dict. regs: the object */
     DYN_RK_SET,      /* A set. regs: the object */
+    DYN_RK_METHOD,   /* Method `ref` of the region's objects, bound to a list, dict or set. regs: itself, what it is bound to. */
     DYN_RK_SLICE,    /* While it is planned: start, stop and step follow. */
     DYN_RK_COUNT
 } DynRegionKind;
@@ -220,6 +221,8 @@ DYN_HIDDEN void dyn_region_drop_made(DynRegionMade *made);
 DYN_HIDDEN const void *const *dyn_region_world(void); /* region_world.def as a table */
 /* An iterator of a list that others see: of one in a zip object it isn't said whether it has ended. */
 DYN_HIDDEN bool dyn_region_is_shared_iterator(PyObject *o);
+/* What the method of a class is bound to in o, borrowed: an instance of exactly that class. NULL: o is something else. */
+DYN_HIDDEN PyObject *dyn_region_bound_to(PyObject *o, PyObject *method);
 /* The loop of a ufunc for n doubles that gives a double. */
 DYN_HIDDEN bool dyn_region_ufunc(PyObject *o, int n, void **loop, void **data);
 DYN_HIDDEN extern const char *const dyn_region_math; /* region_math.def as text, with the types that it uses */

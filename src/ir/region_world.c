@@ -59,6 +59,13 @@ bool dyn_region_is_shared_iterator(PyObject *o) {
     return dyn_cpy_list_iterator(o, &index) != NULL && Py_REFCNT(o) > 1;
 }
 
+PyObject *dyn_region_bound_to(PyObject *o, PyObject *method) {
+    PyObject *self = PyCFunction_CheckExact(o) ? PyCFunction_GET_SELF(o) : NULL;
+    bool same = self != NULL && Py_IS_TYPE(method, &PyMethodDescr_Type) && Py_IS_TYPE(self, PyDescr_TYPE(method)) &&
+                ((PyCFunctionObject *)o)->m_ml == ((PyMethodDescrObject *)method)->d_method;
+    return same ? self : NULL;
+}
+
 bool dyn_region_text_of(PyObject *o, uint8_t *which, const char **data, int64_t *n) {
     if (PyUnicode_CheckExact(o)) {
         *which = DYN_TEXT_STR;

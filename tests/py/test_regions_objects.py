@@ -449,3 +449,40 @@ def test_more_tuples_than_are_held_at_once():
         assert fast(5000) == many_tuples(5000)
         dynoc.wait()
     assert any(loop.startswith("native") for loop in fast.loops)
+
+
+# ---- methods in variables
+
+
+def by_methods(a, n):
+    pop, insert, put = a.pop, a.insert, a.append
+    for k in range(n):
+        insert(k, pop(0))
+        put(a[k] * 2)
+        a[0] += 1
+    return a
+
+
+def gotten_by(table, keys, s):
+    get, out = table.get, []
+    put = out.append
+    for k in keys:
+        s += get(k, 1)
+        put(s)
+        if len(out) > 2:
+            out[-1] += out[-2] * 0.5
+    return s, out
+
+
+def test_methods_in_variables():
+    fast = dynoc.optimize(gotten_by)
+    table = {1: 5, 2: 7}
+    for n in (50, 500, 500, 500):
+        assert fast(table, [1, 2, 3] * n, 0) == gotten_by(table, [1, 2, 3] * n, 0)
+        dynoc.wait()
+    assert any(loop.startswith("native") for loop in fast.loops), fast.loops
+    fast = dynoc.optimize(by_methods)
+    for n in (50, 500, 500, 500):
+        assert fast([3, 1, 2], n) == by_methods([3, 1, 2], n)
+        dynoc.wait()
+    assert any(loop.startswith("native") for loop in fast.loops), fast.loops

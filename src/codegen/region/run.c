@@ -265,6 +265,13 @@ static bool read_object(const DynRegionValue *v, PyObject *o, PyTypeObject *type
     return Py_IS_TYPE(o, type) && (!(v->flags & DYN_RF_DROPPABLE) || dyn_region_is_droppable(o));
 }
 
+static bool read_method(const DynRegionValue *v, PyObject *o, PyObject *method, DynScalar *values) {
+    PyObject *self = dyn_region_bound_to(o, method);
+    values[v->regs[0]].i = (int64_t)(intptr_t)o;
+    values[v->regs[1]].i = (int64_t)(intptr_t)self;
+    return self != NULL;
+}
+
 static bool read_text(const DynRegionValue *v, PyObject *o, DynScalar *values) {
     const char *data;
     uint8_t which;
@@ -364,6 +371,7 @@ static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uin
     case DYN_RK_LIST: return read_list(v, o, values);
     case DYN_RK_INST: return read_object(v, o, (PyTypeObject *)run->r->objects.at[v->ref], values);
     case DYN_RK_CLASS: return read_object(v, o, Py_TYPE(o), values); /* a fact: it is that class */
+    case DYN_RK_METHOD: return read_method(v, o, run->r->objects.at[v->ref], values);
     case DYN_RK_DICT: return read_object(v, o, &PyDict_Type, values);
     case DYN_RK_SET: return read_object(v, o, &PySet_Type, values);
     case DYN_RK_TEXT: return read_text(v, o, values);

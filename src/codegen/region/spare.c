@@ -104,6 +104,7 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
     case DYN_RK_CLASS:
     case DYN_RK_DICT:
     case DYN_RK_SET:
+    case DYN_RK_METHOD:
     case DYN_RK_SLICE:
     case DYN_RK_COUNT: break;
     }
@@ -194,6 +195,7 @@ static PyObject *make(DynRegionKind kind, uint8_t dtype, uint8_t n) {
     case DYN_RK_CLASS:
     case DYN_RK_DICT:
     case DYN_RK_SET:
+    case DYN_RK_METHOD:
     case DYN_RK_SLICE:
     case DYN_RK_COUNT: break;
     }

@@ -575,6 +575,10 @@ Went plan_call(Plan *p, const DynInstr *in) {
     if (method != NULL) {
         return plan_call_method(p, method, base[1], base + 2, n, slots);
     }
+    if (callee->v.kind == DYN_RK_METHOD && self->v.kind == DYN_RK_NULL) {
+        PlanValue list = plan_bound_to(p, callee);
+        return plan_call_method(p, p->r->objects.at[callee->v.ref], list, base + 2, n, slots);
+    }
     if (self->v.kind != DYN_RK_NULL || o == NULL) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a callable that isn't known");
     }

@@ -136,6 +136,38 @@ PyObject *plan_known_method(const PlanValue *self, const char *name) {
     return NULL;
 }
 
+/* out.append in a variable. */
+bool plan_of_method(Plan *p, PyObject *o, PlanValue *v) {
+    PyObject *self = PyCFunction_CheckExact(o) ? PyCFunction_GET_SELF(o) : NULL;
+    PyObject *method = self == NULL ? NULL : dyn_cpy_lookup_named(Py_TYPE(self), ((PyCFunctionObject *)o)->m_ml->ml_name);
+    bool known = false;
+    for (size_t i = 0; i < DYN_COUNTOF(methods) && method != NULL; i++) {
+        known = known || (methods[i].type == Py_TYPE(self) && strcmp(methods[i].name, ((PyCFunctionObject *)o)->m_ml->ml_name) == 0);
+    }
+    if (!known || dyn_region_bound_to(o, method) != self) {
+        PyErr_Clear();
+        return false;
+    }
+    uint32_t shape = plan_root_of(p, self);
+    if (!PySet_Check(self)) {
+        plan_look_into(p, shape, self, 4);
+    }
+    *v = plan_const(p, method);
+    v->v.kind = DYN_RK_METHOD;
+    v->v.shape = (uint16_t)shape;
+    v->v.nregs = 2;
+    v->v.regs[0] = dyn_region_reg(p->r, 'P');
+    v->v.regs[1] = dyn_region_reg(p->r, 'P');
+    return p->stop == DYN_R_OK;
+}
+
+PlanValue plan_bound_to(Plan *p, const PlanValue *method) {
+    PyTypeObject *t = PyDescr_TYPE(p->r->objects.at[method->v.ref]);
+    PlanValue self = plan_value(t == &PyList_Type ? DYN_RK_LIST : t == &PyDict_Type ? DYN_RK_DICT : DYN_RK_SET, method->v.regs[1]);
+    self.v.shape = method->v.shape;
+    return self;
+}
+
 Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
     for (size_t i = 0; i < DYN_COUNTOF(methods); i++) {
         const struct Method *m = &methods[i];

@@ -299,6 +299,8 @@ DYN_HIDDEN bool plan_in_dict(Plan *p, PlanValue key, PlanValue dict, bool negate
 DYN_HIDDEN Went plan_build_map(Plan *p, uint32_t pairs);
 
 /* ---- methods.c: of lists, dicts and sets */
+DYN_HIDDEN bool plan_of_method(Plan *p, PyObject *o, PlanValue *v); /* bound to an object */
+DYN_HIDDEN PlanValue plan_bound_to(Plan *p, const PlanValue *method);
 DYN_HIDDEN PyObject *plan_known_method(const PlanValue *self, const char *name); /* borrowed */
 DYN_HIDDEN Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
 /* ---- slices.c */

@@ -36,6 +36,11 @@ uint32_t plan_root(Plan *p, uint32_t which) {
 }
 
 uint32_t plan_root_of(Plan *p, PyObject *o) {
+    for (uint32_t i = 0; i < p->r->nslots; i++) {
+        if (p->slots[i] == o) {
+            return plan_root(p, i + 1);
+        }
+    }
     for (uint32_t i = 0; i < p->known.n; i++) {
         if (p->known.at[i] == o) {
             return p->known_shapes.at[i];

@@ -42,6 +42,7 @@ static Went store_fast(Plan *p, const DynInstr *in, PlanValue v) {
     if (of_slot && !plan_may_end(p, slot)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped that may be the last to hold something");
     }
+    may_be_last = may_be_last || slot->v.kind == DYN_RK_METHOD;
     if (may_be_last && !(slot->v.flags & DYN_RF_DROPPABLE)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped whose end may be seen");
     }

@@ -359,6 +359,8 @@ PlanValue plan_of_object(Plan *p, PyObject *o, uint32_t slot, bool live, bool st
         v = plan_value(DYN_RK_COMPLEX, DYN_NONE);
         new_reg(p, &v, 'D');
         new_reg(p, &v, 'D');
+    } else if (plan_of_method(p, o, &v)) {
+        return v;
     } else if (is_named(o)) {
         v = plan_value(DYN_RK_CONST, DYN_NONE);
         v.v.ref = object_index(p, o);
