@@ -108,6 +108,7 @@ extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
 #define DYN_RF_DROPPABLE 4u /* ENTRY: dropping the object runs no code. */
 #define DYN_RF_MAYBE 8u     /* The last register says what it is: 0, what slot `ref` held at the entry; or dyn_region_what. */
 #define DYN_RF_TUPLE 16u    /* LIST: it is a tuple. */
+#define DYN_RF_FRESH 32u    /* INST: it is being made, and nobody else has it. */
 #define DYN_REGION_REGS 11
 #define DYN_REGION_RANK 4
 #define DYN_REGION_EXTRAS 48 /* The most objects that come in beside the slots. */

@@ -96,9 +96,9 @@ static void print_value(const DynRegionValue *v, DynStr *out) {
         dyn_str_printf(out, ".%u", v->n);
     }
     if (v->flags != 0) {
-        dyn_str_printf(out, ".%s%s%s%s%s", v->flags & DYN_RF_CONTIGUOUS ? "c" : "", v->flags & DYN_RF_WRITEABLE ? "w" : "",
+        dyn_str_printf(out, ".%s%s%s%s%s%s", v->flags & DYN_RF_CONTIGUOUS ? "c" : "", v->flags & DYN_RF_WRITEABLE ? "w" : "",
                        v->flags & DYN_RF_DROPPABLE ? "d" : "", v->flags & DYN_RF_MAYBE ? "m" : "",
-                       v->flags & DYN_RF_TUPLE ? "t" : "");
+                       v->flags & DYN_RF_TUPLE ? "t" : "", v->flags & DYN_RF_FRESH ? "f" : "");
     }
     if (v->ref != DYN_NONE) {
         dyn_str_printf(out, ":%u", v->ref);
@@ -224,7 +224,7 @@ static void read_flags(Reader *p, DynRegionValue *v) {
         char letter;
         uint8_t flag;
     } letters[] = {
-        {'c', DYN_RF_CONTIGUOUS}, {'w', DYN_RF_WRITEABLE}, {'d', DYN_RF_DROPPABLE}, {'m', DYN_RF_MAYBE}, {'t', DYN_RF_TUPLE}};
+        {'c', DYN_RF_CONTIGUOUS}, {'w', DYN_RF_WRITEABLE}, {'d', DYN_RF_DROPPABLE}, {'m', DYN_RF_MAYBE}, {'t', DYN_RF_TUPLE}, {'f', DYN_RF_FRESH}};
     for (size_t k = 0; k < DYN_COUNTOF(letters); k++) {
         if (*p->at == letters[k].letter) {
             v->flags |= letters[k].flag;
@@ -239,7 +239,7 @@ static void read_parts(Reader *p, DynRegionValue *v) {
         size_t n = word(p);
         if (*p->at >= '0' && *p->at <= '9') {
             v->n = (uint8_t)number(p);
-        } else if (strspn(p->at, "cwdmt") == n) {
+        } else if (strspn(p->at, "cwdmtf") == n) {
             read_flags(p, v);
         } else if (n < sizeof(name)) {
             memcpy(name, p->at, n);

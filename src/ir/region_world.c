@@ -210,6 +210,22 @@ static PyObject *new_tuple(int64_t n) {
 
 static PyObject *new_dict(void) { return has_room(1) ? keep_made(PyDict_New()) : NULL; }
 
+/* Of a class whose instances are made so (plan_construct): its __init__ runs natively. */
+static PyObject *new_instance(PyTypeObject *t) { return has_room(1) ? keep_made(t->tp_alloc(t, 0)) : NULL; }
+
+/* An attribute of an instance that nobody else has seen yet. Takes the reference over. */
+static int set_name(PyObject *o, PyObject *name, PyObject *value) {
+    bool failed = value == NULL || PyObject_GenericSetAttr(o, name, value) < 0;
+    PyErr_Clear();
+    Py_XDECREF(value);
+    return failed;
+}
+
+static int name_float(PyObject *o, PyObject *name, double x) { return set_name(o, name, PyFloat_FromDouble(x)); }
+static int name_int(PyObject *o, PyObject *name, int64_t x) { return set_name(o, name, PyLong_FromLongLong(x)); }
+static int name_bool(PyObject *o, PyObject *name, int64_t x) { return set_name(o, name, PyBool_FromLong(x != 0)); }
+static int name_object(PyObject *o, PyObject *name, PyObject *value) { return set_name(o, name, Py_NewRef(value)); }
+
 /* ---- places within objects */
 
 DynRegionLog dyn_region_log;

@@ -486,3 +486,96 @@ def test_methods_in_variables():
         assert fast([3, 1, 2], n) == by_methods([3, 1, 2], n)
         dynoc.wait()
     assert any(loop.startswith("native") for loop in fast.loops), fast.loops
+
+
+# ---- instances that are made, and what their classes say
+
+
+class Vector(Thing):
+    scale = 2
+    unit = None
+
+    def __init__(self, x, y=0.0):
+        self.x = x
+        self.y = y
+        self.label = None
+
+    def __add__(self, other):
+        if not isinstance(other, Vector):
+            raise TypeError("no vector")
+        return Vector(self.x + other.x, self.y + other.y)
+
+    def __mul__(self, k):
+        return Vector(self.x * k, self.y * k)
+
+    __rmul__ = __mul__
+
+    def __sub__(self, other):
+        return self + other * -1
+
+    @property
+    def norm(self):
+        return self.x * self.x + self.y * self.y * self.scale
+
+    def towards(self, other, t):
+        return Vector(self.x * t + other.x * (1 - t), self.y / (other.y - 3.0))
+
+
+class SlottedVector(Thing):
+    __slots__ = ("x", "y", "label")
+    scale = 2.5
+    __init__ = Vector.__init__
+    __add__ = Vector.__add__
+    __mul__ = Vector.__mul__
+    __rmul__ = Vector.__rmul__
+    norm = Vector.norm
+
+
+def sums_of_vectors(items, total, s):
+    for v in items:
+        total = total + v * 0.5 - 2 * v
+        s += total.norm + isinstance(s, float)
+    return total, s
+
+
+def vectors_kept(n, out):
+    for i in range(n):
+        v = Vector(i, 1.5)
+        v.label = v.x
+        out.append(v)
+        out[-1].y += out[0].x
+    return out
+
+
+def points_between(items, s):
+    for a in items:
+        for b in items:
+            s += a.towards(b, 0.25).x
+    return s
+
+
+def slotted(n, s):
+    for i in range(n):
+        v = SlottedVector(s, i)
+        s += v.norm * 1e-3 + v.scale
+    return s
+
+
+def test_instances_that_are_made():
+    items = [Vector(0.5 * i, 2.0 - i) for i in range(5)]
+    check(sums_of_vectors, (items, items[0], 0.0), [iter(items)])
+    check(sums_of_vectors, (items, items[0], 0.0), [iter([*items, 3, *items])])
+    check(vectors_kept, (5, []), [iter(range(5))])
+    check(points_between, (items, 0.5), [iter(items)])
+    check(points_between, ([*items[:2], Vector(1.0, 3.0), *items], 0.5), [iter(items)])
+    SlottedVector(1, 2)
+    check(slotted, (5, 0.5), [iter(range(5))])
+
+
+def test_more_instances_than_are_held_at_once():
+    fast = dynoc.optimize(vectors_kept)
+    for _ in range(4):
+        got, wanted = fast(3000, []), vectors_kept(3000, [])
+        assert [(v.x, v.y, v.label) for v in got] == [(v.x, v.y, v.label) for v in wanted]
+        dynoc.wait()
+    assert any(loop.startswith("native") for loop in fast.loops)

@@ -191,6 +191,16 @@ static bool call_int(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     return true;
 }
 
+static bool call_isinstance(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    bool is;
+    if (n != 2 || !plan_is_instance(p, &args[0], &args[1], &is)) {
+        return n == 2 ? false : no(p, "another number of arguments");
+    }
+    *out = plan_bool(is);
+    return true;
+}
+
 static bool call_ord(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
     if (n != 1 || !plan_as_char(p, &args[0], out)) {
@@ -312,6 +322,7 @@ static const struct Row {
     {"builtins", "int", call_int, DYN_RO_COUNT},
     {"builtins", "bool", call_bool, 0},
     {"builtins", "complex", call_complex, 0},
+    {"builtins", "isinstance", call_isinstance, 0},
     {"builtins", "ord", call_ord, 0},
     {"builtins", "chr", call_chr, 0},
     {"builtins", "round", call_int, DYN_RO_RINT},
@@ -470,7 +481,7 @@ static bool can_inline(Plan *p, PyFunctionObject *f, uint32_t n) {
     return true;
 }
 
-static Went call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, uint32_t n, uint32_t slots) {
+Went plan_call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, uint32_t n, uint32_t slots) {
     PyCodeObject *code = (PyCodeObject *)f->func_code;
     if (!can_inline(p, f, n)) {
         return WENT_NOWHERE;
@@ -492,9 +503,8 @@ static Went call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, u
             plan_reg(p, &passed[i]);
         }
     }
-    p->s.n -= slots;
     PlanFrame *frame = &p->s.frames[p->s.nframes++];
-    *frame = (PlanFrame){.c = c, .globals = f->func_globals, .builtins = f->func_builtins, .base = p->s.n, .at = 0};
+    *frame = (PlanFrame){.c = c, .below = slots, .globals = f->func_globals, .builtins = f->func_builtins, .base = p->s.n, .at = 0};
     frame->closure = f->func_closure;
     frame->loops = plan_loops_of(p, c, NULL);
     for (int i = 0; i < dyn_code_nlocalsplus(code); i++) {
@@ -518,9 +528,14 @@ Went plan_return(Plan *p, PlanValue v) {
     if (plan_frame(p)->driver != PLAN_CALL) {
         return plan_end_generator(p);
     }
-    p->s.n = plan_frame(p)->base;
+    if (plan_frame(p)->constructs ? plan_object(p, &v) != Py_None : plan_object(p, &v) == Py_NotImplemented) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a method that gives something unusual");
+    }
+    const PlanFrame *frame = plan_frame(p);
+    PlanValue result = frame->constructs ? p->s.values[frame->base - 1] : v;
+    p->s.n = frame->base - frame->below;
     p->s.nframes--;
-    plan_push(p, v);
+    plan_push(p, result);
     plan_ended(p);
     return plan_go(p, plan_frame(p)->at + 1);
 }
@@ -537,16 +552,6 @@ static bool is_random(PyObject *o) {
     PyObject *self = PyCFunction_CheckExact(o) ? PyCFunction_GET_SELF(o) : NULL;
     bool known = self != NULL && type != NULL && PyObject_TypeCheck(self, (PyTypeObject *)type) != 0;
     return known && strcmp(((PyCFunctionObject *)o)->m_ml->ml_name, "random") == 0;
-}
-
-/* A register with an object that is taken for granted. */
-static uint32_t object_reg(Plan *p, PyObject *o) {
-    DynRegionFact *f = plan_fact(p, (DynRegionFact){.value = o, .object = true});
-    if (f != NULL && f->extra == DYN_NONE) {
-        PlanValue v = plan_value(DYN_RK_CLASS, dyn_region_reg(p->r, 'P'));
-        f->extra = plan_extra(p, &v);
-    }
-    return f == NULL || p->stop != DYN_R_OK ? 0 : p->extras.at[f->extra].regs[0];
 }
 
 Went plan_call(Plan *p, const DynInstr *in) {
@@ -570,7 +575,7 @@ Went plan_call(Plan *p, const DynInstr *in) {
         for (uint32_t i = 0; i <= n; i++) {
             args[i] = base[1 + i];
         }
-        return call_function(p, (PyFunctionObject *)function, args, n + 1, slots);
+        return plan_call_function(p, (PyFunctionObject *)function, args, n + 1, slots);
     }
     if (method != NULL) {
         return plan_call_method(p, method, base[1], base + 2, n, slots);
@@ -593,8 +598,11 @@ Went plan_call(Plan *p, const DynInstr *in) {
     if (o == min_object || o == max_object) {
         return call_extreme(p, o == max_object, args, n, slots);
     }
+    if (PyType_Check(o) && (((PyTypeObject *)o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+        return plan_construct(p, o, args, n, slots);
+    }
     if (PyFunction_Check(o)) {
-        return call_function(p, (PyFunctionObject *)o, args, n, slots);
+        return plan_call_function(p, (PyFunctionObject *)o, args, n, slots);
     }
     for (size_t i = 0; i < DYN_COUNTOF(rows); i++) {
         if (objects[i] == o) {
@@ -608,7 +616,7 @@ Went plan_call(Plan *p, const DynInstr *in) {
         }
     }
     if (n == 0 && is_random(o)) {
-        PlanValue out = plan_value(DYN_RK_FLOAT, plan_emit_or(p, DYN_RO_RANDOM, object_reg(p, o), DYN_NONE, DYN_NONE, DYN_R_OK));
+        PlanValue out = plan_value(DYN_RK_FLOAT, plan_emit_or(p, DYN_RO_RANDOM, plan_object_reg(p, o), DYN_NONE, DYN_NONE, DYN_R_OK));
         p->s.n -= slots;
         plan_push(p, out);
         plan_effect(p, plan_frame(p)->at + 1);

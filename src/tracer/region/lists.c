@@ -17,15 +17,15 @@ static bool no(Plan *p, DynReason why, const char *what) {
 static const struct Kind {
     uint32_t bit;
     DynRegionKind kind;
-    DynRegionOp is, as, storing[5]; /* DYN_RO_COUNT: there is none; by PlanStoring. */
+    DynRegionOp is, as, storing[6]; /* DYN_RO_COUNT: there is none; by PlanStoring. */
 } kinds[] = {
     {DYN_RL_FLOAT, DYN_RK_FLOAT, DYN_RO_ISFLOAT, DYN_RO_ASFLOAT,
-     {DYN_RO_SETFLOAT, DYN_RO_APPFLOAT, DYN_RO_PUTFLOAT, DYN_RO_DISETFLOAT, DYN_RO_DPSETFLOAT}},
+     {DYN_RO_SETFLOAT, DYN_RO_APPFLOAT, DYN_RO_PUTFLOAT, DYN_RO_DISETFLOAT, DYN_RO_DPSETFLOAT, DYN_RO_NAMEFLOAT}},
     {DYN_RL_INT, DYN_RK_INT, DYN_RO_ISINT, DYN_RO_ASINT,
-     {DYN_RO_SETINT, DYN_RO_APPINT, DYN_RO_PUTINT, DYN_RO_DISETINT, DYN_RO_DPSETINT}},
+     {DYN_RO_SETINT, DYN_RO_APPINT, DYN_RO_PUTINT, DYN_RO_DISETINT, DYN_RO_DPSETINT, DYN_RO_NAMEINT}},
     {DYN_RL_BOOL, DYN_RK_BOOL, DYN_RO_ISBOOL, DYN_RO_ASBOOL,
-     {DYN_RO_SETBOOL, DYN_RO_APPBOOL, DYN_RO_PUTBOOL, DYN_RO_DISETBOOL, DYN_RO_DPSETBOOL}},
-#define OBJECTS {DYN_RO_COUNT, DYN_RO_APPOBJECT, DYN_RO_PUTOBJECT, DYN_RO_DISETOBJECT, DYN_RO_DPSETOBJECT}
+     {DYN_RO_SETBOOL, DYN_RO_APPBOOL, DYN_RO_PUTBOOL, DYN_RO_DISETBOOL, DYN_RO_DPSETBOOL, DYN_RO_NAMEBOOL}},
+#define OBJECTS {DYN_RO_COUNT, DYN_RO_APPOBJECT, DYN_RO_PUTOBJECT, DYN_RO_DISETOBJECT, DYN_RO_DPSETOBJECT, DYN_RO_NAMEOBJECT}
     {DYN_RL_LIST, DYN_RK_LIST, DYN_RO_ISLIST, DYN_RO_ASLIST, OBJECTS},
     {DYN_RL_TUPLE, DYN_RK_LIST, DYN_RO_ISTUPLE, DYN_RO_ASTUPLE, OBJECTS},
     {DYN_RL_INST, DYN_RK_INST, DYN_RO_ISCLASS, DYN_RO_ASCLASS, OBJECTS},
@@ -33,7 +33,7 @@ static const struct Kind {
     {DYN_RL_SET, DYN_RK_SET, DYN_RO_ISSET, DYN_RO_ASSET, OBJECTS},
     {DYN_RL_STR, DYN_RK_TEXT, DYN_RO_ISSTR, DYN_RO_ASSTR, OBJECTS},
     {DYN_RL_NONE, DYN_RK_CONST, DYN_RO_ISNONE, DYN_RO_ASNONE,
-     {DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT}},
+     {DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT}},
 #undef OBJECTS
 };
 
@@ -284,6 +284,11 @@ bool plan_storing(Plan *p, PlanValue *v, PlanStoring how, DynRegionOp *op, uint3
     PlanValue text = plan_text(p, v), tuple = plan_tuple_object(p, v);
     *v = text.v.kind == DYN_RK_TEXT && text.v.n == DYN_TEXT_STR ? text : tuple;
     bool is_tuple = v->v.kind == DYN_RK_LIST && v->v.flags & DYN_RF_TUPLE;
+    if (plan_object(p, v) == Py_None && how != PLAN_SET) {
+        *op = kinds[DYN_COUNTOF(kinds) - 2].storing[how];
+        *reg = plan_object_reg(p, Py_None);
+        return true;
+    }
     for (size_t i = 0; i < DYN_COUNTOF(kinds); i++) {
         *op = kinds[i].storing[how];
         if (kinds[i].kind == (DynRegionKind)v->v.kind && *op != DYN_RO_COUNT && (kinds[i].bit == DYN_RL_TUPLE) == is_tuple) {

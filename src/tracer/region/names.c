@@ -73,6 +73,15 @@ static PlanValue value_of(Plan *p, DynRegionFact *f, PyObject *o) {
     return plan_const(p, o);
 }
 
+uint32_t plan_object_reg(Plan *p, PyObject *o) {
+    DynRegionFact *f = plan_fact(p, (DynRegionFact){.value = o, .object = true});
+    if (f != NULL && f->extra == DYN_NONE) {
+        PlanValue v = plan_value(DYN_RK_CLASS, dyn_region_reg(p->r, 'P'));
+        f->extra = plan_extra(p, &v);
+    }
+    return f == NULL || p->stop != DYN_R_OK ? 0 : p->extras.at[f->extra].regs[0];
+}
+
 Went plan_global(Plan *p, const DynInstr *in) {
     const PlanFrame *frame = plan_frame(p);
     PyObject *name = PyTuple_GET_ITEM(frame->c->code->co_names, in->arg);

@@ -138,7 +138,7 @@ static void key_value(DynStr *key, const PlanValue *v) {
 static void key_state(Plan *p, DynStr *key, uint32_t resume_at, uint32_t resume_n) {
     for (uint32_t i = 0; i < p->s.nframes; i++) {
         const PlanFrame *f = &p->s.frames[i];
-        dyn_str_printf(key, "%p:%u;", (void *)f->c, f->at);
+        dyn_str_printf(key, "%p:%u:%d%u;", (void *)f->c, f->at, f->constructs, f->below);
         for (uint32_t k = 0; k < f->depth; k++) {
             dyn_str_printf(key, "%u,", f->blocks[k]);
         }

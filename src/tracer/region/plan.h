@@ -7,7 +7,7 @@
 #include "tracer/region/region.h"
 
 #define PLAN_VALUES 192u   /* The most values of all frames together. */
-#define PLAN_FRAMES 6u     /* The deepest inlined call. */
+#define PLAN_FRAMES 8u     /* The deepest inlined call. */
 #define PLAN_VERSIONS 16u  /* The most combinations of types that one place is compiled for. */
 #define PLAN_BLOCKS 3000u  /* The most blocks of a region. */
 #define PLAN_INSTRS 40000u /* The most instructions. */
@@ -84,6 +84,8 @@ typedef struct PlanFrame {
     PlanDriver driver;
     uint32_t base;          /* Where its slots begin among the values; its stack lies behind them. */
     uint32_t at;            /* The canonical instruction that it is at: of a caller, its call. */
+    bool constructs;        /* It is an __init__: the instance lies below its slots, and is what the call gives. */
+    uint32_t below;         /* So many values below its slots are the call's: they are dropped when it returns. */
     const PlanLoops *loops; /* Of c. */
     /* The loops that it is in, from the outermost, and the block of each one's head that led here: trips of other types have
      * blocks of their own up to the next head, so that every loop is entered at its head alone. */
@@ -284,6 +286,11 @@ DYN_HIDDEN uint32_t plan_attribute_shape(Plan *p, uint32_t class, PyObject *name
 DYN_HIDDEN bool plan_of_instance(Plan *p, PyObject *o, uint32_t slot, PlanValue *v);
 DYN_HIDDEN PlanValue plan_instance(Plan *p, uint32_t class, uint32_t reg);
 DYN_HIDDEN uint32_t plan_class_reg(Plan *p, uint32_t class); /* a register with the class, which is taken for granted */
+DYN_HIDDEN uint32_t plan_class_of_type(Plan *p, PyTypeObject *t); /* DYN_NONE: its instances can't be looked into */
+DYN_HIDDEN Went plan_construct(Plan *p, PyObject *type, const PlanValue *args, uint32_t n, uint32_t slots);
+DYN_HIDDEN Went plan_operator(Plan *p, int op, PlanValue a, PlanValue b); /* one of them is an instance */
+DYN_HIDDEN Went plan_of_class(Plan *p, PlanValue o, PyObject *name);      /* a property of its class, or a number there */
+DYN_HIDDEN bool plan_is_instance(Plan *p, const PlanValue *o, const PlanValue *of, bool *is);
 DYN_HIDDEN Went plan_load_field(Plan *p, PlanValue o, PyObject *name);
 DYN_HIDDEN Went plan_store_field(Plan *p, PlanValue o, PyObject *name, PlanValue v);
 DYN_HIDDEN bool plan_is_field(Plan *p, const PlanValue *o, PyObject *name); /* it is loaded from the instance itself */
@@ -329,7 +336,7 @@ DYN_HIDDEN Went plan_push_item(Plan *p, const PlanItem *item, uint32_t drop);
 DYN_HIDDEN bool plan_single_item(Plan *p, const PlanItem *item, PlanValue *out); /* where there is one kind */
 DYN_HIDDEN bool plan_holds(Plan *p, uint32_t shape, const PlanValue *v); /* it is stored there; false: nothing to store */
 /* The instruction that stores v in an object; false: that isn't in the language. */
-typedef enum PlanStoring { PLAN_SET, PLAN_APPEND, PLAN_PUT, PLAN_DICT_INT, PLAN_DICT_OBJECT } PlanStoring;
+typedef enum PlanStoring { PLAN_SET, PLAN_APPEND, PLAN_PUT, PLAN_DICT_INT, PLAN_DICT_OBJECT, PLAN_NAME } PlanStoring;
 DYN_HIDDEN bool plan_storing(Plan *p, PlanValue *v, PlanStoring how, DynRegionOp *op, uint32_t *reg);
 DYN_HIDDEN bool plan_list_index(Plan *p, const PlanValue *list, PlanValue *index, uint32_t *reg);
 DYN_HIDDEN PlanValue plan_made(Plan *p, DynRegionKind kind, uint32_t reg);
@@ -376,6 +383,8 @@ DYN_HIDDEN Went plan_yield(Plan *p);
 DYN_HIDDEN Went plan_end_generator(Plan *p);
 
 /* ---- names.c, calls.c */
+DYN_HIDDEN uint32_t plan_object_reg(Plan *p, PyObject *o); /* a register with an object that is taken for granted */
+DYN_HIDDEN Went plan_call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, uint32_t n, uint32_t slots);
 DYN_HIDDEN const DynCode *plan_decoded(Plan *p, PyCodeObject *code); /* the plan's; NULL: it stops */
 DYN_HIDDEN Went plan_global(Plan *p, const DynInstr *in);
 DYN_HIDDEN bool plan_ufunc(Plan *p, PyObject *o, PlanValue *out); /* with registers for its loop; false: there are too many */

@@ -141,20 +141,26 @@ static void add_sample(Plan *p, PlanClass *c, PyObject *o, int depth) {
     }
 }
 
-uint32_t plan_class_of(Plan *p, PyObject *o) {
-    PyTypeObject *t = Py_TYPE(o);
+uint32_t plan_class_of_type(Plan *p, PyTypeObject *t) {
     uint32_t nkeys;
     for (uint32_t i = 0; i < p->nclasses; i++) {
         if (p->classes[i].type == t) {
-            add_sample(p, &p->classes[i], o, 2);
             return i;
         }
     }
     if (p->nclasses == PLAN_CLASSES || dyn_cpy_class_version(t, &nkeys) == 0) {
         return DYN_NONE;
     }
-    p->classes[p->nclasses] = (PlanClass){.type = t, .samples = {o}, .nsamples = 1};
+    p->classes[p->nclasses] = (PlanClass){.type = t};
     return p->nclasses++;
+}
+
+uint32_t plan_class_of(Plan *p, PyObject *o) {
+    uint32_t i = plan_class_of_type(p, Py_TYPE(o));
+    if (i != DYN_NONE) {
+        add_sample(p, &p->classes[i], o, 2);
+    }
+    return i;
 }
 
 uint32_t plan_attribute_shape(Plan *p, uint32_t class, PyObject *name, bool stored) {

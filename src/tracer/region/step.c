@@ -1,6 +1,7 @@
 /* step.c: the instructions of bytecode that move values, jump and build tuples; the rest is handed on to the file of its family.
  * Called by plan.c for one instruction after the other. */
 #include "tracer/region/plan.h"
+#include "base/cpy.h"
 #include <opcode.h>
 
 static PyObject *const_of(Plan *p, uint32_t index) { return PyTuple_GET_ITEM(plan_frame(p)->c->code->co_consts, index); }
@@ -227,6 +228,10 @@ static Went operation(Plan *p, const DynInstr *in) {
         if (in->arg != 0 && plan_top(p, 1)->v.kind == DYN_RK_LIST && !(plan_top(p, 1)->v.flags & DYN_RF_TUPLE)) {
             return change_list(p, in->sub);
         }
+        if (top.v.kind == DYN_RK_INST || plan_top(p, 1)->v.kind == DYN_RK_INST) {
+            return in->arg != 0 ? plan_unknown(p, DYN_R_UNSUPPORTED_OP, "an operator that changes an object in place")
+                                : plan_operator(p, in->sub, *plan_top(p, 1), top);
+        }
         return result(p, plan_binary(p, in->sub, *plan_top(p, 1), top, &out), 2, out);
     case DYN_I_COMPARE_OP:
         if (!plan_compare(p, in->sub, *plan_top(p, 1), top, &out)) {
@@ -299,6 +304,10 @@ static Went load_attr(Plan *p, const DynInstr *in) {
     PlanValue out, o = *plan_top(p, 0);
     if (plan_is_field(p, &o, name_of(p, in->arg))) {
         return plan_load_field(p, o, name_of(p, in->arg));
+    }
+    bool of_class = o.v.kind == DYN_RK_INST && dyn_cpy_lookup_special(p->classes[plan_class_number(p, &o)].type, name_of(p, in->arg)) != NULL;
+    if (of_class && !plan_attribute(p, o, name_of(p, in->arg), &out)) {
+        return plan_of_class(p, o, name_of(p, in->arg));
     }
     return result(p, plan_attribute(p, *plan_top(p, 0), name_of(p, in->arg), &out), 1, out);
 }
