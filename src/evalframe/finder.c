@@ -24,6 +24,8 @@
 #define HEAT 8       /* pieces of evidence that make a function found */
 #define SAMPLE_HEAT 3 /* pieces that meeting a function with a loop by a tick counts for */
 #define DEPTH 8      /* Python functions on the stack that a piece of evidence is held against */
+#define FEW 3        /* calls of a function that was found for its loop, and has none that is native, before its door is taken back */
+#define LONG_AWAY 64 /* meetings by ticks before it gets one again */
 #define USELESS 256  /* calls in a row that found nothing to run: the door is taken back */
 #define MAX_STREAK 6 /* looks in a row with nothing new: from then on about every hundredth array is looked at */
 #define MAX_PATIENCE (1u << 20)
@@ -120,7 +122,13 @@ static PyObject *door(PyObject *func, PyObject *const *args, size_t nargsf, PyOb
         dyn_hold_tighten(c);
     }
     PyObject *result = dyn_door_call(c, func, false, args, nargsf, kwnames);
-    if (DYN_UNLIKELY(c->useless >= USELESS)) {
+    row = row_of(func);
+    bool in_vain = row != NULL && row->for_loop && !c->loops_on && c->entries.n == 0 && ++row->tries >= FEW;
+    if (DYN_UNLIKELY(in_vain)) {
+        row->tries = 0;
+        row->patience = row->patience < LONG_AWAY ? LONG_AWAY : row->patience;
+        give_up(c, func);
+    } else if (DYN_UNLIKELY(c->useless >= USELESS)) {
         give_up(c, func);
     } else if (DYN_UNLIKELY(c->profit.retired)) {
         take_door(row_of(func), func);
@@ -183,8 +191,11 @@ void dyn_finder_saw_frame(bool useful) {
 /* So much is still wanted that not every array has to be looked at. */
 static bool far_off(uint32_t wanted) { return wanted > 64; }
 
-static bool seen_again(PyObject *func) {
+static bool seen_again(PyObject *func, bool by_tick) {
     DynKnown *row = row_of(func);
+    if (row != NULL) {
+        row->for_loop = row->for_loop && by_tick;
+    }
     if (row == NULL) {
         if (dyn_known_find(PyFunction_GET_CODE(func)) == NULL) { /* swept */
             dyn_code_set_word((PyCodeObject *)PyFunction_GET_CODE(func), IN_EPOCH(0));
@@ -207,7 +218,7 @@ static bool seen_again(PyObject *func) {
     return true;
 }
 
-static void find(PyCodeObject *code, PyObject *func) {
+static void find(PyCodeObject *code, PyObject *func, bool for_loop) {
     DynKnown *row = dyn_known_find((PyObject *)code);
     if (row == NULL) {
         row = dyn_known_meet(code, PyFunction_GET_GLOBALS(func), finder.options);
@@ -217,9 +228,10 @@ static void find(PyCodeObject *code, PyObject *func) {
         return;
     }
     row->patience = HEAT / 2;
+    row->for_loop = for_loop;
     dyn_code_set_word(code, IN_EPOCH(FOUND));
     dyn_count("finder", "functions");
-    seen_again(func);
+    seen_again(func, for_loop);
 }
 
 static bool hold_against(DynFrame *f, uint32_t pieces) {
@@ -233,13 +245,13 @@ static bool hold_against(DynFrame *f, uint32_t pieces) {
         return true;
     }
     if (word == IN_EPOCH(FOUND)) {
-        return seen_again(func);
+        return seen_again(func, pieces == SAMPLE_HEAT);
     }
     uintptr_t n = word >> 8 == finder.epoch ? (word & 255) + pieces : pieces;
     if ((n & ~(uintptr_t)SORTED) < HEAT) {
         dyn_code_set_word(code, IN_EPOCH(n));
     } else {
-        find(code, func);
+        find(code, func, pieces == SAMPLE_HEAT);
     }
     return false;
 }
@@ -277,7 +289,7 @@ static bool sort_out(PyObject *func) {
         dyn_code_set_word(code, IN_EPOCH(SORTED | (word >> 8 == finder.epoch ? word & 255 : 0)));
         return false;
     }
-    find(code, func);
+    find(code, func, false);
     return true;
 }
 

@@ -7,32 +7,36 @@
 
 #define MANY 16   /* meetings with a function that make its loop worth it: some 130 ms */
 #define DEPTH 6   /* functions on the stack that are looked at */
-#define COUNTED 8 /* functions that are counted at a time */
+#define COUNTED 16 /* functions that are counted at a time */
 
 static PyObject *callback; /* strong; NULL: nobody waits */
 static struct {
     PyObject *code; /* strong */
-    unsigned n;
+    unsigned n, when;
 } met[COUNTED];
+static unsigned meetings;
 
 static void forget_all(void) {
     for (int i = 0; i < COUNTED; i++) {
         Py_CLEAR(met[i].code);
-        met[i].n = 0;
+        met[i].n = met[i].when = 0;
     }
 }
 
-/* The function that was met least gives its place to a new one. */
+/* The function that wasn't met for longest gives its place to a new one. */
 static unsigned meet(PyObject *code) {
-    int least = 0;
+    int oldest = 0;
+    meetings++;
     for (int i = 0; i < COUNTED; i++) {
         if (met[i].code == code) {
+            met[i].when = meetings;
             return ++met[i].n;
         }
-        least = met[i].n < met[least].n ? i : least;
+        oldest = met[i].when < met[oldest].when ? i : oldest;
     }
-    Py_XSETREF(met[least].code, Py_NewRef(code));
-    return met[least].n = 1;
+    Py_XSETREF(met[oldest].code, Py_NewRef(code));
+    met[oldest].when = meetings;
+    return met[oldest].n = 1;
 }
 
 static unsigned look_at_stack(void) {

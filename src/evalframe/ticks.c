@@ -18,19 +18,24 @@ static struct {
     bool on;           /* there is a thread; with the lock, or the GIL */
     atomic_bool asked; /* a call that has not come yet */
     atomic_uint ms;
-} ticks = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
+} ticks = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void *thread_main(void *unused) {
     pthread_mutex_lock(&ticks.lock);
     while (ticks.on) {
         struct timespec until;
         unsigned ms = atomic_load(&ticks.ms);
-        clock_gettime(CLOCK_REALTIME, &until);
+        clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_nsec += (long)(ms % 1000) * 1000000;
         until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         bool slept = pthread_cond_timedwait(&ticks.wake, &ticks.lock, &until) != 0;
-        if (ticks.on && slept && !atomic_exchange(&ticks.asked, true) && dyn_cpy_call_soon(ticks.call) < 0) {
+        if (!ticks.on || !slept) {
+            continue;
+        }
+        if (atomic_exchange(&ticks.asked, true)) {
+            dyn_cpy_look_again();
+        } else if (dyn_cpy_call_soon(ticks.call) < 0) {
             atomic_store(&ticks.asked, false); /* too many wait already */
         }
     }
@@ -41,11 +46,21 @@ static void *thread_main(void *unused) {
 /* Programs are told when they fork with threads: ours ends before that, and none is begun again. */
 static void before_fork(void) { dyn_ticks_stop(); }
 
+/* Once: that the time of day is set moves no tick. */
+static bool prepare(void) {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    bool done = pthread_cond_init(&ticks.wake, &attributes) == 0 && pthread_atfork(before_fork, NULL, NULL) == 0;
+    pthread_condattr_destroy(&attributes);
+    return done;
+}
+
 void dyn_ticks_start(int (*call)(void *)) {
     static bool prepared;
     sigset_t all, before;
     dyn_ticks_stop();
-    prepared = prepared || pthread_atfork(before_fork, NULL, NULL) == 0;
+    prepared = prepared || prepare();
     ticks.call = call;
     atomic_store(&ticks.ms, FIRST_MS);
     atomic_store(&ticks.asked, false);
@@ -60,7 +75,9 @@ void dyn_ticks_stop(void) {
     pthread_mutex_lock(&ticks.lock);
     bool on = ticks.on;
     ticks.on = false;
-    pthread_cond_signal(&ticks.wake);
+    if (on) {
+        pthread_cond_signal(&ticks.wake);
+    }
     pthread_mutex_unlock(&ticks.lock);
     if (on) {
         pthread_join(ticks.thread, NULL);
