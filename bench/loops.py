@@ -427,7 +427,7 @@ def measure(function, make, repeat):
         try:
             compiled(*make())
             peer = best(compiled, make, 3 * repeat)
-        except Exception:  # whatever it makes of a program that isn't in its language
+        except (numba.core.errors.NumbaError, TypeError, NotImplementedError, AttributeError):  # it isn't in its language
             pass
     return plain, first, later, peer, right, fast.loops
 

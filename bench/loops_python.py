@@ -315,7 +315,11 @@ def histogram_get(data):
     return counts
 
 
-@program(lambda: ([[(i * j) % 7 + 0.5 for j in range(40)] for i in range(40)], [[(i + j) % 5 - 0.25 for j in range(40)] for i in range(40)]))
+def table(n, item):
+    return [[item(i, j) for j in range(n)] for i in range(n)]
+
+
+@program(lambda: (table(40, lambda i, j: (i * j) % 7 + 0.5), table(40, lambda i, j: (i + j) % 5 - 0.25)))
 def product_of_lists(a, b):
     n, m, k = len(a), len(b[0]), len(b)
     c = [[0.0] * m for _ in range(n)]

@@ -21,12 +21,14 @@ DYN_HIDDEN PyObject *dyn_cpy_method_of(PyObject *o, PyObject *name);
  * changes when the class does. */
 DYN_HIDDEN uint32_t dyn_cpy_class_version(PyTypeObject *t, uint32_t *nkeys);
 DYN_HIDDEN bool dyn_cpy_class_is(PyTypeObject *t, uint32_t version, uint32_t nkeys);
-/* Where the attribute of an instance lies: so many bytes from its beginning (direct), or the number of a field. false: neither. */
+/* Where the attribute of an instance lies: so many bytes from its beginning (direct), or the number of a field. false: neither.
+ */
 DYN_HIDDEN bool dyn_cpy_field(PyTypeObject *t, PyObject *name, bool *direct, int64_t *at);
 DYN_HIDDEN bool dyn_cpy_shares_key(PyTypeObject *t, PyObject *name); /* an instance may have such an attribute of its own */
 /* Instances have no fields but those that the class names (`__slots__`). */
 DYN_HIDDEN bool dyn_cpy_has_no_dict(PyTypeObject *t);
-/* Dicts and sets: looks for an int, or a str, without running code. 1: that can't be said. *value: borrowed; NULL: it has none. */
+/* Dicts and sets: looks for an int, or a str, without running code. 1: that can't be said. *value: borrowed; NULL: it has none.
+ */
 DYN_HIDDEN int dyn_cpy_dict_find_int(PyObject *dict, int64_t key, PyObject **value);
 DYN_HIDDEN int dyn_cpy_dict_find_text(PyObject *dict, PyObject *key, PyObject **value);
 DYN_HIDDEN int dyn_cpy_dict_place_int(PyObject *dict, int64_t key, PyObject ***place); /* where the value lies, or NULL */

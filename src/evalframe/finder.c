@@ -21,10 +21,10 @@
 #include "evalframe/hook.h"
 #include "evalframe/ticks.h"
 
-#define HEAT 8       /* pieces of evidence that make a function found */
+#define HEAT 8        /* pieces of evidence that make a function found */
 #define SAMPLE_HEAT 3 /* pieces that meeting a function with a loop by a tick counts for */
-#define DEPTH 8      /* Python functions on the stack that a piece of evidence is held against */
-#define FEW 3        /* calls of a function that was found for its loop, and has none that is native, before its door is taken back */
+#define DEPTH 8       /* Python functions on the stack that a piece of evidence is held against */
+#define FEW 3 /* calls of a function that was found for its loop, and has none that is native, before its door is taken back */
 #define LONG_AWAY 64 /* meetings by ticks before it gets one again */
 #define USELESS 256  /* calls in a row that found nothing to run: the door is taken back */
 #define MAX_STREAK 6 /* looks in a row with nothing new: from then on about every hundredth array is looked at */

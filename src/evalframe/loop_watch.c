@@ -1,12 +1,12 @@
-/* loop_watch.c: enable() in a program that has no arrays (yet): is there a loop that takes long enough to be worth starting all the
- * rest, NumPy included, for it? Called by Python (_optimize.py); ticks.c asks every few milliseconds, and whoever is on the stack
- * then and has a loop is counted. With the GIL. Owns references to a few code objects, and to what is called in the end. */
+/* loop_watch.c: enable() in a program that has no arrays (yet): is there a loop that takes long enough to be worth starting all
+ * the rest, NumPy included, for it? Called by Python (_optimize.py); ticks.c asks every few milliseconds, and whoever is on the
+ * stack then and has a loop is counted. With the GIL. Owns references to a few code objects, and to what is called in the end. */
 #include "evalframe/loop_watch.h"
 #include "evalframe/ticks.h"
 #include "tracer/bytecode/decode.h"
 
-#define MANY 16   /* meetings with a function that make its loop worth it: some 130 ms */
-#define DEPTH 6   /* functions on the stack that are looked at */
+#define MANY 16    /* meetings with a function that make its loop worth it: some 130 ms */
+#define DEPTH 6    /* functions on the stack that are looked at */
 #define COUNTED 16 /* functions that are counted at a time */
 
 static PyObject *callback; /* strong; NULL: nobody waits */

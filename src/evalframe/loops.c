@@ -18,7 +18,7 @@ static DynLoops *all_loops;
 /* What is taken for true of loops that weren't measured. */
 #define USUAL_TRIPS 100
 #define INNER_TRIPS 8
-#define MOST_REFUSALS 4      /* of a loop, before it isn't planned again */
+#define MOST_REFUSALS 4    /* of a loop, before it isn't planned again */
 #define SHORT_NS 2e6       /* a loop that CPython takes less for is built when it has run for a while */
 #define TINY_NS 5e4        /* one that is recorded with what follows, where that may be array operations */
 #define FEW_TRIPS 256      /* so many are recorded, where there are array operations in them */

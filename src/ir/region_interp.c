@@ -32,8 +32,9 @@ const char *const dyn_region_math =
     "enum {"
 #define WORLD(NAME, address) " W_" #NAME ","
 #include "ir/region_world.def"
-    " W_TAGGED = " TEXT_OF(DYN_CPY_INT_IS_TAGGED) ", W_ITEMS = " TEXT_OF(DYN_CPY_TUPLE_ITEMS) ","
-    " W_FIELDS = " TEXT_OF(DYN_CPY_FIELDS) ", W_LOGGED = " TEXT_OF(DYN_REGION_LOGGED) " };\n"
+    " W_TAGGED = " TEXT_OF(DYN_CPY_INT_IS_TAGGED) ", W_ITEMS = " TEXT_OF(
+        DYN_CPY_TUPLE_ITEMS) ","
+                             " W_FIELDS = " TEXT_OF(DYN_CPY_FIELDS) ", W_LOGGED = " TEXT_OF(DYN_REGION_LOGGED) " };\n"
 #include "ir/region_objects.def"
     ;
 

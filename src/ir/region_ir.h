@@ -206,7 +206,8 @@ typedef struct DynRegionLog {
 } DynRegionLog;
 extern DYN_HIDDEN DynRegionLog dyn_region_log;
 DYN_HIDDEN void dyn_region_undo(void);
-/* Lists and dicts that a run has made, and objects that it has taken out of others: they live until it ends, or longer where the frame has them then. */
+/* Lists and dicts that a run has made, and objects that it has taken out of others: they live until it ends, or longer where the
+ * frame has them then. */
 #define DYN_REGION_MADE 1024
 typedef struct DynRegionMade {
     PyObject *at[DYN_REGION_MADE]; /* Owned. */
@@ -215,9 +216,7 @@ typedef struct DynRegionMade {
 } DynRegionMade;
 extern DYN_HIDDEN DynRegionMade *dyn_region_made; /* Of the run that goes on. */
 /* The ops whose imm is printed, and written in C. */
-static inline bool dyn_region_has_imm(uint8_t op) {
-    return op == DYN_RO_IFITS || op == DYN_RO_SLICE;
-}
+static inline bool dyn_region_has_imm(uint8_t op) { return op == DYN_RO_IFITS || op == DYN_RO_SLICE; }
 DYN_HIDDEN void dyn_region_drop_made(DynRegionMade *made);
 DYN_HIDDEN const void *const *dyn_region_world(void); /* region_world.def as a table */
 /* An iterator of a list that others see: of one in a zip object it isn't said whether it has ended. */

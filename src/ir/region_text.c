@@ -223,8 +223,8 @@ static void read_flags(Reader *p, DynRegionValue *v) {
     static const struct {
         char letter;
         uint8_t flag;
-    } letters[] = {
-        {'c', DYN_RF_CONTIGUOUS}, {'w', DYN_RF_WRITEABLE}, {'d', DYN_RF_DROPPABLE}, {'m', DYN_RF_MAYBE}, {'t', DYN_RF_TUPLE}, {'f', DYN_RF_FRESH}};
+    } letters[] = {{'c', DYN_RF_CONTIGUOUS}, {'w', DYN_RF_WRITEABLE}, {'d', DYN_RF_DROPPABLE},
+                   {'m', DYN_RF_MAYBE},      {'t', DYN_RF_TUPLE},     {'f', DYN_RF_FRESH}};
     for (size_t k = 0; k < DYN_COUNTOF(letters); k++) {
         if (*p->at == letters[k].letter) {
             v->flags |= letters[k].flag;

@@ -450,32 +450,32 @@ static bool set_own_float(PyObject *old, double x) {
     return own;
 }
 
-#define DICT_STORES(by, key_type, place_by, key_object)                                             \
-    static int dict_##by##_float(PyObject *d, key_type k, double x) {                               \
-        PyObject **at;                                                                              \
-        if (!place_by(d, k, &at)) {                                                                 \
-            return 1;                                                                               \
-        }                                                                                           \
-        return at == NULL              ? dict_add(d, key_object, PyFloat_FromDouble(x))             \
-               : set_own_float(*at, x) ? (dyn_cpy_dict_changed(d), 0)                               \
-                                       : replace(d, at, PyFloat_FromDouble(x));                     \
-    }                                                                                               \
-    static int dict_##by##_int(PyObject *d, key_type k, int64_t x) {                                \
-        PyObject **at;                                                                              \
-        if (!place_by(d, k, &at)) {                                                                 \
-            return 1;                                                                               \
-        }                                                                                           \
-        return at == NULL            ? dict_add(d, key_object, PyLong_FromLongLong(x))              \
-               : set_own_int(*at, x) ? (dyn_cpy_dict_changed(d), 0)                                 \
-                                     : replace(d, at, PyLong_FromLongLong(x));                      \
-    }                                                                                               \
-    static int dict_##by##_object(PyObject *d, key_type k, PyObject *o) {                           \
-        PyObject **at;                                                                              \
-        if (!place_by(d, k, &at)) {                                                                 \
-            return 1;                                                                               \
-        }                                                                                           \
-        return at == NULL ? dict_add(d, key_object, Py_NewRef(o)) : dict_set(d, key_object, *at, o);\
-    }                                                                                               \
+#define DICT_STORES(by, key_type, place_by, key_object)                                              \
+    static int dict_##by##_float(PyObject *d, key_type k, double x) {                                \
+        PyObject **at;                                                                               \
+        if (!place_by(d, k, &at)) {                                                                  \
+            return 1;                                                                                \
+        }                                                                                            \
+        return at == NULL              ? dict_add(d, key_object, PyFloat_FromDouble(x))              \
+               : set_own_float(*at, x) ? (dyn_cpy_dict_changed(d), 0)                                \
+                                       : replace(d, at, PyFloat_FromDouble(x));                      \
+    }                                                                                                \
+    static int dict_##by##_int(PyObject *d, key_type k, int64_t x) {                                 \
+        PyObject **at;                                                                               \
+        if (!place_by(d, k, &at)) {                                                                  \
+            return 1;                                                                                \
+        }                                                                                            \
+        return at == NULL            ? dict_add(d, key_object, PyLong_FromLongLong(x))               \
+               : set_own_int(*at, x) ? (dyn_cpy_dict_changed(d), 0)                                  \
+                                     : replace(d, at, PyLong_FromLongLong(x));                       \
+    }                                                                                                \
+    static int dict_##by##_object(PyObject *d, key_type k, PyObject *o) {                            \
+        PyObject **at;                                                                               \
+        if (!place_by(d, k, &at)) {                                                                  \
+            return 1;                                                                                \
+        }                                                                                            \
+        return at == NULL ? dict_add(d, key_object, Py_NewRef(o)) : dict_set(d, key_object, *at, o); \
+    }                                                                                                \
     static int dict_##by##_bool(PyObject *d, key_type k, int64_t x) { return dict_##by##_object(d, k, x ? Py_True : Py_False); }
 DICT_STORES(int, int64_t, place_of_int, PyLong_FromLongLong(k))
 DICT_STORES(key, PyObject *, place_of_key, Py_NewRef(k))

@@ -1,5 +1,5 @@
-"""Native loops over instances of classes, dicts, sets and slices of lists: what they do is CPython's, to the bit, whichever exit is
-taken, and an inlined call that is left in its middle has done nothing."""
+"""Native loops over instances of classes, dicts, sets and slices of lists: what they do is CPython's, to the bit, whichever exit
+is taken, and an inlined call that is left in its middle has done nothing."""
 
 import random
 import sys

@@ -504,7 +504,8 @@ Went plan_call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, uin
         }
     }
     PlanFrame *frame = &p->s.frames[p->s.nframes++];
-    *frame = (PlanFrame){.c = c, .below = slots, .globals = f->func_globals, .builtins = f->func_builtins, .base = p->s.n, .at = 0};
+    *frame =
+        (PlanFrame){.c = c, .below = slots, .globals = f->func_globals, .builtins = f->func_builtins, .base = p->s.n, .at = 0};
     frame->closure = f->func_closure;
     frame->loops = plan_loops_of(p, c, NULL);
     for (int i = 0; i < dyn_code_nlocalsplus(code); i++) {
@@ -616,7 +617,8 @@ Went plan_call(Plan *p, const DynInstr *in) {
         }
     }
     if (n == 0 && is_random(o)) {
-        PlanValue out = plan_value(DYN_RK_FLOAT, plan_emit_or(p, DYN_RO_RANDOM, plan_object_reg(p, o), DYN_NONE, DYN_NONE, DYN_R_OK));
+        PlanValue out =
+            plan_value(DYN_RK_FLOAT, plan_emit_or(p, DYN_RO_RANDOM, plan_object_reg(p, o), DYN_NONE, DYN_NONE, DYN_R_OK));
         p->s.n -= slots;
         plan_push(p, out);
         plan_effect(p, plan_frame(p)->at + 1);

@@ -356,7 +356,8 @@ static bool take_next(Plan *p, const Next *next, PlanValue *v, PlanValue *item) 
     if (v->v.kind == DYN_RK_LISTITER) {
         PlanItem next_item;
         bool there = next_of_list(p, next, v, &next_item);
-        return there && (v->items[0].v.kind == DYN_RK_TEXT ? next_of_text(v, &next_item, item) : plan_single_item(p, &next_item, item));
+        return there &&
+               (v->items[0].v.kind == DYN_RK_TEXT ? next_of_text(v, &next_item, item) : plan_single_item(p, &next_item, item));
     }
     return v->v.kind == DYN_RK_SEQ ? next_of_array(p, next, v, item) : next_of_all(p, next, v, item);
 }

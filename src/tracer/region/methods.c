@@ -86,8 +86,7 @@ static Went store_all(Plan *p, PlanValue self, PlanValue from, PlanValue start, 
 static Went clear(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
     (void)args;
     (void)n;
-    PlanValue nothing = plan_value(
-        DYN_RK_LIST, plan_emit_or(p, DYN_RO_NEWLIST, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY));
+    PlanValue nothing = plan_value(DYN_RK_LIST, plan_emit_or(p, DYN_RO_NEWLIST, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY));
     p->r->makes = true;
     return store_all(p, self, nothing, plan_const(p, Py_None), slots);
 }
@@ -111,10 +110,11 @@ static const struct Method {
     PyTypeObject *type;
     Went (*handler)(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
     uint32_t least, most;
-} methods[] = {{"append", &PyList_Type, append, 1, 1}, {"pop", &PyList_Type, pop, 0, 1},       {"insert", &PyList_Type, insert, 2, 2},
-               {"reverse", &PyList_Type, reverse, 0, 0}, {"sort", &PyList_Type, sort, 0, 0},   {"copy", &PyList_Type, copy, 0, 0},
-               {"clear", &PyList_Type, clear, 0, 0},     {"extend", &PyList_Type, extend, 1, 1}, {"get", &PyDict_Type, get, 1, 2},
-               {"add", &PySet_Type, add, 1, 1}};
+} methods[] = {{"append", &PyList_Type, append, 1, 1}, {"pop", &PyList_Type, pop, 0, 1},
+               {"insert", &PyList_Type, insert, 2, 2}, {"reverse", &PyList_Type, reverse, 0, 0},
+               {"sort", &PyList_Type, sort, 0, 0},     {"copy", &PyList_Type, copy, 0, 0},
+               {"clear", &PyList_Type, clear, 0, 0},   {"extend", &PyList_Type, extend, 1, 1},
+               {"get", &PyDict_Type, get, 1, 2},       {"add", &PySet_Type, add, 1, 1}};
 
 static PyTypeObject *type_of(const PlanValue *self) {
     bool tuple = (self->v.flags & DYN_RF_TUPLE) != 0;
@@ -142,7 +142,8 @@ bool plan_of_method(Plan *p, PyObject *o, PlanValue *v) {
     PyObject *method = self == NULL ? NULL : dyn_cpy_lookup_named(Py_TYPE(self), ((PyCFunctionObject *)o)->m_ml->ml_name);
     bool known = false;
     for (size_t i = 0; i < DYN_COUNTOF(methods) && method != NULL; i++) {
-        known = known || (methods[i].type == Py_TYPE(self) && strcmp(methods[i].name, ((PyCFunctionObject *)o)->m_ml->ml_name) == 0);
+        known =
+            known || (methods[i].type == Py_TYPE(self) && strcmp(methods[i].name, ((PyCFunctionObject *)o)->m_ml->ml_name) == 0);
     }
     if (!known || dyn_region_bound_to(o, method) != self) {
         PyErr_Clear();
@@ -163,7 +164,10 @@ bool plan_of_method(Plan *p, PyObject *o, PlanValue *v) {
 
 PlanValue plan_bound_to(Plan *p, const PlanValue *method) {
     PyTypeObject *t = PyDescr_TYPE(p->r->objects.at[method->v.ref]);
-    PlanValue self = plan_value(t == &PyList_Type ? DYN_RK_LIST : t == &PyDict_Type ? DYN_RK_DICT : DYN_RK_SET, method->v.regs[1]);
+    PlanValue self = plan_value(t == &PyList_Type   ? DYN_RK_LIST
+                                : t == &PyDict_Type ? DYN_RK_DICT
+                                                    : DYN_RK_SET,
+                                method->v.regs[1]);
     self.v.shape = method->v.shape;
     return self;
 }

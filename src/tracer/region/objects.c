@@ -172,8 +172,8 @@ Went plan_construct(Plan *p, PyObject *type, const PlanValue *args, uint32_t n, 
     if (class == DYN_NONE || init == NULL || !PyFunction_Check(init) || n + 1 > DYN_COUNTOF(passed)) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a class that loops in native code make no instances of");
     }
-    PlanValue o = plan_instance(
-        p, class, plan_emit_or(p, DYN_RO_NEWINST, plan_class_reg(p, class), DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY));
+    PlanValue o =
+        plan_instance(p, class, plan_emit_or(p, DYN_RO_NEWINST, plan_class_reg(p, class), DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY));
     p->r->makes = true;
     passed[0] = o;
     passed[0].v.flags = DYN_RF_FRESH;

@@ -6,21 +6,21 @@
 #include "ir/region_ir.h"
 #include "tracer/region/region.h"
 
-#define PLAN_VALUES 192u   /* The most values of all frames together. */
-#define PLAN_FRAMES 8u     /* The deepest inlined call. */
-#define PLAN_VERSIONS 16u  /* The most combinations of types that one place is compiled for. */
-#define PLAN_BLOCKS 3000u  /* The most blocks of a region. */
-#define PLAN_INSTRS 40000u /* The most instructions. */
-#define PLAN_SAMPLE 64u    /* Items of a list whose kinds are looked at. */
-#define PLAN_SHAPES 2000u  /* The most shapes. */
-#define PLAN_PARTS 8u      /* The most items of a tuple that are told apart. */
-#define PLAN_CLASSES 24u   /* The most classes whose instances are looked into, */
-#define PLAN_ATTRIBUTES 24u /* the most attributes of each, */
-#define PLAN_SAMPLES 8u    /* and the instances of each that are looked at. */
-#define PLAN_LISTS 256u    /* The lists that are told apart. */
-#define PLAN_SITES 40u     /* Places at which the loop makes lists. */
+#define PLAN_VALUES 192u                         /* The most values of all frames together. */
+#define PLAN_FRAMES 8u                           /* The deepest inlined call. */
+#define PLAN_VERSIONS 16u                        /* The most combinations of types that one place is compiled for. */
+#define PLAN_BLOCKS 3000u                        /* The most blocks of a region. */
+#define PLAN_INSTRS 40000u                       /* The most instructions. */
+#define PLAN_SAMPLE 64u                          /* Items of a list whose kinds are looked at. */
+#define PLAN_SHAPES 2000u                        /* The most shapes. */
+#define PLAN_PARTS 8u                            /* The most items of a tuple that are told apart. */
+#define PLAN_CLASSES 24u                         /* The most classes whose instances are looked into, */
+#define PLAN_ATTRIBUTES 24u                      /* the most attributes of each, */
+#define PLAN_SAMPLES 8u                          /* and the instances of each that are looked at. */
+#define PLAN_LISTS 256u                          /* The lists that are told apart. */
+#define PLAN_SITES 40u                           /* Places at which the loop makes lists. */
 #define PLAN_INNER (PLAN_LISTS - PLAN_SITES - 1) /* In place of the number of a slot: it isn't in one. */
-#define PLAN_ITEMS 8u      /* The most items of a tuple that is no object. */
+#define PLAN_ITEMS 8u                            /* The most items of a tuple that is no object. */
 
 /* A value on the way: what it is and in which registers. */
 typedef struct PlanValue {
@@ -34,21 +34,21 @@ typedef struct PlanValue {
  * is there when the loop is planned; what the loop stores there itself is added, and the loop planned anew. Shapes are numbered
  * from 1; 0 stands for one that isn't known. */
 typedef struct PlanShape {
-    uint16_t bits;              /* DYN_RL_* */
-    uint8_t which;              /* The number of the slot (1 …) or place whose object has these contents; 0: it is within one. */
-    uint8_t nparts;             /* Contents of tuples that all have so many items: */
-    uint16_t parts[PLAN_PARTS]; /* the shape of each. */
-    uint16_t list, tuple, dict; /* Of the contents of lists, tuples and dicts among the values. */
+    uint16_t bits;  /* DYN_RL_* */
+    uint8_t which;  /* The number of the slot (1 …) or place whose object has these contents; 0: it is within one. */
+    uint8_t nparts; /* Contents of tuples that all have so many items: */
+    uint16_t parts[PLAN_PARTS];   /* the shape of each. */
+    uint16_t list, tuple, dict;   /* Of the contents of lists, tuples and dicts among the values. */
     uint8_t classes[3], nclasses; /* Of the instances among the values. */
 } PlanShape;
 
 /* A class of instances. */
 typedef struct PlanClass {
-    PyTypeObject *type;                /* Borrowed: of its samples, or the plan's slots. */
-    PyObject *samples[PLAN_SAMPLES];   /* Borrowed: reached from slots, and nothing runs meanwhile. */
-    PyObject *names[PLAN_ATTRIBUTES];  /* Borrowed of code objects. */
+    PyTypeObject *type;               /* Borrowed: of its samples, or the plan's slots. */
+    PyObject *samples[PLAN_SAMPLES];  /* Borrowed: reached from slots, and nothing runs meanwhile. */
+    PyObject *names[PLAN_ATTRIBUTES]; /* Borrowed of code objects. */
     uint16_t shapes[PLAN_ATTRIBUTES];
-    bool stored[PLAN_ATTRIBUTES];      /* The loop stores it. */
+    bool stored[PLAN_ATTRIBUTES]; /* The loop stores it. */
     uint32_t nsamples, nnames;
 } PlanClass;
 
@@ -94,7 +94,7 @@ typedef struct PlanFrame {
 
 typedef struct PlanState {
     uint32_t nframes;
-    uint32_t n; /* How many values there are. */
+    uint32_t n;  /* How many values there are. */
     bool logged; /* An inlined call has stored something that is undone where the region is left before it ends. */
     PlanFrame frames[PLAN_FRAMES];
     PlanValue values[PLAN_VALUES];
@@ -133,13 +133,13 @@ typedef struct Plan {
     uint8_t *in_loop;           /* For each canonical instruction: it is part of the loop. */
     DYN_VEC(PlanLoops *) loops; /* In the arena. */
     DYN_VEC(PlanHint) hints;
-    DYN_VEC(PlanShape) shapes;   /* That of number 0 is nobody's. */
-    uint16_t roots[PLAN_LISTS];  /* The shape of the contents of each list. */
+    DYN_VEC(PlanShape) shapes;  /* That of number 0 is nobody's. */
+    uint16_t roots[PLAN_LISTS]; /* The shape of the contents of each list. */
     PlanClass classes[PLAN_CLASSES];
     uint32_t nclasses;
-    DYN_VEC(PyObject *) known; /* Borrowed: objects that come in in iterators and constants, … */
+    DYN_VEC(PyObject *) known;      /* Borrowed: objects that come in in iterators and constants, … */
     DYN_VEC(uint32_t) known_shapes; /* … and the shapes of what is in them. */
-    PlanSite sites[PLAN_SITES];  /* Where lists are made. */
+    PlanSite sites[PLAN_SITES];     /* Where lists are made. */
     uint32_t nsites, part;
     bool stored_cells[PLAN_VALUES]; /* The loop stores to the cell in this slot. */
     bool ends[PLAN_LISTS];          /* Its variable gets another value. */
@@ -181,7 +181,11 @@ static inline bool plan_is_live(const PlanLoops *l, uint32_t at, uint32_t slot) 
     return l->live == NULL || l->live[(size_t)at * l->nslots + slot] != 0;
 }
 
+/* ---- unread.c: forgets what slots hold that isn't read at the place */
+DYN_HIDDEN void plan_forget_unread(Plan *p);
+
 /* ---- plan.c */
+DYN_HIDDEN bool plan_is_head(const PlanLoops *l, uint32_t at); /* a loop begins there */
 DYN_HIDDEN Went plan_unknown(Plan *p, DynReason why, const char *what);
 /* A way to `at` in the innermost frame with the state as it is: moves into p->block, and the block to jump to. */
 DYN_HIDDEN uint32_t plan_edge(Plan *p, uint32_t at);
@@ -268,24 +272,24 @@ DYN_HIDDEN bool plan_iter(Plan *p, PlanValue v, PlanValue *out);
 DYN_HIDDEN Went plan_next(Plan *p, const DynInstr *in);
 
 /* ---- shapes.c */
-DYN_HIDDEN uint32_t plan_root(Plan *p, uint32_t which);                       /* the shape of this number's contents */
+DYN_HIDDEN uint32_t plan_root(Plan *p, uint32_t which); /* the shape of this number's contents */
 DYN_HIDDEN uint32_t plan_root_of(Plan *p, PyObject *o); /* of what is in an object that isn't in a slot itself */
 DYN_HIDDEN uint32_t plan_new_shape(Plan *p);
 DYN_HIDDEN void plan_look_into(Plan *p, uint32_t shape, PyObject *o, int depth); /* a list, tuple or dict: its contents */
-DYN_HIDDEN bool plan_join(Plan *p, uint32_t shape, const PlanShape *more);    /* true: that is new */
-DYN_HIDDEN uint32_t plan_bits(Plan *p, uint32_t shape);                       /* DYN_RL_* as an entry looks at them */
+DYN_HIDDEN bool plan_join(Plan *p, uint32_t shape, const PlanShape *more);       /* true: that is new */
+DYN_HIDDEN uint32_t plan_bits(Plan *p, uint32_t shape);                          /* DYN_RL_* as an entry looks at them */
 DYN_HIDDEN PlanShape *plan_shape(Plan *p, uint32_t shape);
-DYN_HIDDEN bool plan_shape_of(Plan *p, const PlanValue *v, PlanShape *out);   /* of a place that holds v alone; false: none does */
+DYN_HIDDEN bool plan_shape_of(Plan *p, const PlanValue *v, PlanShape *out); /* of a place that holds v alone; false: none does */
 /* Of a container's value. */
 static inline uint32_t plan_contents(const PlanValue *v) { return v->v.shape; }
-DYN_HIDDEN uint32_t plan_class_of(Plan *p, PyObject *o);  /* of an instance that can be looked into; DYN_NONE: it can't */
+DYN_HIDDEN uint32_t plan_class_of(Plan *p, PyObject *o); /* of an instance that can be looked into; DYN_NONE: it can't */
 DYN_HIDDEN uint32_t plan_class_number(Plan *p, const PlanValue *v);
 DYN_HIDDEN uint32_t plan_attribute_shape(Plan *p, uint32_t class, PyObject *name, bool stored); /* 0: there are too many */
 
 /* ---- objects.c */
 DYN_HIDDEN bool plan_of_instance(Plan *p, PyObject *o, uint32_t slot, PlanValue *v);
 DYN_HIDDEN PlanValue plan_instance(Plan *p, uint32_t class, uint32_t reg);
-DYN_HIDDEN uint32_t plan_class_reg(Plan *p, uint32_t class); /* a register with the class, which is taken for granted */
+DYN_HIDDEN uint32_t plan_class_reg(Plan *p, uint32_t class);      /* a register with the class, which is taken for granted */
 DYN_HIDDEN uint32_t plan_class_of_type(Plan *p, PyTypeObject *t); /* DYN_NONE: its instances can't be looked into */
 DYN_HIDDEN Went plan_construct(Plan *p, PyObject *type, const PlanValue *args, uint32_t n, uint32_t slots);
 DYN_HIDDEN Went plan_operator(Plan *p, int op, PlanValue a, PlanValue b); /* one of them is an instance */
@@ -334,7 +338,7 @@ DYN_HIDDEN bool plan_in_list(Plan *p, PlanValue item, PlanValue all, bool negate
 DYN_HIDDEN bool plan_list_item(Plan *p, PlanValue list, PlanValue index, PlanItem *item);
 DYN_HIDDEN Went plan_push_item(Plan *p, const PlanItem *item, uint32_t drop);
 DYN_HIDDEN bool plan_single_item(Plan *p, const PlanItem *item, PlanValue *out); /* where there is one kind */
-DYN_HIDDEN bool plan_holds(Plan *p, uint32_t shape, const PlanValue *v); /* it is stored there; false: nothing to store */
+DYN_HIDDEN bool plan_holds(Plan *p, uint32_t shape, const PlanValue *v);         /* it is stored there; false: nothing to store */
 /* The instruction that stores v in an object; false: that isn't in the language. */
 typedef enum PlanStoring { PLAN_SET, PLAN_APPEND, PLAN_PUT, PLAN_DICT_INT, PLAN_DICT_OBJECT, PLAN_NAME } PlanStoring;
 DYN_HIDDEN bool plan_storing(Plan *p, PlanValue *v, PlanStoring how, DynRegionOp *op, uint32_t *reg);

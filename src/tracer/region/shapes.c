@@ -202,7 +202,7 @@ static void look_at(Plan *p, uint32_t shape, PyObject *o, int depth) {
     uint32_t bits = dyn_region_bits(o), class = bits == DYN_RL_OTHER ? plan_class_of(p, o) : DYN_NONE;
     if (class != DYN_NONE) {
         bits = DYN_RL_INST;
-        add_class(plan_shape(p, shape), (uint8_t)class);
+        add_class(plan_shape(p, shape), (uint8_t) class);
     }
     plan_shape(p, shape)->bits |= (uint16_t)bits;
     if (bits & (DYN_RL_LIST | DYN_RL_TUPLE | DYN_RL_DICT) && depth > 0) {

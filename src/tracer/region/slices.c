@@ -1,5 +1,5 @@
-/* slices.c: slices of lists, read and stored. Called by step.c and methods.c. A slice is no object here: it lasts from where it is
- * built to where it is used. */
+/* slices.c: slices of lists, read and stored. Called by step.c and methods.c. A slice is no object here: it lasts from where it
+ * is built to where it is used. */
 #include "tracer/region/plan.h"
 
 static bool no(Plan *p, DynReason why, const char *what) {

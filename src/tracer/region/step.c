@@ -38,7 +38,8 @@ static Went store_fast(Plan *p, const DynInstr *in, PlanValue v) {
     PlanValue *slot = &p->s.values[plan_frame(p)->base + in->arg];
     bool kept_alive = slot->v.kind == DYN_RK_CONST;
     bool may_be_last = slot->v.kind == DYN_RK_ENTRY || slot->v.kind == DYN_RK_ARRAY;
-    bool holds = slot->v.kind == DYN_RK_LIST || slot->v.kind == DYN_RK_DICT || slot->v.kind == DYN_RK_SET || slot->v.kind == DYN_RK_INST;
+    bool holds =
+        slot->v.kind == DYN_RK_LIST || slot->v.kind == DYN_RK_DICT || slot->v.kind == DYN_RK_SET || slot->v.kind == DYN_RK_INST;
     bool of_slot = holds && p->s.nframes == 1 && plan_which(p, slot) == plan_frame(p)->base + in->arg + 1;
     if (of_slot && !plan_may_end(p, slot)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped that may be the last to hold something");
@@ -305,7 +306,8 @@ static Went load_attr(Plan *p, const DynInstr *in) {
     if (plan_is_field(p, &o, name_of(p, in->arg))) {
         return plan_load_field(p, o, name_of(p, in->arg));
     }
-    bool of_class = o.v.kind == DYN_RK_INST && dyn_cpy_lookup_special(p->classes[plan_class_number(p, &o)].type, name_of(p, in->arg)) != NULL;
+    bool of_class =
+        o.v.kind == DYN_RK_INST && dyn_cpy_lookup_special(p->classes[plan_class_number(p, &o)].type, name_of(p, in->arg)) != NULL;
     if (of_class && !plan_attribute(p, o, name_of(p, in->arg), &out)) {
         return plan_of_class(p, o, name_of(p, in->arg));
     }
@@ -315,7 +317,8 @@ static Went load_attr(Plan *p, const DynInstr *in) {
 static Went store_attr(Plan *p, const DynInstr *in) {
     PlanValue o = *plan_top(p, 0);
     if (o.v.kind != DYN_RK_INST) {
-        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an attribute is stored of an object that loops in native code don't know");
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE,
+                            "an attribute is stored of an object that loops in native code don't know");
     }
     return plan_store_field(p, o, name_of(p, in->arg), *plan_top(p, 1));
 }
