@@ -24,8 +24,6 @@
 #define HEAT 8        /* pieces of evidence that make a function found */
 #define SAMPLE_HEAT 3 /* pieces that meeting a function with a loop by a tick counts for */
 #define DEPTH 8       /* Python functions on the stack that a piece of evidence is held against */
-#define FEW 3 /* calls of a function that was found for its loop, and has none that is native, before its door is taken back */
-#define LONG_AWAY 64 /* meetings by ticks before it gets one again */
 #define USELESS 256  /* calls in a row that found nothing to run: the door is taken back */
 #define MAX_STREAK 6 /* looks in a row with nothing new: from then on about every hundredth array is looked at */
 #define MAX_PATIENCE (1u << 20)
@@ -123,10 +121,8 @@ static PyObject *door(PyObject *func, PyObject *const *args, size_t nargsf, PyOb
     }
     PyObject *result = dyn_door_call(c, func, false, args, nargsf, kwnames);
     row = row_of(func);
-    bool in_vain = row != NULL && row->for_loop && !c->loops_on && c->entries.n == 0 && ++row->tries >= FEW;
-    if (DYN_UNLIKELY(in_vain)) {
-        row->tries = 0;
-        row->patience = row->patience < LONG_AWAY ? LONG_AWAY : row->patience;
+    if (DYN_UNLIKELY(row != NULL && row->for_loop && !c->loops_on && c->entries.n == 0)) { /* it was looked at, in vain */
+        row->patience = MAX_PATIENCE;
         give_up(c, func);
     } else if (DYN_UNLIKELY(c->useless >= USELESS)) {
         give_up(c, func);
