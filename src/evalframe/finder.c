@@ -24,8 +24,8 @@
 #define HEAT 8        /* pieces of evidence that make a function found */
 #define SAMPLE_HEAT 3 /* pieces that meeting a function with a loop by a tick counts for */
 #define DEPTH 8       /* Python functions on the stack that a piece of evidence is held against */
-#define USELESS 256  /* calls in a row that found nothing to run: the door is taken back */
-#define MAX_STREAK 6 /* looks in a row with nothing new: from then on about every hundredth array is looked at */
+#define USELESS 256   /* calls in a row that found nothing to run: the door is taken back */
+#define MAX_STREAK 6  /* looks in a row with nothing new: from then on about every hundredth array is looked at */
 #define MAX_PATIENCE (1u << 20)
 
 static struct {
