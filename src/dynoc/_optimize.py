@@ -194,6 +194,9 @@ def install(settings):
         else:
             waiting = _watch.Finder(start_late)
             waiting.start()
+            import atexit
+
+            atexit.register(_dynoc.watch_loops, None)  # no call is asked for while the interpreter ends
             _dynoc.watch_loops(start_for_loops)
 
 

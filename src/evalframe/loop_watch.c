@@ -57,6 +57,9 @@ static unsigned look_at_stack(void) {
 }
 
 static int on_tick(void *unused) {
+    if (dyn_cpy_is_finalizing()) {
+        return 0;
+    }
     DynRaised before = dyn_callback_begin();
     unsigned most = callback == NULL ? 0 : look_at_stack();
     dyn_ticks_came(most > 0);
