@@ -179,8 +179,7 @@ def install(settings):
     """Put `settings` in force; None: switch off. What works on arrays isn't started before the program has any."""
     global active, waiting
     if waiting is not None:
-        waiting.stop()
-        waiting = None
+        stop_waiting()
     active = settings
     if settings is None:
         if _dynoc.is_started():
@@ -195,10 +194,31 @@ def install(settings):
         else:
             waiting = _watch.Finder(start_late)
             waiting.start()
+            import atexit
+
+            atexit.register(_dynoc.watch_loops, None)  # no call is asked for while the interpreter ends
+            _dynoc.watch_loops(start_for_loops)
+
+
+def stop_waiting():
+    global waiting
+    _dynoc.watch_loops(None)
+    waiting.stop()
+    waiting = None
+
+
+def start_for_loops():
+    """Called when a loop has run for long in a program without arrays: loops over numbers need none."""
+    import importlib.util
+
+    if waiting is not None and importlib.util.find_spec("numpy") is not None:
+        stop_waiting()
+        start_late()
 
 
 def start_late():
-    """Called when the program has imported what makes arrays."""
+    """Called when the program has imported what makes arrays, or has long loops."""
+    _dynoc.watch_loops(None)
     try:
         start(active)
     except (ImportError, RuntimeError) as error:  # the extension and this NumPy don't fit
