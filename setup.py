@@ -104,7 +104,7 @@ ONLY_LINKER = ("-shared", "-nostdlib", "-s")
 def parts_of_tier(text):
     """The text as several, which can be compiled side by side and linked: each with some of the functions, the last with the table."""
     hidden = '__attribute__((visibility("hidden"))) void'
-    before, *functions = re.split(r"^static void (?=\w+_\d+\(const \w+ \*args\))", text, flags=re.MULTILINE)
+    before, *functions = re.split(r"^static void (?=\w+_\d+\w*\(const \w+ \*args\))", text, flags=re.MULTILINE)
     at = functions[-1].index("__attribute__((visibility(\"default\")))")
     functions[-1], table = functions[-1][:at], functions[-1][at:]
     share = -(-len(functions) // PARTS_OF_TIER)

@@ -55,7 +55,7 @@ VARIANTS = {  # what setup.py sees in the environment
     "thread": {"DYNOC_BUILD_SANITIZE": "thread", "DYNOC_BUILD_DEBUG": "1"},
 }
 SANITIZER_LIBRARY = {"address": "libasan.so", "undefined": "libubsan.so", "thread": "libtsan.so"}
-LESS = {"DYNOC_CFLAGS": "-O1"}  # of a suite's kernels, where another suite runs the same files with what users have: half the time
+LESS = {"DYNOC_CFLAGS": "-O1"}  # of kernels, where another suite runs the same files with what users have: half the time
 NOTHING_SELECTED = 5  # pytest's exit status
 OUTCOMES = ("failed", "passed", "skipped", "deselected", "xfailed", "xpassed", "warnings", "errors")
 

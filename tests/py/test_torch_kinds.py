@@ -134,7 +134,7 @@ def layers_in_generators():
         def __init__(self):
             super().__init__()
             self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
-            self.each = tuple  # CPython 3.14 makes a loop of tuple(…) itself, in which nothing is made again (docs/known_issues.md)
+            self.each = tuple  # CPython 3.14 makes a loop of tuple(…) itself, which isn't captured whole (docs/known_issues.md)
 
         def forward(self, x):
             x = sum(layer(x) for layer in self.layers)
