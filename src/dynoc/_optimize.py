@@ -259,7 +259,8 @@ def enable(
     """Optimise every Python function of the process that works on arrays, from now on.
 
     Arrays themselves tell who makes them: a function is found when it (or what it calls) has made some, and is recorded at its
-    next call. A program without arrays runs as fast as without dynoc. On CPython 3.11 found functions are served by the
+    next call. A program without arrays pays next to nothing until a function with a loop has run for about a second: then NumPy
+    is imported, and loops over numbers and objects are looked at. On CPython 3.11 found functions are served by the
     frame-evaluation hook, which is in only while it pays.
 
     With ``wait=True``, or with ``config.record_all``, every function is offered to the recorder at its first call: the hook stays

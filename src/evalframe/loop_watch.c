@@ -5,7 +5,7 @@
 #include "evalframe/ticks.h"
 #include "tracer/bytecode/decode.h"
 
-#define MANY 16    /* meetings with a function that make its loop worth it: some 130 ms */
+#define MANY 128   /* meetings with a function that make its loop worth it: about a second, of which starting takes a tenth */
 #define DEPTH 6    /* functions on the stack that are looked at */
 #define COUNTED 16 /* functions that are counted at a time */
 
