@@ -43,7 +43,7 @@ def classify(function):
     else:
         schemas = _schemas_of_operator(torch, function)
     schemas = [s for s in schemas if re.search(r"[( ]Tensor(?!\[)", str(s))]  # others are of TorchScript's lists and numbers
-    kinds = {_kind(s, tags) for s in schemas if torch.Tag.out not in (tags := _tags(torch, s))}
+    kinds = {_kind(s, _tags(torch, s)) for s in schemas if not any(argument.is_out for argument in s.arguments)}
     return kinds.pop() if len(kinds) == 1 else UNKNOWN
 
 

@@ -295,6 +295,7 @@ def test_debug_folder(tmp_path):
     assert sorted(p.name for p in folder.iterdir()) == [
         "bytecode.txt",
         "graph.py",
+        "graph.txt",
         "guards.txt",
         "kernels.c",
         "schedule.txt",

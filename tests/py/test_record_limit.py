@@ -19,7 +19,8 @@ def ended(fn, *args):
     fast = dynoc.optimize(fn, wait=True, options={"record_limit": LIMIT})
     with logged("graph_breaks") as lines:
         np.testing.assert_allclose(fast(*args), fn(*args))
-    return sum("BUDGET: the function is too long" in line for line in lines), fast
+    # the break in the caller that a callee's end becomes names it again, with the way there
+    return sum("BUDGET: the function is too long" in line and "called from" not in line for line in lines), fast
 
 
 def steps(n, scalars):
