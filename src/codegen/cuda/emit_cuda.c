@@ -574,7 +574,7 @@ int dyn_cuda_emit(const DynLoops *p, DynStr *source, DynReason *why, DynStr *err
         if (k == NULL) {
             continue;
         }
-        if (dyn_cuda_group_words(p, s) > DYN_CUDA_MOST_WORDS) {
+        if (k->ndim + 2 > DYN_MAX_NDIM || dyn_cuda_group_words(p, s) > DYN_CUDA_MOST_WORDS) { /* arrange.c adds two axes */
             return refuse(error, why, "kernels have more operands and axes than they can be handed");
         }
         if (k->group != DYN_NONE) {
