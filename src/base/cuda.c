@@ -7,9 +7,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 
-#define MOST_DEVICES 64
 #define OLDEST 12000 /* the first with libraries that belong to no context */
 /* Attributes of devices, by the driver's numbers. */
 enum { PROCESSORS = 16, MAJOR = 75, MINOR = 76, SHARED_OPT_IN = 97 };
@@ -19,7 +17,6 @@ bool dyn_cuda_stands_in;
 static void *library, *stand_in;
 static bool looked;
 static int version;
-static char why_not[256];
 
 static const struct {
     const char *symbol;
@@ -30,38 +27,21 @@ static const struct {
 #undef DRIVER
 };
 
-/* All functions of it; the first that is missing, or NULL. */
-static const char *take_functions(void *from) {
+/* All functions of it. false: one is missing, as in drivers older than CUDA 12. */
+static bool take_functions(void *from) {
     for (size_t i = 0; i < DYN_COUNTOF(driver); i++) {
         void *f = dlsym(from, driver[i].symbol);
         if (f == NULL) {
-            return driver[i].symbol;
+            return false;
         }
         memcpy((char *)&dyn_cuda + driver[i].offset, &f, sizeof(f));
     }
-    return NULL;
+    return true;
 }
 
 static bool begin(void *from) {
-    const char *missing = take_functions(from);
-    if (missing != NULL) {
-        snprintf(why_not, sizeof(why_not), "the driver has no %s: it is older than CUDA 12", missing);
-        return false;
-    }
-    DynCudaError error = dyn_cuda.Init(0);
-    error = error == 0 ? dyn_cuda.DriverGetVersion(&version) : error;
-    if (error != 0) {
-        DynStr text = {0};
-        dyn_cuda_say(error, &text);
-        snprintf(why_not, sizeof(why_not), "the driver doesn't start: %.200s", dyn_str_at(&text));
-        dyn_str_free(&text);
-        return false;
-    }
-    if (version < OLDEST) {
-        snprintf(why_not, sizeof(why_not), "the driver is for CUDA %d.%d, and 12.0 is the oldest that will do", version / 1000,
-                 version % 1000 / 10);
-    }
-    return version >= OLDEST;
+    bool starts = take_functions(from) && dyn_cuda.Init(0) == 0 && dyn_cuda.DriverGetVersion(&version) == 0;
+    return starts && version >= OLDEST;
 }
 
 bool dyn_cuda_find(void) {
@@ -72,21 +52,17 @@ bool dyn_cuda_find(void) {
     if (!looked) {
         looked = true;
         library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-        if (library == NULL) {
-            snprintf(why_not, sizeof(why_not), "no driver: libcuda.so.1 isn't there");
-        }
         found = library != NULL && begin(library);
     }
     return found;
 }
 
-const char *dyn_cuda_why_not(void) { return why_not[0] == 0 ? NULL : why_not; }
 int dyn_cuda_version(void) { return version; }
 
 /* ---- devices */
 
-static DynCudaInfo infos[MOST_DEVICES];
-static atomic_bool known[MOST_DEVICES];
+static DynCudaInfo infos[DYN_MOST_DEVICES];
+static atomic_bool known[DYN_MOST_DEVICES];
 
 static bool ask(int i, DynCudaInfo *info) {
     int major = 0, minor = 0;
@@ -107,7 +83,7 @@ static bool ask(int i, DynCudaInfo *info) {
 
 const DynCudaInfo *dyn_cuda_info(int i) {
     static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
-    if (i < 0 || i >= MOST_DEVICES) {
+    if (i < 0 || i >= DYN_MOST_DEVICES) {
         return NULL;
     }
     if (DYN_LIKELY(atomic_load_explicit(&known[i], memory_order_acquire))) {
@@ -134,11 +110,11 @@ void *dyn_cuda_stand_in_library(void) { return stand_in; }
 int dyn_cuda_stand_in(const char *path) {
     dyn_cuda_stands_in = false;
     stand_in = NULL;
-    for (int i = 0; i < MOST_DEVICES; i++) {
+    for (int i = 0; i < DYN_MOST_DEVICES; i++) {
         atomic_store(&known[i], false);
     }
     if (path == NULL) {
-        return library == NULL || take_functions(library) == NULL ? 0 : -1;
+        return library == NULL || take_functions(library) ? 0 : -1;
     }
     void *opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (opened == NULL || !begin(opened)) {

@@ -7,6 +7,8 @@
 #define DYN_CUDA_H
 #include "base/base.h"
 
+#define DYN_MOST_DEVICES 64 /* those beyond are eager's */
+
 typedef int DynCudaDevice;
 typedef struct DynCudaContext DynCudaContext; /* CUcontext */
 typedef struct DynCudaLibrary DynCudaLibrary; /* CUlibrary */
@@ -51,8 +53,7 @@ typedef struct DynCudaInfo {
 DYN_HIDDEN extern DynCuda dyn_cuda; /* valid behind dyn_cuda_find */
 /* Is there a driver that dynoc can use (CUDA 12 or newer)? Looked for once, with the GIL. */
 DYN_HIDDEN bool dyn_cuda_find(void);
-DYN_HIDDEN const char *dyn_cuda_why_not(void); /* a sentence for doctor; NULL: there is one, or nobody has looked */
-DYN_HIDDEN int dyn_cuda_version(void);         /* of the driver: 13000 for 13.0; behind dyn_cuda_find */
+DYN_HIDDEN int dyn_cuda_version(void); /* of the driver: 13000 for 13.0; behind dyn_cuda_find */
 /* Device i, counted as frameworks count it; NULL: it can't be used. Any thread. */
 DYN_HIDDEN const DynCudaInfo *dyn_cuda_info(int i);
 DYN_HIDDEN void dyn_cuda_say(DynCudaError error, DynStr *out); /* "CUDA_ERROR_…: sentence" */

@@ -23,7 +23,7 @@ typedef struct ExchangeApi {
     int (*view)(void *object, DLTensor *out);
     int (*stream)(int32_t device_type, int32_t device, void **stream);
 } ExchangeApi;
-enum { DEVICE_CPU = 1, DEVICE_CUDA = 2, MAJOR = 1, MOST_DEVICES = 64 };
+enum { DEVICE_CPU = 1, DEVICE_CUDA = 2, MAJOR = 1 };
 
 static const struct TorchType { /* how torch and DLPack call an element type */
     const char *name;
@@ -232,7 +232,7 @@ static int device_of(const DLTensor *t) {
     if (t->device_type == DEVICE_CPU) {
         return dyn_cuda_stands_in ? 1 : 0;
     }
-    bool known = t->device_type == DEVICE_CUDA && t->device_id >= 0 && t->device_id < MOST_DEVICES;
+    bool known = t->device_type == DEVICE_CUDA && t->device_id >= 0 && t->device_id < DYN_MOST_DEVICES;
     return known && dyn_cuda_find() ? 1 + t->device_id : -1;
 }
 
@@ -491,7 +491,7 @@ static PyObject *sizes_and_strides(DynDtype dt, int ndim, const int64_t *dims, c
 
 /* dtype= and device=, always both, as there is no default for the device; borrowed, NULL: no memory. */
 static PyObject *device_keywords(DynDtype dt, uint8_t device) {
-    static PyObject *keywords[MOST_DEVICES][DYN_DTYPE_COUNT];
+    static PyObject *keywords[DYN_MOST_DEVICES][DYN_DTYPE_COUNT];
     PyObject **at = &keywords[device - 1][dt];
     if (*at == NULL) {
         PyObject *where = PyUnicode_FromFormat(dyn_cuda_stands_in ? "cpu" : "cuda:%d", device - 1);

@@ -25,6 +25,12 @@ void dyn_watch_event(const char *kind, const char *name, int64_t start, int64_t 
     PyErr_Restore(type, value, tb);
 }
 
+PyObject *dyn_watch_row(const char *kind, const char *name, PyObject *file, int line, const DynTimes *times) {
+    return Py_BuildValue("{ss,ss,sO,si,sL,sd,sL}", "kind", kind, "name", name, "file", file == NULL ? Py_None : file, "line",
+                         file == NULL ? 0 : line, "calls", (long long)times->calls, "seconds", (double)times->ns * 1e-9, "bytes",
+                         (long long)times->bytes);
+}
+
 static PyObject *watch(PyObject *module, PyObject *arg) {
     unsigned long bits = PyLong_AsUnsignedLong(arg);
     if (bits == (unsigned long)-1 && PyErr_Occurred()) {

@@ -22,6 +22,8 @@ static inline int64_t dyn_watch_now(void) { return DYN_UNLIKELY(dyn_watching != 
 /* An event that began at `start`, by this thread. kind: "call", "kernel", "extern", "compile" …; bytes: 0 where none were
  * counted. Keeps the current exception; lost where memory is out. */
 DYN_HIDDEN void dyn_watch_event(const char *kind, const char *name, int64_t start, int64_t ns, int64_t bytes);
+/* A dict of what _profile.py reads: {kind, name, file, line, calls, seconds, bytes}. file: borrowed; NULL: none, and no line. */
+DYN_HIDDEN PyObject *dyn_watch_row(const char *kind, const char *name, PyObject *file, int line, const DynTimes *times);
 /* Adds _watch(bits), _events(). */
 DYN_HIDDEN int dyn_watch_init(PyObject *module);
 #endif

@@ -131,12 +131,25 @@ static void leave_products(DynGraph *g) {
     }
 }
 
+/* The graph stays eager's for good, and whoever asks is told why. */
+static int leave(Job *j, DynReason why) {
+    j->entry->plain = why;
+    dyn_count_reason("graphs_failed", why);
+    dyn_cache_tell(j->root, why, NULL);
+    return 0;
+}
+
+/* exact=True was asked for, and the graph can't be. */
+static int leave_inexact(Job *j) {
+    j->entry->plain = DYN_R_DISABLED;
+    dyn_count("graphs", "inexact");
+    return 0;
+}
+
 /* Values require gradients: the graph becomes parts that autograd follows, which are compiled on their own. */
 static int follow(Job *j) {
     if (j->root->options->exact) {
-        j->entry->plain = DYN_R_DISABLED;
-        dyn_count("graphs", "inexact");
-        return 0;
+        return leave_inexact(j);
     }
     j->entry->follow = dyn_follow_new(&j->capture->graph, j->root->options, &j->why, &j->error);
     if (j->entry->follow != NULL) {
@@ -149,22 +162,12 @@ static int follow(Job *j) {
             }
         }
     } else if (j->why == DYN_R_REQUIRES_GRAD) { /* nothing went wrong: it can't be followed */
-        j->entry->plain = j->why;
-        dyn_count_reason("graphs_failed", j->why);
-        dyn_cache_tell(j->root, j->why, NULL);
+        leave(j, j->why);
         dyn_log(DYN_LOG_graph_breaks, "%s: %s in %s", dyn_reason_code(j->why), dyn_str_at(&j->error), j->capture->graph.name);
         j->error.n = 0;
     } else {
         return -1;
     }
-    return 0;
-}
-
-/* … but not yet on a device: there the function stays eager's. */
-static int leave_followed(Job *j) {
-    j->entry->plain = DYN_R_REQUIRES_GRAD;
-    dyn_count_reason("graphs_failed", j->entry->plain);
-    dyn_cache_tell(j->root, j->entry->plain, NULL);
     return 0;
 }
 
@@ -189,7 +192,7 @@ static int lower(Job *j) {
     j->target = dyn_target_of(g);
     dyn_count("graphs", "captured");
     if (dyn_follow_wanted(g)) {
-        return g->device == 0 ? follow(j) : leave_followed(j);
+        return g->device == 0 ? follow(j) : leave(j, DYN_R_REQUIRES_GRAD); /* a device's aren't followed yet */
     }
     bool interpreted = j->root->options->eager || j->root->options->hands_on, device = g->device != 0;
     if (interpreted && !device) {
@@ -197,9 +200,7 @@ static int lower(Job *j) {
         return 0;
     }
     if (interpreted || (j->root->options->exact && (device || dyn_compile_is_inexact(g)))) {
-        j->entry->plain = DYN_R_DISABLED;
-        dyn_count("graphs", "inexact");
-        return 0;
+        return leave_inexact(j);
     }
     if (dyn_common(g, &j->scratch) < 0) {
         return fail(j, DYN_R_NO_MEMORY);

@@ -690,9 +690,8 @@ PyObject *dyn_loops_times(const DynCache *c) {
             continue;
         }
         place_of(c->loops, c->loops->headers[i], &place);
-        PyObject *row = Py_BuildValue("{ss,ss,sO,si,sL,sd,si}", "kind", "loop", "name", "native loop", "file",
-                                      ((PyCodeObject *)c->loops->code)->co_filename, "line", (int)place.line, "calls",
-                                      (long long)w->run.calls, "seconds", (double)w->run.ns * 1e-9, "bytes", 0);
+        PyObject *file = ((PyCodeObject *)c->loops->code)->co_filename;
+        PyObject *row = dyn_watch_row("loop", "native loop", file, (int)place.line, &w->run);
         if (row == NULL || PyList_Append(list, row) < 0) {
             Py_CLEAR(list);
         }

@@ -30,15 +30,10 @@ void dyn_watched_call(DynCache *c, DynEntry *e, int64_t began, int64_t checked) 
     dyn_watch_event("call", e->capture->graph.name, began, now - began, 0);
 }
 
-static const char *name_of_call(const DynGraph *g, uint32_t node) {
-    const DynNode *n = dyn_graph_node(g, node);
-    return n->extern_index < g->externs.n ? g->externs.at[n->extern_index].name : dyn_ops[n->op].text;
-}
-
 void dyn_watched_extern(DynWatched *w, const DynGraph *g, uint32_t node, int64_t began) {
     int64_t ns = dyn_now_ns() - began;
     dyn_times_add(&current(w)->run, ns, 0);
-    dyn_watch_event("extern", name_of_call(g, node), began, ns, 0);
+    dyn_watch_event("extern", dyn_graph_name_of(g, dyn_graph_node(g, node)), began, ns, 0);
 }
 
 void dyn_watched_loop(DynCache *c, DynWatched *w, int64_t began) {
@@ -65,10 +60,8 @@ static int add_call(PyObject *list, const DynGraph *g, const DynFollowStep *step
         return 0;
     }
     const DynPlace *place = n->where < g->places.n ? &g->places.at[n->where] : NULL;
-    PyObject *row = Py_BuildValue("{ss,ss,sO,si,sL,sd,si}", "kind", "extern", "name", name_of_call(g, step->node), "file",
-                                  place == NULL ? Py_None : ((PyCodeObject *)place->code)->co_filename, "line",
-                                  place == NULL ? 0 : (int)place->line, "calls", (long long)w->run.calls, "seconds",
-                                  (double)w->run.ns * 1e-9, "bytes", 0);
+    PyObject *file = place == NULL ? NULL : ((PyCodeObject *)place->code)->co_filename;
+    PyObject *row = dyn_watch_row("extern", dyn_graph_name_of(g, n), file, place == NULL ? 0 : (int)place->line, &w->run);
     int done = row == NULL ? -1 : PyList_Append(list, row);
     Py_XDECREF(row);
     return done;

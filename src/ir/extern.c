@@ -23,7 +23,8 @@ uint32_t dyn_graph_written(const DynGraph *g, uint32_t id) {
     if (dyn_node_stores(n)) {
         return n->storage;
     }
-    int at = dyn_node_calls(n) && n->extern_index < g->externs.n ? g->externs.at[n->extern_index].writes : -1;
+    const DynExtern *x = dyn_graph_extern(g, n);
+    int at = x != NULL ? x->writes : -1;
     return at < 0 ? DYN_NONE : dyn_graph_node(g, n->args[at].id)->storage;
 }
 

@@ -155,8 +155,17 @@ static inline DynNode *dyn_graph_node(const DynGraph *g, uint32_t id) { return &
 static inline bool dyn_graph_detaches(const DynGraph *g, const DynNode *n) {
     return n->op == DYN_OP_AS_DTYPE && n->dtype == dyn_graph_node(g, n->args[0].id)->dtype;
 }
-/* Is it one that writes into args[0] and has no value? */
 static inline bool dyn_node_calls(const DynNode *n) { return dyn_ops[n->op].kind == DYN_K_EXTERN; } /* EXTERN, MATMUL … */
+/* The row of a call; NULL: it has none. */
+static inline DynExtern *dyn_graph_extern(const DynGraph *g, const DynNode *n) {
+    return dyn_node_calls(n) && n->extern_index < g->externs.n ? &g->externs.at[n->extern_index] : NULL;
+}
+/* What a node does, as the program calls it. */
+static inline const char *dyn_graph_name_of(const DynGraph *g, const DynNode *n) {
+    const DynExtern *x = dyn_graph_extern(g, n);
+    return x != NULL ? x->name : dyn_ops[n->op].text;
+}
+/* Is it one that writes into args[0] and has no value? */
 static inline bool dyn_node_stores(const DynNode *n) { return dyn_ops[n->op].kind == DYN_K_STORE; }
 /* Which operand of a GATHER or SCATTER says where? 0: it is neither. */
 static inline int dyn_node_index(const DynNode *n) {

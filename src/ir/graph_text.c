@@ -15,6 +15,7 @@
  * compute where it isn't the dtype, flags. Sources come back as locals with the printed text as their name; extern rows and
  * places do not come back. */
 #include "ir/graph.h"
+#include "base/cuda.h"
 #include <stdlib.h>
 
 /* ---- printing */
@@ -127,7 +128,7 @@ static void print_place(const DynGraph *g, const DynNode *n, DynStr *out) {
 
 /* What an extern call gets besides its operands; a comment, since it does not come back. */
 static void print_constants(const DynGraph *g, const DynNode *n, DynStr *out) {
-    const DynExtern *x = dyn_node_calls(n) && n->extern_index < g->externs.n ? &g->externs.at[n->extern_index] : NULL;
+    const DynExtern *x = dyn_graph_extern(g, n);
     for (uint32_t i = 0; x != NULL && i <= x->nargs; i++) {
         PyObject *o = i < x->nargs ? x->args[i].obj : x->kwnames, *text = o == NULL ? NULL : PyObject_Repr(o);
         const char *c = text == NULL ? NULL : PyUnicode_AsUTF8(text);
@@ -153,8 +154,8 @@ static void print_node(const DynGraph *g, const Names *names, uint32_t id, DynSt
     }
     dyn_str_puts(out, n->layout.kind == DYN_LAYOUT_C ? "" : ">");
     dyn_str_printf(out, " = %s", n->op < DYN_OP_COUNT ? dyn_ops[n->op].text : "?");
-    if (dyn_node_calls(n) && n->extern_index < g->externs.n) {
-        dyn_str_printf(out, " %s", g->externs.at[n->extern_index].name);
+    if (dyn_graph_extern(g, n) != NULL) {
+        dyn_str_printf(out, " %s", dyn_graph_extern(g, n)->name);
     }
     dyn_str_putc(out, '(');
     if (n->op == DYN_OP_INPUT && n->source != DYN_NONE) {
@@ -643,7 +644,7 @@ static int parse_graph(Parser *p) {
     }
     p->g->name = dyn_arena_strdup(p->g->arena, name);
     if (take(p, "on cuda:")) {
-        if (integer(p, &device) < 0 || device < 0 || device > 63) {
+        if (integer(p, &device) < 0 || device < 0 || device >= DYN_MOST_DEVICES) {
             return wrong(p, "expected the number of a device");
         }
         p->g->device = (uint8_t)(1 + device);

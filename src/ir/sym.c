@@ -159,6 +159,7 @@ void dyn_syms_forget(DynSyms *t, uint32_t nnodes) {
 }
 
 bool dyn_sym_is_const(const DynSyms *t, uint32_t id) { return id != DYN_NONE && t->v.at[id].op == DYN_S_CONST; }
+bool dyn_sym_is_one(const DynSyms *t, uint32_t id) { return dyn_sym_is_const(t, id) && t->v.at[id].value.i == 1; }
 
 /* ---- looking at rows */
 

@@ -66,6 +66,7 @@ static inline uint32_t dyn_sym_operand(const DynSym *s, int which) {
     return operands[which];
 }
 DYN_HIDDEN bool dyn_sym_is_const(const DynSyms *t, uint32_t id);
+DYN_HIDDEN bool dyn_sym_is_one(const DynSyms *t, uint32_t id); /* a size that is always 1 */
 static inline bool dyn_sym_of_axis(DynSymOp op) { return op == DYN_S_DIM || op == DYN_S_STRIDE; }
 static inline bool dyn_sym_is_read(DynSymOp op) { return op == DYN_S_VAR || dyn_sym_of_axis(op); } /* from a source */
 static inline const DynSym *dyn_sym_at(const DynSyms *t, uint32_t id) { return &t->v.at[id]; }

@@ -132,22 +132,30 @@ static void *open_memory(const DynBlob *object, const char *key, DynStr *why) {
     return handle;
 }
 
+/* As a new file at `path`. NULL: *error is why. */
+static void *open_path(const DynStr *path, const DynBlob *object, const char **error) {
+    int fd = path->failed ? -1 : open(path->at, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+    bool written = fd >= 0 && dyn_blob_write(fd, object->at, object->n) == 0;
+    if (fd >= 0) {
+        written = close(fd) == 0 && written;
+    }
+    void *handle = written ? dlopen(path->at, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (handle == NULL) {
+        const char *said = written ? dlerror() : NULL;
+        *error = said != NULL ? said : strerror(errno);
+    }
+    return handle;
+}
+
 static void *open_file(const DynBuildEnv *env, const DynBlob *object, DynStr *why) {
     DynStr path = {0};
+    const char *error = "";
     void *handle = NULL;
     if (dyn_tempdir_make(env, &path, why) == 0) {
         uint32_t folder = path.n;
         dyn_str_puts(&path, "/kernels.so");
-        int fd = path.failed ? -1 : open(path.at, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
-        bool written = fd >= 0 && dyn_blob_write(fd, object->at, object->n) == 0;
-        if (fd >= 0) {
-            written = close(fd) == 0 && written;
-        }
-        handle = written ? dlopen(path.at, RTLD_NOW | RTLD_LOCAL) : NULL;
-        if (handle == NULL) {
-            const char *error = written ? dlerror() : NULL;
-            dyn_str_puts(why, error != NULL ? error : strerror(errno));
-        }
+        handle = open_path(&path, object, &error);
+        dyn_str_puts(why, handle == NULL ? error : "");
         path.at[folder] = 0;
         dyn_tempdir_remove(path.at);
     }
@@ -159,20 +167,17 @@ static void *open_file(const DynBuildEnv *env, const DynBlob *object, DynStr *wh
 static void *open_kept(const DynBuildEnv *env, const DynBlob *object, const char *key, DynStr *why) {
     static unsigned counter; /* under `loading` */
     DynStr path = {0};
+    const char *error = "";
     void *handle = NULL;
     char *folder = mkdir(env->objects_dir, 0700) == 0 || errno == EEXIST ? realpath(env->objects_dir, NULL) : NULL;
-    if (folder != NULL) {
+    if (folder == NULL) {
+        error = strerror(errno);
+    } else {
         dyn_str_printf(&path, "%s/dynoc-%ld-%u-%.16s.so", folder, (long)getpid(), counter++, key);
+        handle = open_path(&path, object, &error);
     }
-    int fd = folder == NULL || path.failed ? -1 : open(path.at, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
-    bool written = fd >= 0 && dyn_blob_write(fd, object->at, object->n) == 0;
-    if (fd >= 0) {
-        written = close(fd) == 0 && written;
-    }
-    handle = written ? dlopen(path.at, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (handle == NULL) {
-        const char *error = written ? dlerror() : NULL;
-        dyn_str_printf(why, "%s: %s; ", env->objects_dir, error != NULL ? error : strerror(errno));
+        dyn_str_printf(why, "%s: %s; ", env->objects_dir, error);
     }
     free(folder);
     dyn_str_free(&path);

@@ -215,8 +215,17 @@ int dyn_emit_expr(DynStr *out, const DynInsn *insn, DynDtype from, const char *c
     return failed;
 }
 
+DynDtype dyn_emit_compute(const DynInsn *insn) {
+    return dyn_dtype_is_half((DynDtype)insn->compute) ? DYN_F32 : (DynDtype)insn->compute;
+}
+
 int dyn_emit_op(DynStr *out, const DynInsn *insn, const char *const *args) {
-    DynDtype t = dyn_dtype_is_half((DynDtype)insn->compute) ? DYN_F32 : (DynDtype)insn->compute;
+    DynDtype t = dyn_emit_compute(insn);
+    return dyn_emit_op_as(out, insn, dyn_emit_type(t), dyn_dtypes[t].name, args);
+}
+
+int dyn_emit_op_as(DynStr *out, const DynInsn *insn, const char *type, const char *name, const char *const *args) {
+    DynDtype t = dyn_emit_compute(insn);
     const char *c = dyn_dtypes[t].kind == 'c' ? dyn_complex_ops[insn->op].c : dyn_ops[insn->op].c;
     if (!c) {
         return -1;
@@ -227,9 +236,9 @@ int dyn_emit_op(DynStr *out, const DynInsn *insn, const char *const *args) {
             continue;
         }
         switch (c[1]) {
-        case 'T': dyn_str_puts(out, dyn_emit_type(t)); break;
+        case 'T': dyn_str_puts(out, type); break;
         case 'U': dyn_str_puts(out, wrapping_type(t)); break;
-        case 's': dyn_str_puts(out, dyn_dtypes[t].name); break;
+        case 's': dyn_str_puts(out, name); break;
         case 'f': dyn_str_puts(out, dyn_dtype_real(t) == DYN_F32 ? "f" : ""); break;
         default:
             if (c[1] < '0' || c[1] > '2' || !args[c[1] - '0']) {

@@ -161,6 +161,18 @@ void dyn_cuda_arrange_map(DynCudaLine *l) {
 
 /* ---- reductions */
 
+/* Kept and reduced axes, parted already, become as few as they can be; there is one reduced one at the least. */
+static void join_both(DynCudaLine *l, int kept) {
+    DynBound *b = &l->b;
+    int all = b->ndim;
+    l->kept = join_axes(b, 0, kept);
+    l->reduced = join_axes(b, l->kept, all - kept);
+    if (l->reduced == 0) {
+        add_axis(b);
+        l->reduced = 1;
+    }
+}
+
 /* Do neighbouring results lie closer together than what one result is made of? */
 static bool goes_by_columns(const DynBound *b, int kept) {
     int by = leading(b);
@@ -172,15 +184,10 @@ static bool goes_by_columns(const DynBound *b, int kept) {
 
 bool dyn_cuda_arrange_reduction(DynCudaLine *l) {
     DynBound *b = &l->b;
-    int kept = part_axes(b, b->k->reduced), by = leading(b), all = b->ndim;
+    int kept = part_axes(b, b->k->reduced), by = leading(b);
     sort_axes(b, by, 0, kept);
-    sort_axes(b, by, kept, all);
-    l->kept = join_axes(b, 0, kept);
-    l->reduced = join_axes(b, l->kept, all - kept);
-    if (l->reduced == 0) {
-        add_axis(b);
-        l->reduced = 1;
-    }
+    sort_axes(b, by, kept, b->ndim);
+    join_both(l, kept);
     bool columns = goes_by_columns(b, l->kept);
     for (int d = 0; columns && d < l->reduced; d++) { /* kept ones come last */
         move_axis(b, b->ndim - 1, 0);
@@ -202,13 +209,8 @@ void dyn_cuda_keep_axes(DynCudaLine *l, bool columns) {
 
 void dyn_cuda_arrange_row(DynCudaLine *l) {
     DynBound *b = &l->b;
-    int kept = part_axes(b, dyn_cuda_inner(b->k)), all = b->ndim;
-    sort_axes(b, leading(b), kept, all);
-    l->kept = join_axes(b, 0, kept);
-    l->reduced = join_axes(b, l->kept, all - kept);
-    if (l->reduced == 0) {
-        add_axis(b);
-        l->reduced = 1;
-    }
+    int kept = part_axes(b, dyn_cuda_inner(b->k));
+    sort_axes(b, leading(b), kept, b->ndim);
+    join_both(l, kept);
     find_speed(l, l->reduced, dyn_cuda_inner(b->k));
 }

@@ -2,14 +2,19 @@
  *
  * A kernel of the loop IR is one or more functions, `k<number>_<form>`, each of which takes one struct of 8-byte words by value:
  *
- *     count     groups of V elements along the last axis; of a reduction results, in COLUMNS groups of V of them
- *     groups    of a reduction: those of V elements that one result is made of, in COLUMNS elements; of ANY_MAP the elements
- * along the last axis axes      half a word: how many axes are kept and how many reduced (8 bits each); WIDE splits    half a
- * word, of a reduction: how many blocks share one result, which then goes to `parts` rowed     half a word: bit i says that
- * operand i lies in the memory of one row, and at[i] is how far from its beginning (half a word of nothing) parts     memory for
- * an accumulator of each split and result size[R], magic[R]   sizes of axes, in groups of the last one, and what divides by them
- * (launch.c: magic_of) at[N]     where each operand's first element lies step[N][R]          bytes from one position of each axis
- * to the next scalar[P] numbers by value
+ *     count       groups of V elements along the last axis; of a reduction results (in COLUMNS groups of V results)
+ *     groups      of a reduction: groups of V elements that one result is made of (in COLUMNS elements)
+ *                 of ANY_MAP: elements along the last axis
+ *     axes        half a word: how many axes are kept and how many reduced (8 bits each); WIDE
+ *     splits      half a word, of a reduction: how many blocks share one result, which then goes to `parts`
+ *     rowed       half a word (the other half is nothing): bit i says that operand i lies in the memory of one
+ *                 row, and at[i] is how far from its beginning
+ *     parts       memory for an accumulator of each split and result
+ *     size[R]     sizes of axes, in groups of the last one
+ *     magic[R]    what divides by them (launch.c: magic_of)
+ *     at[N]       where each operand's first element lies
+ *     step[N][R]  bytes from one position of each axis to the next
+ *     scalar[P]   numbers by value
  *
  * R, N and P are the kernel's own: axes (dyn_cuda_rank), operands and numbers. Axes are at the end of size: in ROWS kept ones in
  * front of reduced ones, in COLUMNS behind them. Each form is there twice: for one axis of either kind, along the last of which
@@ -34,7 +39,7 @@
 
 /* FORM(NAME, name): the functions that a kernel may have: elementwise; of a reduction with a warp's lanes along what is reduced,
  * or along results, and what makes one result of what blocks have left; of a group, which its first kernel has. ANY_: those that
- * take any axes. */
+ * take any axes, each behind the one that takes few. */
 #define DYN_CUDA_FORMS(FORM)         \
     FORM(MAP, "map")                 \
     FORM(ANY_MAP, "any_map")         \
@@ -62,7 +67,5 @@ DYN_HIDDEN bool dyn_cuda_walks(const DynLoops *p, const DynKernel *k, uint32_t o
 DYN_HIDDEN int dyn_cuda_rank(const DynKernel *k);  /* R: its axes, and two more for the patches of an elementwise kernel */
 DYN_HIDDEN int dyn_cuda_words(const DynKernel *k); /* of the struct */
 DYN_HIDDEN int dyn_cuda_results(const DynKernel *k, const DynInsn **results); /* its reductions, at most DYN_MAX_RESULTS */
-DYN_HIDDEN uint32_t dyn_cuda_group_end(const DynLoops *p,
-                                       uint32_t step); /* the step behind the group, or the kernel, at that step */
-DYN_HIDDEN int dyn_cuda_group_words(const DynLoops *p, uint32_t step); /* of its struct, which has its kernels' */
+DYN_HIDDEN int dyn_cuda_group_words(const DynLoops *p, uint32_t step);        /* of its struct, which has its kernels' */
 #endif

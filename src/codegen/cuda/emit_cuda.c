@@ -51,18 +51,11 @@ uint32_t dyn_cuda_inner(const DynKernel *k) {
     return k->reduced ? k->reduced : all;
 }
 
-static bool is_one(const DynLoops *p, uint32_t size) {
-    return dyn_sym_is_const(p->graph->syms, size) && dyn_sym_at(p->graph->syms, size)->value.i == 1;
-}
-
 /* So many elements are 16 bytes of the largest operand; of long kernels fewer, as each is held in registers. Rows of a group that
  * have one element have one. */
 int dyn_cuda_lanes(const DynLoops *p, const DynKernel *k) {
     int largest = 1;
-    bool one = k->group != DYN_NONE;
-    for (int d = 0; d < k->ndim; d++) {
-        one = one && (d < k->outer || is_one(p, k->shape[d]));
-    }
+    bool one = k->group != DYN_NONE && dyn_kernel_is_one(p, k, k->outer);
     for (uint32_t i = 0; i < k->operands.n; i++) {
         int size = dyn_dtypes[k->operands.at[i].dtype].size;
         largest = size > largest ? size : largest;
@@ -76,7 +69,7 @@ bool dyn_cuda_walks(const DynLoops *p, const DynKernel *k, uint32_t operand, uin
     const DynOperand *o = &k->operands.at[operand];
     bool walks = false;
     for (int d = 0; d < k->ndim; d++) {
-        bool stands = o->axis[d] < 0 || is_one(p, p->places[o->place].shape[o->axis[d]]);
+        bool stands = o->axis[d] < 0 || dyn_sym_is_one(p->graph->syms, p->places[o->place].shape[o->axis[d]]);
         walks = walks || ((among >> d & 1) && !stands);
     }
     return walks;
@@ -85,13 +78,6 @@ bool dyn_cuda_walks(const DynLoops *p, const DynKernel *k, uint32_t operand, uin
 /* ---- expressions */
 
 static const char *type_of(DynDtype dt) { return dt == DYN_BOOL ? "bool" : dyn_emit_type(dt); }
-
-static const char *wrapping_type(DynDtype dt) {
-    if (dyn_dtypes[dt].kind == 'f') {
-        return type_of(dt);
-    }
-    return dyn_dtypes[dt].size == 8 ? "unsigned long" : "unsigned";
-}
 
 /* As PyTorch's kernels convert: floats to narrow integers by way of a wide one. */
 static void put_cast(DynStr *out, DynDtype to, DynDtype from, const char *value) {
@@ -106,28 +92,12 @@ static void put_cast(DynStr *out, DynDtype to, DynDtype from, const char *value)
     }
 }
 
-/* The expression of ops.def: {0} … are operands, {T} the type, {U} the one that it wraps in, {s} a template's argument. */
+/* The functions of prologue.def are templates. */
 static int put_operator(DynStr *out, const DynInsn *insn, const char *const *args) {
-    DynDtype t = dyn_dtype_is_half((DynDtype)insn->compute) ? DYN_F32 : (DynDtype)insn->compute;
-    for (const char *c = dyn_ops[insn->op].c; *c != 0; c++) {
-        if (c[0] != '{' || c[1] == 0 || c[2] != '}') {
-            dyn_str_putc(out, *c);
-            continue;
-        }
-        switch (c[1]) {
-        case 'T': dyn_str_puts(out, type_of(t)); break;
-        case 'U': dyn_str_puts(out, wrapping_type(t)); break;
-        case 's': dyn_str_printf(out, "t<%s>", type_of(t)); break;
-        case 'f': dyn_str_puts(out, t == DYN_F32 ? "f" : ""); break;
-        default:
-            if (c[1] < '0' || c[1] > '2' || args[c[1] - '0'] == NULL) {
-                return -1;
-            }
-            dyn_str_puts(out, args[c[1] - '0']);
-        }
-        c += 2;
-    }
-    return 0;
+    const char *type = type_of(dyn_emit_compute(insn));
+    char template[32];
+    snprintf(template, sizeof(template), "t<%s>", type);
+    return dyn_emit_op_as(out, insn, type, template, args);
 }
 
 static int put_expression(DynStr *out, const DynKernel *k, const DynInsn *insn) {
@@ -195,15 +165,6 @@ static void put_identity(DynStr *out, const DynInsn *insn) {
 
 /* ---- the body for one group of lanes */
 
-static bool is_loaded(const DynKernel *k, uint32_t operand) {
-    for (uint32_t i = 0; i < k->insns.n; i++) {
-        if (at(k, i)->kind == DYN_L_LOAD && at(k, i)->a[0] == operand) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool is_stored(const DynKernel *k, uint32_t operand) {
     return k->operands.at[operand].out && !k->operands.at[operand].result;
 }
@@ -225,7 +186,7 @@ static void put_loads(DynStr *out, const DynLoops *p, const DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const char *type = dyn_emit_memory_type((DynDtype)k->operands.at[i].dtype);
         bool along = dyn_cuda_walks(p, k, i, inner), across = dyn_cuda_walks(p, k, i, ~inner);
-        if (is_loaded(k, i)) {
+        if (dyn_kernel_is_loaded(k, i)) {
             dyn_str_printf(out, "        %s x%u[V]; if (FAST) dyn_take<V, ", type, i);
             if (along != across && k->reduced && k->group == DYN_NONE) {
                 dyn_str_printf(out, "COLUMNS ? %d : ", across);
@@ -498,17 +459,9 @@ static const DynKernel *kernel_at(const DynLoops *p, uint32_t step) {
     return step < p->steps.n && p->steps.at[step].kind == DYN_STEP_KERNEL ? &p->kernels.at[p->steps.at[step].id] : NULL;
 }
 
-uint32_t dyn_cuda_group_end(const DynLoops *p, uint32_t step) {
-    uint32_t group = kernel_at(p, step)->group, end = step + 1;
-    for (const DynKernel *k = kernel_at(p, end); k != NULL && group != DYN_NONE && k->group == group; k = kernel_at(p, end)) {
-        end++;
-    }
-    return end;
-}
-
 int dyn_cuda_group_words(const DynLoops *p, uint32_t step) {
     int words = DYN_CUDA_GROUP_HEAD;
-    for (uint32_t s = step, end = dyn_cuda_group_end(p, step); s < end; s++) {
+    for (uint32_t s = step, end = dyn_loops_group_end(p, step); s < end; s++) {
         words += dyn_cuda_words(kernel_at(p, s));
     }
     return words;
@@ -524,7 +477,7 @@ static void put_group_entry(DynStr *out, const DynLoops *p, uint32_t step, bool 
                    "        char *const memory = (a.memory != nullptr ? a.memory + (i64)blockIdx.x * blockDim.y * a.bytes : "
                    "(char *)row_memory) + threadIdx.y * a.bytes;\n",
                    DYN_CUDA_GROUP_THREADS, first, dyn_cuda_form_names[any ? DYN_CUDA_ANY_GROUP : DYN_CUDA_GROUP], first);
-    for (uint32_t s = step; s < dyn_cuda_group_end(p, step); s++) {
+    for (uint32_t s = step; s < dyn_loops_group_end(p, step); s++) {
         const DynKernel *k = kernel_at(p, s);
         dyn_str_printf(out,
                        "        k%d_line<%s, %d, false>(a.k%d, row, lane, lanes, memory, shared);\n        __syncthreads();\n",
@@ -535,7 +488,7 @@ static void put_group_entry(DynStr *out, const DynLoops *p, uint32_t step, bool 
 
 /* Lines of threads have a row each, and do all kernels for it, then take the next. */
 static int put_rows(DynStr *out, const DynLoops *p, uint32_t step) {
-    uint32_t end = dyn_cuda_group_end(p, step);
+    uint32_t end = dyn_loops_group_end(p, step);
     int failed = 0;
     for (uint32_t s = step; s < end; s++) {
         failed |= put_line(out, p, kernel_at(p, s));
@@ -579,7 +532,7 @@ int dyn_cuda_emit(const DynLoops *p, DynStr *source, DynReason *why, DynStr *err
         }
         if (k->group != DYN_NONE) {
             failed |= put_rows(source, p, s);
-            s = dyn_cuda_group_end(p, s) - 1;
+            s = dyn_loops_group_end(p, s) - 1;
         } else {
             failed |= k->reduced ? put_reduction(source, p, k) : put_elementwise(source, p, k);
         }

@@ -123,6 +123,9 @@ static int launch_line(const Stream *s, const DynCudaLine *l, DynCudaForm form, 
     return launch(s, l->b.k, form, g, words);
 }
 
+/* The form itself, or that which takes any axes. */
+static DynCudaForm form_of(DynCudaForm form, bool fast) { return fast ? form : (DynCudaForm)(form + 1); }
+
 /* ---- kernels that run alone */
 
 static int64_t product(const DynCudaLine *l, int from, int n) {
@@ -137,7 +140,7 @@ static int launch_map(const Stream *s, DynCudaLine *l) {
     dyn_cuda_arrange_map(l);
     l->count = product(l, 0, l->kept);
     int64_t grid = blocks_of(l->count, DYN_CUDA_THREADS);
-    return launch_line(s, l, l->fast ? DYN_CUDA_MAP : DYN_CUDA_ANY_MAP,
+    return launch_line(s, l, form_of(DYN_CUDA_MAP, l->fast),
                        &(Grid){grid < MOST_GRID ? grid : MOST_GRID, 1, DYN_CUDA_THREADS, 1, 0});
 }
 
@@ -147,12 +150,6 @@ static int power_of_2_above(int64_t n, int most) {
         p *= 2;
     }
     return p;
-}
-
-static char *take_memory(const Stream *s, int64_t bytes, PyObject **holder) {
-    DynArrayView v;
-    *holder = dyn_torch_new(DYN_U8, 1, &bytes, NULL, s->c->p->graph->device);
-    return *holder != NULL && dyn_torch_place(*holder, &v) ? v.data : NULL;
 }
 
 /* What the splits of each result left becomes one: kept axes alone, an element at a time. */
@@ -186,13 +183,11 @@ static int launch_reduction(const Stream *s, DynCudaLine *l) {
     PyObject *memory = NULL;
     const DynInsn *all[DYN_MAX_RESULTS];
     int64_t bytes = 8 * dyn_cuda_results(l->b.k, all) * l->count * (columns ? l->lanes : 1) * l->splits;
-    if (l->splits > 1 && (l->parts = take_memory(s, bytes, &memory)) == NULL) {
+    if (l->splits > 1 && (l->parts = dyn_cuda_memory(s->c, bytes, &memory)) == NULL) {
         Py_XDECREF(memory);
         return -1;
     }
-    DynCudaForm form =
-        columns ? (l->fast ? DYN_CUDA_COLUMNS : DYN_CUDA_ANY_COLUMNS) : (l->fast ? DYN_CUDA_ROWS : DYN_CUDA_ANY_ROWS);
-    int done = launch_line(s, l, form, &g);
+    int done = launch_line(s, l, form_of(columns ? DYN_CUDA_COLUMNS : DYN_CUDA_ROWS, l->fast), &g);
     done = done == 0 && l->splits > 1 ? launch_finish(s, l, columns) : done;
     Py_XDECREF(memory);
     return done;
@@ -250,12 +245,11 @@ static void find_rowed(const DynCall *c, DynCudaLine *l) {
     }
 }
 
-static int add_member(DynCall *c, Group *g, DynCudaLine *l, const DynKernel *k, bool *empty) {
+static int add_member(DynCall *c, Group *g, DynCudaLine *l, const DynKernel *k) {
     *l = (DynCudaLine){.p = c->p, .splits = 1};
     if (dyn_exec_bind(k, NULL, c->geoms, c->run->sym, &l->b) < 0) {
         return -1;
     }
-    *empty = *empty || is_empty(&l->b, k->reduced);
     find_rowed(c, l);
     dyn_cuda_arrange_row(l);
     g->fast = g->fast && l->fast;
@@ -293,7 +287,7 @@ static int launch_group(const DynCall *c, Group *g) {
     if (bytes * rows > room) {
         grid.x = between(1, grid.x, (int64_t)g->s.info->processors * BUSY);
         grid.shared = 0;
-        if ((at = take_memory(&g->s, bytes * rows * grid.x, &memory)) == NULL) {
+        if ((at = dyn_cuda_memory(c, bytes * rows * grid.x, &memory)) == NULL) {
             Py_XDECREF(memory);
             return -1;
         }
@@ -301,19 +295,18 @@ static int launch_group(const DynCall *c, Group *g) {
     g->words[0] = g->rows;
     g->words[1] = bytes;
     memcpy(&g->words[2], &at, sizeof(at));
-    int done = launch(&g->s, g->first, g->fast ? DYN_CUDA_GROUP : DYN_CUDA_ANY_GROUP, &grid, g->words);
+    int done = launch(&g->s, g->first, form_of(DYN_CUDA_GROUP, g->fast), &grid, g->words);
     Py_XDECREF(memory);
     return done;
 }
 
 static DynTaskEnd bind_group(DynCall *c, DynTask *t) {
     Group g = {.first = &c->p->kernels.at[c->p->steps.at[t->first].id], .fast = true};
-    uint32_t n = dyn_cuda_group_end(c->p, t->first) - t->first;
+    uint32_t n = dyn_loops_group_end(c->p, t->first) - t->first;
     DynCudaLine *lines = PyMem_Malloc(sizeof(*lines) * n);
-    bool empty = false;
     int done = lines == NULL ? -1 : begin(c, &g.s);
     for (uint32_t i = 0; i < n && done == 0; i++) {
-        done = add_member(c, &g, &lines[i], &c->p->kernels.at[c->p->steps.at[t->first + i].id], &empty);
+        done = add_member(c, &g, &lines[i], &c->p->kernels.at[c->p->steps.at[t->first + i].id]);
     }
     if (done == 0) {
         fill_members(&g, lines, (int)n);

@@ -12,12 +12,13 @@ static PyObject *allocate(const DynCall *c, uint32_t place, uint8_t dtype, int n
     return dyn_torch_new((DynDtype)dtype, ndim, dims, layout, c->p->graph->device);
 }
 
-static char *reserve(DynCall *c, size_t bytes) {
-    int64_t size = bytes > 0 ? (int64_t)bytes : 1;
+char *dyn_cuda_memory(const DynCall *c, int64_t bytes, PyObject **holder) {
     DynArrayView v;
-    c->held = dyn_torch_new(DYN_U8, 1, &size, NULL, c->p->graph->device);
-    return c->held != NULL && dyn_torch_place(c->held, &v) ? v.data : NULL;
+    *holder = dyn_torch_new(DYN_U8, 1, &bytes, NULL, c->p->graph->device);
+    return *holder != NULL && dyn_torch_place(*holder, &v) ? v.data : NULL;
 }
+
+static char *reserve(DynCall *c, size_t bytes) { return dyn_cuda_memory(c, bytes > 0 ? (int64_t)bytes : 1, &c->held); }
 
 static void release(DynCall *c) { Py_CLEAR(c->held); }
 

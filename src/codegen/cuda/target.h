@@ -24,6 +24,9 @@ DYN_HIDDEN bool dyn_cuda_arrange_reduction(DynCudaLine *l);       /* true: by co
 DYN_HIDDEN void dyn_cuda_keep_axes(DynCudaLine *l, bool columns); /* of a reduction, behind that: reduced ones go */
 DYN_HIDDEN void dyn_cuda_arrange_row(DynCudaLine *l);             /* of a group's kernel: rows first, in their own order */
 
+/* target.c: so many bytes on the call's device, which the tensor *holder holds. NULL: there are none; *holder may be set. */
+DYN_HIDDEN char *dyn_cuda_memory(const DynCall *c, int64_t bytes, PyObject **holder);
+
 /* nvrtc.c: a kernel of a loaded object, with the GIL; NULL: it isn't in it. */
 DYN_HIDDEN DynCudaKernel *dyn_cuda_kernel(const DynLoaded *l, int number, DynCudaForm form);
 DYN_HIDDEN extern const DynToolchain dyn_toolchain_cuda;                       /* nvrtc.c */

@@ -145,13 +145,35 @@ bool dyn_kernel_is_index(const DynKernel *k, uint32_t operand) {
     return false;
 }
 
-bool dyn_kernel_is_loaded(const DynKernel *k, uint32_t operand) {
+uint32_t dyn_kernel_loaded(const DynKernel *k, uint32_t operand) {
     for (uint32_t i = 0; i < k->insns.n; i++) {
         if (k->insns.at[i].kind == DYN_L_LOAD && k->insns.at[i].a[0] == operand) {
-            return true;
+            return i;
         }
     }
-    return false;
+    return DYN_NONE;
+}
+
+bool dyn_kernel_is_loaded(const DynKernel *k, uint32_t operand) { return dyn_kernel_loaded(k, operand) != DYN_NONE; }
+
+bool dyn_kernel_is_one(const DynLoops *p, const DynKernel *k, int from) {
+    bool one = true;
+    for (int d = from; d < k->ndim; d++) {
+        one = one && dyn_sym_is_one(p->graph->syms, k->shape[d]);
+    }
+    return one;
+}
+
+static const DynKernel *kernel_at(const DynLoops *p, uint32_t step) {
+    return step < p->steps.n && p->steps.at[step].kind == DYN_STEP_KERNEL ? &p->kernels.at[p->steps.at[step].id] : NULL;
+}
+
+uint32_t dyn_loops_group_end(const DynLoops *p, uint32_t step) {
+    uint32_t group = kernel_at(p, step)->group, end = step + 1;
+    for (const DynKernel *k = kernel_at(p, end); k != NULL && group != DYN_NONE && k->group == group; k = kernel_at(p, end)) {
+        end++;
+    }
+    return end;
 }
 
 bool dyn_insn_is_inexact(const DynInsn *insn) {

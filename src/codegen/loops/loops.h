@@ -207,6 +207,8 @@ DYN_HIDDEN bool dyn_step_scans(const DynLoops *p, const DynStep *step, uint32_t 
                                                                                              check that reads it */
 DYN_HIDDEN bool dyn_kernel_is_index(const DynKernel *k, uint32_t operand); /* it says where another operand stands */
 DYN_HIDDEN bool dyn_kernel_is_loaded(const DynKernel *k, uint32_t operand);
+DYN_HIDDEN uint32_t dyn_kernel_loaded(const DynKernel *k, uint32_t operand);        /* the value that it loads; DYN_NONE: none */
+DYN_HIDDEN bool dyn_kernel_is_one(const DynLoops *p, const DynKernel *k, int from); /* one element along the axes from there on */
 DYN_HIDDEN bool dyn_insn_is_inexact(const DynInsn *insn);                   /* a reduction whose bits depend on the order */
 DYN_HIDDEN bool dyn_insn_is_taken(const DynKernel *k, const DynInsn *insn); /* it reduces numbers as they lie in memory */
 DYN_HIDDEN bool dyn_kernel_only_takes(const DynKernel *k);                  /* and so do all, and it does nothing else */
@@ -226,6 +228,8 @@ DYN_HIDDEN uint32_t dyn_kernel_load(DynLoops *p, DynKernel *k, const DynOperand 
 DYN_HIDDEN int dyn_loops_owner_axis(const DynLoops *p, uint32_t place, int axis);
 /* The same for the axis of an operand's place that axis k of its kernel walks. */
 DYN_HIDDEN int dyn_loops_row_axis(const DynLoops *p, const DynOperand *o, int k);
+/* kernels.c. The step behind the group of the kernel that is step `step`; behind that step, where it is in none. */
+DYN_HIDDEN uint32_t dyn_loops_group_end(const DynLoops *p, uint32_t step);
 /* Has a reduction several results, each of so few elements (by the sizes seen first) that a row isn't worth a call? */
 DYN_HIDDEN bool dyn_short_rows(const DynGraph *g, const uint32_t *shape, int ndim, uint32_t reduced);
 /* pair.c. Operands: `first` of the first kernel is its result, `second` and `shift` of the second its result and what stands
@@ -244,6 +248,9 @@ DYN_HIDDEN bool dyn_chain_takes(const DynLoops *p, const DynStep *step); /* coul
 DYN_HIDDEN int dyn_emit_expr(DynStr *out, const DynInsn *insn, DynDtype from,
                              const char *const *args);                                 /* from: dtype of args[0] */
 DYN_HIDDEN int dyn_emit_op(DynStr *out, const DynInsn *insn, const char *const *args); /* of an operator; not rounded to half */
+DYN_HIDDEN DynDtype dyn_emit_compute(const DynInsn *insn);                             /* what it computes with */
+/* The same where {T} and {s} of ops.def, the type and the end of a function's name, are others. */
+DYN_HIDDEN int dyn_emit_op_as(DynStr *out, const DynInsn *insn, const char *type, const char *name, const char *const *args);
 DYN_HIDDEN bool dyn_emit_rounds(const DynInsn *insn); /* does it give a half that dyn_emit_expr rounds? */
 DYN_HIDDEN const char *dyn_emit_type(DynDtype dt);    /* of a value in a kernel: _Bool for BOOL */
 DYN_HIDDEN const char *dyn_emit_memory_type(DynDtype dt);

@@ -157,14 +157,6 @@ static int check_insn(Check *c, uint32_t kernel, const DynKernel *k, uint32_t i)
     return n->kind == DYN_L_CAST && k->insns.at[n->a[0]].dtype == n->dtype ? bad(c, kernel, "a cast changes nothing") : 0;
 }
 
-static bool is_one_behind(const DynLoops *p, const DynKernel *k, int first) {
-    bool one = true;
-    for (int d = first; d < k->ndim; d++) {
-        one = one && is_const(p, k->shape[d]) && value_of(p, k->shape[d]) == 1;
-    }
-    return one;
-}
-
 static int check_kernel(Check *c, uint32_t id) {
     const DynKernel *k = &c->p->kernels.at[id];
     uint32_t nreduces = 0;
@@ -186,7 +178,7 @@ static int check_kernel(Check *c, uint32_t id) {
     if (k->margin && check_margin(c, id, k) < 0) {
         return -1;
     }
-    if (k->across && (k->reduced || k->group == DYN_NONE || k->outer == 0 || !is_one_behind(c->p, k, k->outer))) {
+    if (k->across && (k->reduced || k->group == DYN_NONE || k->outer == 0 || !dyn_kernel_is_one(c->p, k, k->outer))) {
         return bad(c, id, "rows can't be its lanes");
     }
     if (nreduces > DYN_MAX_RESULTS || (k->reduced && !nreduces) || k->reduced >> k->ndim) {

@@ -36,7 +36,7 @@ static void describe_place(DynLower *L, uint32_t id) {
 static bool writes_input(const DynGraph *g, uint32_t id) {
     uint32_t written = dyn_graph_written(g, id);
     const DynNode *n = dyn_graph_node(g, id);
-    const DynExtern *x = dyn_node_calls(n) && n->extern_index < g->externs.n ? &g->externs.at[n->extern_index] : NULL;
+    const DynExtern *x = dyn_graph_extern(g, n);
     bool once = x != NULL && x->once && !x->inside;
     return once || (written != DYN_NONE && dyn_graph_node(g, written)->op == DYN_OP_INPUT);
 }

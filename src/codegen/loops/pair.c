@@ -105,8 +105,7 @@ static uint32_t divisor_of(const DynLoops *p, const DynKernel *k, uint32_t from,
 /* Does an operand give each result of the first kernel's what belongs to it? */
 static bool stands_by(const DynLoops *p, const DynKernel *k, const DynOperand *o, const DynOperand *result) {
     for (int d = 0; d < k->ndim; d++) {
-        bool one = o->axis[d] < 0 || (dyn_sym_is_const(p->graph->syms, p->places[o->place].shape[o->axis[d]]) &&
-                                      dyn_sym_at(p->graph->syms, p->places[o->place].shape[o->axis[d]])->value.i == 1);
+        bool one = o->axis[d] < 0 || dyn_sym_is_one(p->graph->syms, p->places[o->place].shape[o->axis[d]]);
         if (k->reduced >> d & 1 ? !one : o->axis[d] != result->axis[d]) {
             return false;
         }

@@ -58,15 +58,11 @@ int dyn_loops_row_axis(const DynLoops *p, const DynOperand *o, int k) {
     return o->window ? -1 : dyn_loops_owner_axis(p, o->place, o->axis[k]);
 }
 
-static bool is_one(const DynLoops *p, uint32_t sym) {
-    return dyn_sym_is_const(p->graph->syms, sym) && dyn_sym_at(p->graph->syms, sym)->value.i == 1;
-}
-
 /* In each row, two operands that share bytes stay within the same row of them. */
 static bool rows_agree(const DynLoops *p, const DynKernel *a, const DynOperand *x, const DynOperand *y, int outer) {
     for (int k = 0; k < outer; k++) {
         int i = dyn_loops_row_axis(p, x, k), j = dyn_loops_row_axis(p, y, k);
-        if ((i < 0 || i != j) && !is_one(p, a->shape[k])) {
+        if ((i < 0 || i != j) && !dyn_sym_is_one(p->graph->syms, a->shape[k])) {
             return false;
         }
     }
@@ -176,7 +172,7 @@ static void make_row_places(DynLoops *p) {
             for (uint32_t o = 0; o < k->operands.n && only; o++) {
                 for (int x = 0; dyn_loops_storage(p, k->operands.at[o].place) == i && x < k->outer; x++) {
                     int axis = dyn_loops_row_axis(p, &k->operands.at[o], x);
-                    only = only && (axis >= 0 || is_one(p, k->shape[x]));
+                    only = only && (axis >= 0 || dyn_sym_is_one(p->graph->syms, k->shape[x]));
                     axes |= axis >= 0 ? 1u << axis : 0;
                 }
             }
@@ -211,10 +207,7 @@ static bool is_across(const DynLoops *p, const DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
         one = one && !k->operands.at[i].indirect;
     }
-    for (int d = k->outer; d < k->ndim; d++) {
-        one = one && is_one(p, k->shape[d]);
-    }
-    return one;
+    return one && dyn_kernel_is_one(p, k, k->outer);
 }
 
 /* Operands that don't move along the stretches of lanes that exec.c makes: in a group those are the axes behind the rows, or the
@@ -226,7 +219,7 @@ static void find_scalars(const DynLoops *p, DynKernel *k) {
         DynOperand *o = &k->operands.at[i];
         o->scalar = !o->out && !o->indirect;
         for (int d = first; d < k->ndim; d++) {
-            o->scalar = o->scalar && (o->axis[d] < 0 || is_one(p, p->places[o->place].shape[o->axis[d]]));
+            o->scalar = o->scalar && (o->axis[d] < 0 || dyn_sym_is_one(p->graph->syms, p->places[o->place].shape[o->axis[d]]));
         }
         o->scalar |= dyn_kernel_is_index(k, i) && !dyn_kernel_is_loaded(k, i);
     }
@@ -237,7 +230,7 @@ static void find_scalars(const DynLoops *p, DynKernel *k) {
 static void find_still(const DynLoops *p, DynKernel *k) {
     int last = k->ndim - 1;
     bool by_rows = k->ndim > 1 && !k->reduced, alone = k->group == DYN_NONE && !k->margin;
-    if (!by_rows || !alone || is_one(p, k->shape[last])) {
+    if (!by_rows || !alone || dyn_sym_is_one(p->graph->syms, k->shape[last])) {
         return;
     }
     bool can = dyn_sym_at(p->graph->syms, k->shape[last])->hint.i >= k->lanes;
@@ -246,7 +239,7 @@ static void find_still(const DynLoops *p, DynKernel *k) {
     }
     for (uint32_t i = 0; i < k->operands.n && can; i++) {
         DynOperand *o = &k->operands.at[i];
-        bool stands = o->axis[last] < 0 || is_one(p, p->places[o->place].shape[o->axis[last]]);
+        bool stands = o->axis[last] < 0 || dyn_sym_is_one(p->graph->syms, p->places[o->place].shape[o->axis[last]]);
         o->still = stands && !o->out && !o->scalar;
         k->has_still |= o->still;
     }

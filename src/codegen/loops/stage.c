@@ -85,22 +85,12 @@ static uint32_t new_place(Group *g, const DynKernel *k, const DynOperand *o, int
     return p->nplaces++;
 }
 
-/* The value that the kernel loads by an operand. */
-static uint32_t loaded_by(const DynKernel *k, uint32_t operand) {
-    for (uint32_t i = 0; i < k->insns.n; i++) {
-        if (k->insns.at[i].kind == DYN_L_LOAD && k->insns.at[i].a[0] == operand) {
-            return i;
-        }
-    }
-    return DYN_NONE;
-}
-
 /* -1: no memory. */
 static int stage(Group *g, uint32_t step, uint32_t operand) {
     DynLoops *p = g->p;
     DynKernel *k = kernel_at(p, step);
     const DynOperand from = k->operands.at[operand];
-    uint32_t value = loaded_by(k, operand), reader = step + 1, at;
+    uint32_t value = dyn_kernel_loaded(k, operand), reader = step + 1, at;
     bool room = k->operands.n < DYN_MAX_OPERANDS && k->insns.n < DYN_MAX_INSNS;
     if (value == DYN_NONE || !room) {
         return 0;
@@ -125,11 +115,7 @@ int dyn_stage_rows(DynLoops *p) {
         if (p->steps.at[s].kind != DYN_STEP_KERNEL || kernel_at(p, s)->group == DYN_NONE) {
             continue;
         }
-        Group g = {.p = p, .first = s, .end = s + 1};
-        while (g.end < p->steps.n && p->steps.at[g.end].kind == DYN_STEP_KERNEL &&
-               kernel_at(p, g.end)->group == kernel_at(p, s)->group) {
-            g.end++;
-        }
+        Group g = {.p = p, .first = s, .end = dyn_loops_group_end(p, s)};
         for (; s < g.end; s++) {
             for (uint32_t i = 0, n = kernel_at(p, s)->operands.n; i < n; i++) {
                 if (is_worth_it(&g, s, &kernel_at(p, s)->operands.at[i]) && stage(&g, s, i) < 0) {

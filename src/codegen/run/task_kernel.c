@@ -73,12 +73,7 @@ static DynTaskEnd finish_group(DynCall *c, DynTask *t, int failed) {
 }
 
 static DynTaskEnd bind_group(DynCall *c, DynTask *t) {
-    const DynLoops *p = c->p;
-    uint32_t group = kernel_at(c, t->first)->group, n = 1;
-    while (t->first + n < p->steps.n && p->steps.at[t->first + n].kind == DYN_STEP_KERNEL &&
-           kernel_at(c, t->first + n)->group == group) {
-        n++;
-    }
+    uint32_t n = dyn_loops_group_end(c->p, t->first) - t->first;
     t->last = t->first + n - 1;
     t->group.n = (int)n;
     t->group.bounds = PyMem_Malloc(sizeof(*t->group.bounds) * n);

@@ -181,15 +181,14 @@ static PyObject *row(const DynArtifact *a, uint32_t first, uint32_t last, const 
     DynTimes times = s == NULL ? (DynTimes){0} : s->times;
     DynStr name = {0};
     name_steps(p, first, last, &name);
-    PyObject *outputs = outputs_of(p, first, last);
+    PyObject *outputs = outputs_of(p, first, last), *file = place == NULL ? NULL : ((PyCodeObject *)place->code)->co_filename;
+    const char *kind = s == NULL ? kind_of_step(p, first) : kind_of((DynTaskId)s->task);
     PyObject *made =
-        outputs == NULL
-            ? NULL
-            : Py_BuildValue("{ss,ss#,sO,si,sL,sd,sL,sN}", "kind",
-                            s == NULL ? kind_of_step(p, first) : kind_of((DynTaskId)s->task), "name", dyn_str_at(&name),
-                            (Py_ssize_t)name.n, "file", place == NULL ? Py_None : ((PyCodeObject *)place->code)->co_filename,
-                            "line", place == NULL ? 0 : (int)place->line, "calls", (long long)times.calls, "seconds",
-                            (double)times.ns * 1e-9, "bytes", (long long)times.bytes, "outputs", outputs);
+        outputs == NULL ? NULL : dyn_watch_row(kind, dyn_str_at(&name), file, place == NULL ? 0 : (int)place->line, &times);
+    if (made != NULL && PyDict_SetItemString(made, "outputs", outputs) < 0) {
+        Py_CLEAR(made);
+    }
+    Py_XDECREF(outputs);
     dyn_str_free(&name);
     return made;
 }

@@ -58,8 +58,7 @@ int dyn_rec_call_gave(DynRec *r, uint32_t node, PyObject *result) {
 /* The name of what a node does, as the program calls it. */
 static const char *name_of(const DynGraph *g, const DynNode *n) {
     n = n->op == DYN_OP_RESULT ? dyn_graph_node(g, n->args[0].id) : n;
-    bool row = dyn_node_calls(n) && n->extern_index < g->externs.n;
-    return row ? g->externs.at[n->extern_index].name : dyn_ops[n->op].text;
+    return dyn_graph_name_of(g, n);
 }
 
 /* Raises dynoc.Unsupported for a node: with its name, why, and where it stands. */

@@ -15,8 +15,8 @@ bool dyn_np_has_acted(DynRec *r) {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         uint32_t written = dyn_graph_written(g, i);
         const DynNode *n = dyn_graph_node(g, i);
-        bool once = dyn_node_calls(n) && n->extern_index < g->externs.n && g->externs.at[n->extern_index].once;
-        if (once || (written != DYN_NONE && dyn_graph_node(g, written)->op == DYN_OP_INPUT)) {
+        const DynExtern *x = dyn_graph_extern(g, n);
+        if ((x != NULL && x->once) || (written != DYN_NONE && dyn_graph_node(g, written)->op == DYN_OP_INPUT)) {
             return true;
         }
     }
