@@ -108,14 +108,14 @@ def value_and_grad(fn, argnums=0):
     """
     if not callable(fn):
         raise TypeError(f"dynoc.value_and_grad takes a callable, not {type(fn).__name__}")
-    places = places_of(argnums)
+    places, single = places_of(argnums), not isinstance(argnums, (tuple, list))
     if _dynoc._in_gradient():
-        return derived_of(fn, places, not isinstance(argnums, (tuple, list)))
+        return derived_of(fn, places, single)
     known = getattr(fn, "__dict__", {}).get("__dynoc_gradients__", {})
-    key = (places, isinstance(argnums, (tuple, list)))
+    key = places, single
     made = known.get(key)
     if made is None or made.__wrapped__ is not fn:
-        made = new_function(fn, places, not key[1])
+        made = new_function(fn, places, single)
         if known.get("of") is not fn:
             known = {"of": fn}
             if hasattr(fn, "__dict__"):

@@ -53,11 +53,15 @@ class Graph:
     def is_input(self, n):
         return self.nodes[n][3].startswith("input(")
 
+    def input_name(self, n):
+        """Where the value of an input comes from: x of ``input(x)``."""
+        return self.nodes[n][3][len("input(") : -1]
+
     def hint(self, s):
         return self.symbols[s][3]
 
     def needed(self):
-        """Nodes that outputs need, stores into what they need included; and symbols."""
+        """Nodes that outputs need, stores into what they need included; symbols; and names of inputs."""
         nodes, waiting = set(), list(self.outputs)
         while waiting:
             n = waiting.pop()
@@ -67,7 +71,7 @@ class Graph:
                 stores = (k for k in self.nodes if self.nodes[k][3].startswith("store(") and self.operands(k)[0] in nodes)
                 waiting += [k for k in stores if k not in nodes]
         words = " ".join(f"{' '.join('s' + s for s in self.nodes[n][1])} {self.nodes[n][3]}" for n in nodes)
-        names = {f"{kind}" for n in nodes if self.is_input(n) for kind in [self.nodes[n][3][6:-1]]}
+        names = {self.input_name(n) for n in nodes if self.is_input(n)}
         symbols, waiting = set(), [int(s) for s in re.findall(r"\bs(\d+)\b", words)]
         while waiting:
             s = waiting.pop()
@@ -104,7 +108,7 @@ class Graph:
         for n in sorted(nodes):
             sizes = self.nodes[n][1]
             if self.is_input(n) and str(s) in sizes:
-                return "dim", f"{self.nodes[n][3][6:-1]}, {sizes.index(str(s))}"
+                return "dim", f"{self.input_name(n)}, {sizes.index(str(s))}"
         raise ValueError(f"no input has the size s{s}")
 
     def changed(self, **parts):

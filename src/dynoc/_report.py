@@ -5,6 +5,7 @@ draws graphs.
 """
 
 import ast
+import functools
 import linecache
 import os
 import re
@@ -131,14 +132,20 @@ def note_entry(lines, entry):
         lines.add(said_place(entry.why), BROKE, f"graph break: {entry.why.splitlines()[0]}")
 
 
+@functools.cache  # a file is asked for by each of its functions and loops; a report begins anew
 def blocks_of(file):
-    """The functions and classes of a file, as nodes; none where it can't be read."""
+    """The functions, classes and loops of a file, as nodes; none where it can't be read."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):
         return []
     kinds = ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.While
     return [node for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
+def first_line(block):
+    """Of a function or class with its decorators; of a loop."""
+    return min([block.lineno, *(d.lineno for d in getattr(block, "decorator_list", ()))])
 
 
 def note_loops(lines, function):
@@ -159,8 +166,7 @@ def note_eager(lines, function):
         return
     why = function.refusals[0].splitlines()[0] if function.refusals else "no call was captured"
     for block in blocks_of(function.file):
-        first = min([block.lineno, *(d.lineno for d in getattr(block, "decorator_list", ()))])
-        if function.line in (first, block.lineno) and not isinstance(block, (ast.For, ast.While)):
+        if function.line in (first_line(block), block.lineno) and not isinstance(block, (ast.For, ast.While)):
             for line in range(block.body[0].lineno, block.end_lineno + 1):
                 lines.add((function.file, line), EAGER, why)
             return
@@ -185,11 +191,11 @@ def stretches(file, noted, functions):
     wanted = {*noted, *(f.line for f in functions if f.file == file)}
     found = set()
     for line in sorted(wanted):
-        around = [b for b in blocks if min([b.lineno, *(d.lineno for d in b.decorator_list)]) <= line <= b.end_lineno]
+        around = [b for b in blocks if first_line(b) <= line <= b.end_lineno]
         outer = [b for b in around if not isinstance(b, ast.ClassDef)]
         if outer:
             b = min(outer, key=lambda b: b.lineno)
-            found.add((min([b.lineno, *(d.lineno for d in b.decorator_list)]), b.end_lineno))
+            found.add((first_line(b), b.end_lineno))
         else:
             found.add((max(1, line - 2), line + 2))
     merged = []
@@ -205,6 +211,7 @@ class Report:
     """All that the HTML is made from."""
 
     def __init__(self, rows, events=()):
+        blocks_of.cache_clear()
         found = {}
         for row in rows:
             key = row["function"], row["file"], row["line"]

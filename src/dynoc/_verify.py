@@ -18,12 +18,18 @@ def is_tensor(a):
     return not isinstance(a, (np.ndarray, np.generic))
 
 
+def start_of(a):
+    """The address of its first element."""
+    return a.data_ptr() if is_tensor(a) else a.__array_interface__["data"][0]
+
+
 def span(a):
     """The addresses of an array's or tensor's first byte, and behind its last."""
     if is_tensor(a):
-        start, steps, size = a.data_ptr(), [n * a.element_size() for n in a.stride()], a.element_size()
+        steps, size = [n * a.element_size() for n in a.stride()], a.element_size()
     else:
-        start, steps, size = a.__array_interface__["data"][0], a.strides, a.itemsize
+        steps, size = a.strides, a.itemsize
+    start = start_of(a)
     if 0 in a.shape:
         return start, start
     ends = [(n - 1) * step for n, step in zip(a.shape, steps)]
@@ -71,9 +77,8 @@ def copies(arrays):
             made.append(a.detach().clone() if is_tensor(a) else a.copy())
             continue
         i = next(i for i, piece in enumerate(pieces) if piece[0] <= low < piece[1])
-        start = a.data_ptr() if is_tensor(a) else a.__array_interface__["data"][0]
         room, first = rooms[i]
-        made.append(over(a, room, first + start - pieces[i][0]))
+        made.append(over(a, room, first + start_of(a) - pieces[i][0]))
     return tuple(made)
 
 
