@@ -286,7 +286,7 @@ def wheel(version, python, source, auditor, into):
     """Build the version's wheel in the unpacked sdist by tools/oldgcc, and give it the tag of the oldest C library that it runs
     with. Then try it in a clean environment."""
     inside = venv(version, python)
-    environment = clean_environment(CC=str(ROOT / "tools" / "oldgcc"))
+    environment = clean_environment(CC=str(ROOT / "tools" / "oldgcc"), DYNOC_BUILD_PORTABLE="1")
     with TemporaryDirectory(prefix="dynoc-wheel-") as scratch:
         raw, clean = Path(scratch) / "raw", Path(scratch) / "clean"
         options = ["--no-build-isolation", "--no-deps", "--disable-pip-version-check", "--wheel-dir", raw]

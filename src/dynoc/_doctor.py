@@ -73,7 +73,7 @@ def instruction_sets():
 def builtin_tier():
     if _dynoc.build_info()["builtin"]:
         return OK, "serves until native code is ready", ""
-    advice = "reinstall with a C compiler; functions run as plain Python until native code is ready"
+    advice = "reinstall on this machine, with a C compiler; functions run as plain Python until native code is ready"
     return OPTIONAL, "the package's own loops", advice
 
 
