@@ -111,6 +111,7 @@ def in_process(python, tool):
     for _ in range(3):
         with tempfile.TemporaryDirectory() as folder:
             caches = {"DYNOC_CACHE_DIR": folder, "TORCHINDUCTOR_CACHE_DIR": folder, "NUMBA_CACHE_DIR": folder}
+            caches["JAX_PLATFORMS"] = "cpu"
             command = [python, os.path.abspath(__file__), "--measure", tool]
             done = subprocess.run(command, env={**os.environ, **caches}, capture_output=True, text=True, check=False)
         if done.returncode:
