@@ -26,8 +26,9 @@ from glob import glob
 
 from setuptools import Distribution, Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
-NEEDED = ("setup.cfg", "README.md", "LICENSE", "src/dynoc/__init__.py", "src/dynoc/settings.def", "src/base/base.h")
+NEEDED = ("setup.cfg", "README.md", "LICENSE", "docs/reasons", "src/dynoc/__init__.py", "src/dynoc/settings.def", "src/base/base.h")
 FLAGS = (
     "-std=c11 -fvisibility=hidden -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Wno-cast-function-type".split()
 )
@@ -238,6 +239,17 @@ class Build(build_ext):
         self.build_tier()
 
 
+class BuildPython(build_py):
+    """With the pages about reasons, which messages name: `python -m dynoc reason CODE` shows them."""
+
+    def run(self):
+        super().run()
+        folder = os.path.join(self.build_lib, "dynoc", "reasons")
+        os.makedirs(folder, exist_ok=True)
+        for page in glob("docs/reasons/*.md"):
+            shutil.copyfile(page, os.path.join(folder, os.path.basename(page)))
+
+
 class OfOneInterpreter(Distribution):
     """A package without the extension is no package for the interpreters that are to have it."""
 
@@ -263,7 +275,7 @@ def main():
     known = python["is_known"]()
     if not known:
         tell(f"functions run as plain Python on {python['description']()}: {python['ADVICE']}")
-    setup(cmdclass={"build_ext": Build}, distclass=OfOneInterpreter, ext_modules=[EXTENSION] if known else [])
+    setup(cmdclass={"build_ext": Build, "build_py": BuildPython}, distclass=OfOneInterpreter, ext_modules=[EXTENSION] if known else [])
 
 
 if __name__ == "__main__":

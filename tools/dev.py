@@ -105,8 +105,10 @@ def venv(version, python):
         run([*inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", REQUIREMENTS])
         if version == "3.11":
             pip = [*inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--find-links", WHEELS, "-r", TORCH]
-            if subprocess.run(pip, cwd=ROOT).returncode:
-                print("PyTorch could not be installed: its tests will be skipped", flush=True)
+            done = subprocess.run(pip, cwd=ROOT, capture_output=True, text=True)
+            if done.returncode:
+                why = next((line for line in done.stderr.splitlines()[::-1] if line.startswith("ERROR")), "pip failed")
+                print(f"not needed, and not installed: PyTorch, so its tests will be skipped ({why})", flush=True)
         stamp.write_text(wanted)
     return inside
 

@@ -180,11 +180,7 @@ class Capture:
         self.modules = {}
         self.tensors = tensors_in(data["nodes"])
         self.symbols = self.leading() if dynamic else []
-        for number in self.symbols:
-            self.numbers[number] = graph.placeholder(f"s{number}")
-        for k, node in enumerate(data["inputs"]):
-            made = get_input(k, names[k]) if get_input else graph.placeholder(names[k])
-            self.nodes[node] = self.described(made, node)
+        self.take(names, get_input)
         used = {a for n in data["nodes"] for kind, a in n["args"] if kind == "source"}
         self.sources = sorted(used)
         for source in self.sources:
@@ -192,6 +188,14 @@ class Capture:
         for i, n in enumerate(data["nodes"]):
             if n["kind"] != "input":
                 self.nodes[i] = self.convert(i, n)
+
+    def take(self, names, get_input):
+        """Makes what comes in: numbers first, then arrays."""
+        for number in self.symbols:
+            self.numbers[number] = self.graph.placeholder(f"s{number}")
+        for k, node in enumerate(self.data["inputs"]):
+            made = get_input(k, names[k]) if get_input else self.graph.placeholder(names[k])
+            self.nodes[node] = self.described(made, node)
 
     def outputs(self):
         """The nodes of the graph's outputs."""

@@ -73,10 +73,10 @@ def wrap_module(module, settings):
 
 def wrap(fn, settings):
     """What `optimize` returns for `fn`."""
+    if isinstance(fn, _dynoc.OptimizedFunction):  # which says that it is a function, too
+        return wrap_function(fn.__wrapped__, settings)
     if isinstance(fn, types.FunctionType):
         return wrap_function(fn, settings)
-    if isinstance(fn, _dynoc.OptimizedFunction):
-        return wrap_function(fn.__wrapped__, settings)
     if isinstance(fn, (classmethod, staticmethod)):
         return type(fn)(wrap(fn.__func__, settings))
     if isinstance(fn, types.MethodType):

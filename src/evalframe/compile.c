@@ -78,7 +78,7 @@ static int verify(Job *j) {
         dyn_graph_print(&j->capture->graph, &j->dump.graph);
     }
     if (j->config.debug) {
-        dyn_graph_print_python(&j->capture->graph, &j->dump.python);
+        dyn_debug_program(j->capture, &j->dump.python);
     }
     return 0;
 }
@@ -171,14 +171,6 @@ static int follow(Job *j) {
     return 0;
 }
 
-static bool has_tensors(const DynGraph *g) {
-    bool found = false;
-    for (uint32_t i = 0; i < g->nodes.n; i++) {
-        found = found || (g->nodes.at[i].flags & DYN_NODE_TENSOR) != 0;
-    }
-    return found;
-}
-
 static int lower(Job *j) {
     DynGraph *g = &j->capture->graph;
     if (j->root->options->exact || g->device != 0) {
@@ -188,7 +180,7 @@ static int lower(Job *j) {
         return 0;
     }
     j->entry->works = true;
-    j->entry->tensors = has_tensors(g);
+    j->entry->tensors = dyn_graph_has_tensors(g);
     j->target = dyn_target_of(g);
     dyn_count("graphs", "captured");
     if (dyn_follow_wanted(g)) {
@@ -206,6 +198,9 @@ static int lower(Job *j) {
         return fail(j, DYN_R_NO_MEMORY);
     }
     j->loops = dyn_lower(g, &j->config, &j->scratch, &j->why, &j->error);
+    if (j->loops != NULL && dyn_debug_wanted(&j->config, DYN_LOG_fusion)) {
+        dyn_loops_tell(j->loops, &j->dump.story);
+    }
     return j->loops == NULL ? -1 : 0;
 }
 

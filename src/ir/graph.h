@@ -160,6 +160,13 @@ static inline bool dyn_node_calls(const DynNode *n) { return dyn_ops[n->op].kind
 static inline DynExtern *dyn_graph_extern(const DynGraph *g, const DynNode *n) {
     return dyn_node_calls(n) && n->extern_index < g->externs.n ? &g->externs.at[n->extern_index] : NULL;
 }
+static inline bool dyn_graph_has_tensors(const DynGraph *g) {
+    bool found = false;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        found = found || (g->nodes.at[i].flags & DYN_NODE_TENSOR) != 0;
+    }
+    return found;
+}
 /* What a node does, as the program calls it. */
 static inline const char *dyn_graph_name_of(const DynGraph *g, const DynNode *n) {
     const DynExtern *x = dyn_graph_extern(g, n);

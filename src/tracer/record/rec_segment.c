@@ -334,7 +334,7 @@ void rec_unsupported(DynRec *r, RecFrame *f, const DynInstr *in) {
         dyn_report_reason(&s, r->why, r->detail, &p);
     }
     Py_DECREF(p.code);
-    dyn_str_printf(&s, "\nmore: docs/reasons/%s.md", dyn_reason_code(is_of_callee(r, r->why) ? r->callee_cause : r->why));
+    dyn_str_printf(&s, "\nmore: python -m dynoc reason %s", dyn_reason_code(is_of_callee(r, r->why) ? r->callee_cause : r->why));
     PyErr_SetString(dyn_unsupported_error ? dyn_unsupported_error : PyExc_RuntimeError, dyn_str_at(&s));
     dyn_str_free(&s);
 }
