@@ -61,7 +61,8 @@ typedef struct DynLoop {
     uint64_t last, taken[2];  /* cycles from arrivals to the next in all, CPython's and native … */
     uint32_t narrived[2];     /* … of so many */
     DynRegionRefusal why;     /* REFUSED: the reason */
-    uint64_t next, patience;  /* when a retired one is tried again, and the time behind that; in cycles */
+    uint64_t next, patience;  /* when a retired or refused one is tried again, and the time behind that; in cycles */
+    uint32_t refusals;        /* so often it was refused: what it came with may have been unusual */
 } DynLoop;
 
 /* What became of a loop while it was recorded. Saying it runs Python code (linecache, logging), which might change what the
