@@ -238,8 +238,12 @@ DynLoopState dyn_loops_build(DynLoops *l, uint32_t i) {
     bool wait = l->cache != NULL && dyn_options_wait(l->cache->options);
     l->refs++; /* waiting gives up the GIL */
     if (l->engine->build(r, wait) < 0) {
+        const char *detail = NULL;
+        DynReason reason = l->engine->failure(r, &detail);
+        DynRegionRefusal why = {reason != DYN_R_OK ? reason : DYN_R_NO_MEMORY, l->headers[i], ""};
+        snprintf(why.detail, sizeof why.detail, "%s", detail != NULL ? detail : "");
         remove_region(l, loop, 0);
-        refuse(l, i, &(DynRegionRefusal){DYN_R_NO_MEMORY, l->headers[i], ""});
+        refuse(l, i, &why);
     } else if (loop->nregions > 0 && loop->regions[0] == r) {
         look_at_build(l, i);
     }

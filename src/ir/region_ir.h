@@ -174,7 +174,8 @@ struct DynRegion {
     DynRegionCode *native;       /* NULL: not asked for. */
     DynRegionSpares *spares;     /* NULL: none yet, or a run has them. */
     PyObject **stack;            /* What the last exit handed out: room for the deepest. */
-    bool optimised;              /* The passes of codegen/region have been over it. */
+    bool optimised;              /* The passes of codegen/region have been over it, … */
+    bool malformed;              /* … and what they made breaks the rules. It isn't compiled. */
     bool forced;                 /* Test: its C can be told to leave at any exit. */
     uint32_t force, after;       /* Test: leave at this exit (DYN_NONE: at none) when it is passed for the after-th time. */
     bool interpreted;            /* Test: run by the interpreter. */

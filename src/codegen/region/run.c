@@ -9,24 +9,29 @@
 
 /* ---- building */
 
+/* The passes' result is held to the rules of region IR in every build; what breaks them isn't compiled. */
 void dyn_region_optimise(DynRegion *r) {
-    if (!r->optimised) {
-        dyn_region_hoist(r);
-        r->optimised = true;
-    }
-#ifdef DYN_DEBUG
     DynStr error = {0};
-    if (dyn_region_verify(r, &error) < 0) {
-        Py_FatalError(dyn_str_at(&error));
+    if (r->optimised) {
+        return;
+    }
+    dyn_region_hoist(r);
+    r->optimised = true;
+    r->malformed = dyn_region_verify(r, &error) < 0;
+    if (r->malformed) {
+        dyn_count("loops", "malformed");
+        dyn_log(DYN_LOG_loops, "a loop's region is malformed when it is optimised: %s", dyn_str_at(&error));
     }
     dyn_str_free(&error);
-#endif
 }
 
 int dyn_region_build(DynRegion *r, bool wait) {
     if (r->native == NULL) {
         DynStr source = {0};
         dyn_region_optimise(r);
+        if (r->malformed) {
+            return -1;
+        }
         dyn_region_source(r, &source);
         r->native = source.failed ? NULL : PyMem_RawCalloc(1, sizeof(*r->native));
         if (r->native != NULL) {
@@ -66,7 +71,10 @@ DynRegionState dyn_region_state(DynRegion *r) {
 
 DynReason dyn_region_failure(DynRegion *r, const char **detail) {
     if (detail != NULL) {
-        *detail = "";
+        *detail = r->malformed ? "its region is malformed when it is optimised" : "";
+    }
+    if (r->malformed) {
+        return DYN_R_INTERNAL;
     }
     return r->native == NULL ? DYN_R_OK : dyn_build_text_failure(r->native->text, detail);
 }

@@ -76,11 +76,11 @@ Went plan_dict_get(Plan *p, PlanValue dict, const PlanValue *args, uint32_t n, u
     if (!plan_two_ways(p, plan_emit(p, DYN_RO_NOTNULL, item, DYN_NONE, DYN_NONE), &ways)) {
         return WENT_AWAY;
     }
-    if (plan_shape(p, plan_contents(&dict))->bits == 0) {
-        plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an item of a dict that held none");
-        plan_leave(p);
-    } else if (plan_push_item(p, &(PlanItem){item, plan_contents(&dict), DYN_NONE, DYN_NONE}, slots) == WENT_ON) {
+    Went went = plan_push_item(p, &(PlanItem){item, plan_contents(&dict), DYN_NONE, DYN_NONE}, slots);
+    if (went == WENT_ON) {
         plan_go(p, plan_frame(p)->at + 1);
+    } else if (went == WENT_NOWHERE) { /* it holds nothing that is known: CPython looks it up */
+        plan_leave(p);
     }
     plan_other_way(p, &ways);
     p->s.n -= slots;

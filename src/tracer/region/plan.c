@@ -9,6 +9,7 @@
  * What isn't in the language, or is due to raise or warn, is an exit to the last place from which nothing has had an effect:
  * mostly the start of the statement. Inlined calls leave to their caller's, so they need no frames. */
 #include "tracer/region/plan.h"
+#include "base/log.h"
 
 /* ---- states: of their values only those that are there */
 
@@ -595,6 +596,20 @@ static DynRegion *refuse(Plan *p, DynRegionRefusal *why) {
     return NULL;
 }
 
+/* Region IR is held to its rules in every build: what breaks them is a fault of the planner's, and never compiled. */
+static bool is_well_formed(Plan *p) {
+    DynStr error = {0};
+    bool holds = dyn_region_verify(p->r, &error) == 0;
+    if (!holds) {
+        p->stop = DYN_R_INTERNAL;
+        snprintf(p->first.detail, sizeof(p->first.detail), "its region is malformed: %s", dyn_str_at(&error));
+        p->first.at = p->c->v.at[p->header].start;
+        dyn_count("loops", "malformed");
+    }
+    dyn_str_free(&error);
+    return holds;
+}
+
 static DynRegion *plan_once(Plan *p, PyObject *const *slots, uint32_t nstack, PyObject *globals, PyObject *builtins,
                             DynRegionRefusal *why) {
     p->r = dyn_region_new();
@@ -611,16 +626,9 @@ static DynRegion *plan_once(Plan *p, PyObject *const *slots, uint32_t nstack, Py
     if (p->again || p->stop != DYN_R_OK || has_open_loop(p)) {
         return refuse(p, why);
     }
-#ifdef DYN_DEBUG
-    DynStr error = {0};
-    if (dyn_region_verify(p->r, &error) < 0) {
-        DynStr text = {0};
-        dyn_region_text(p->r, &text);
-        fprintf(stderr, "%s\n%s\n", dyn_str_at(&text), dyn_str_at(&error));
-        abort();
+    if (!is_well_formed(p)) {
+        return refuse(p, why);
     }
-    dyn_str_free(&error);
-#endif
     return p->r;
 }
 
