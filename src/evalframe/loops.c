@@ -332,7 +332,7 @@ static void try_again(DynLoops *l) {
             loop->entered = 0;
             loop->inside = 0;
             loop->weighed = false;
-            settle(l, i, DYN_LOOP_NATIVE);
+            settle(l, i, loop->nregions > 0 ? DYN_LOOP_NATIVE : DYN_LOOP_NEW);
         }
     }
 }
@@ -346,6 +346,30 @@ void dyn_loops_refresh(DynLoops *l) {
 }
 
 /* ---- made and dropped */
+
+bool dyn_loops_have_regions(const DynLoops *l) {
+    bool have = false;
+    for (uint32_t i = 0; i < l->nloops; i++) {
+        have |= l->loops[i].nregions > 0;
+    }
+    return have;
+}
+
+/* What dies here may run code that comes back to these loops. */
+void dyn_loops_forget_regions(DynLoops *l) {
+    l->refs++;
+    for (uint32_t i = 0; i < l->nloops; i++) {
+        DynLoop *loop = &l->loops[i];
+        bool planned = loop->nregions > 0;
+        while (loop->nregions > 0) {
+            remove_region(l, loop, loop->nregions - 1);
+        }
+        if (planned && loop->state != DYN_LOOP_RETIRED && loop->state != DYN_LOOP_REFUSED) {
+            settle(l, i, DYN_LOOP_NEW);
+        }
+    }
+    dyn_loops_decref(l);
+}
 
 static void unlink_loops(DynLoops *l) {
     if (l->previous != NULL) {

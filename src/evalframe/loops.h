@@ -98,6 +98,10 @@ struct DynLoops {
 DYN_HIDDEN DynLoops *dyn_loops_of(DynCache *c, const DynCode *decoded);
 DYN_HIDDEN void dyn_loops_decref(DynLoops *l);
 DYN_HIDDEN void dyn_loops_drop(DynCache *c); /* the cache's are given up */
+/* Regions hold what they were planned with: all of them go, and are planned again when their loops are arrived at. Not while one
+ * of them runs (l->refs is 1 then). */
+DYN_HIDDEN void dyn_loops_forget_regions(DynLoops *l);
+DYN_HIDDEN bool dyn_loops_have_regions(const DynLoops *l);
 DYN_HIDDEN int dyn_loops_traverse(const DynCache *c, visitproc visit, void *arg);
 /* Do calls of the cache's function run in loop code? */
 static inline bool dyn_loops_serve(const DynCache *c) { return DYN_UNLIKELY(c->loops_on); }
