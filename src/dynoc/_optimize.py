@@ -168,11 +168,14 @@ waiting = None  # the finder that tells when the program has arrays, None while 
 ends_at_exit = False
 
 
+def setting(settings, name):
+    return settings["options"].get(name, getattr(_config.config, name))
+
+
 def wants_all(settings):
     """Are functions without arrays to be recorded too?"""
-    options = settings["options"]
-    wait = options.get("wait", _config.config.wait) if settings["wait"] is None else settings["wait"]
-    return wait or options.get("record_all", _config.config.record_all)
+    wait = setting(settings, "wait") if settings["wait"] is None else settings["wait"]
+    return wait or setting(settings, "record_all")
 
 
 def install(settings):
@@ -194,10 +197,11 @@ def install(settings):
         else:
             waiting = _watch.Finder(start_late)
             waiting.start()
-            import atexit
+            if setting(settings, "plain_loops"):
+                import atexit
 
-            atexit.register(_dynoc.watch_loops, None)  # no call is asked for while the interpreter ends
-            _dynoc.watch_loops(start_for_loops)
+                atexit.register(_dynoc.watch_loops, None)  # no call is asked for while the interpreter ends
+                _dynoc.watch_loops(start_for_loops)
 
 
 def stop_waiting():
@@ -259,9 +263,9 @@ def enable(
     """Optimise every Python function of the process that works on arrays, from now on.
 
     Arrays themselves tell who makes them: a function is found when it (or what it calls) has made some, and is recorded at its
-    next call. A program without arrays pays next to nothing until a function with a loop has run for about a second: then NumPy
-    is imported, and loops over numbers and objects are looked at. On CPython 3.11 found functions are served by the
-    frame-evaluation hook, which is in only while it pays.
+    next call. A program without arrays pays next to nothing. With ``config.plain_loops`` its long loops are found too: when a
+    function with a loop has run for about a second NumPy is imported, and loops over numbers and objects are looked at. On CPython
+    3.11 found functions are served by the frame-evaluation hook, which is in only while it pays.
 
     With ``wait=True``, or with ``config.record_all``, every function is offered to the recorder at its first call: the hook stays
     in, and calls of Python functions cost 1.4 to 1.9 times as much. This is for tests, which want the same from run to run.

@@ -6,8 +6,8 @@
  * frame-evaluation hook is put in as long as found functions are enough of what it sees. A program without arrays never comes
  * here, and pays nothing.
  *
- * Loops over plain numbers make no array. So a thread asks every few milliseconds who runs (ticks.c), and functions with a loop
- * that are met on the stack so are found too, in a program without arrays as well.
+ * Loops over plain numbers make no array. So with `plain_loops` a thread asks every few milliseconds who runs (ticks.c), and
+ * functions with a loop that are met on the stack so are found too, in a program without arrays as well.
  *
  * Evidence comes too late for a function that is called once and has its loop inside. So those with a loop, in a module that has
  * NumPy at hand, are found by their looks: when they are made, or (3.11) when they are called in the first window.
@@ -437,7 +437,9 @@ void dyn_finder_start(DynOptions *options) {
     }
     watch_ufuncs(true);
     finder.watching = dyn_func_watch(on_new_function);
-    dyn_ticks_start(on_tick);
+    if (dyn_options_config(options).plain_loops) {
+        dyn_ticks_start(on_tick);
+    }
     if (dyn_func_has_doors()) {
         look_at_main();
     } else {

@@ -34,7 +34,9 @@ def slow_compiler(folder):
 def started(folder, wait, **streams):
     env = {**os.environ, "DYNOC_COMPILER": slow_compiler(folder), "DYNOC_CACHE_DIR": str(folder / "cache")}
     env["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-    program = subprocess.Popen([sys.executable, "-c", PROGRAM % wait], env=env, stdout=subprocess.PIPE, text=True, **streams)
+    streams |= {"stdout": subprocess.PIPE, "text": True, "env": env}
+    streams["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # a job in the background ignores it
+    program = subprocess.Popen([sys.executable, "-c", PROGRAM % wait], **streams)
     assert program.stdout.readline() == "begins\n"
     return program
 
