@@ -318,6 +318,21 @@ def popped_objects(a, s):
     return s
 
 
+def popped_of_two_kinds(a, d, s):
+    """Each kind is taken out on a way of its own: where that fails the item is in the list yet, and the others aren't out."""
+    for i in range(4):
+        d[7] = a.pop() + 1
+        s += 1
+    return s, d
+
+
+def looked_up(d, keys, s):
+    for key in keys:
+        if d.get(key, 0) == 0:
+            s += 1
+    return s
+
+
 def sorted_often(a, n):
     for k in range(n):
         a[k] += 3 * k
@@ -579,3 +594,14 @@ def test_more_instances_than_are_held_at_once():
         assert [(v.x, v.y, v.label) for v in got] == [(v.x, v.y, v.label) for v in wanted]
         dynoc.wait()
     assert any(loop.startswith("native") for loop in fast.loops)
+
+
+def test_what_one_kind_of_item_does_another_has_not_done():
+    check(popped_of_two_kinds, ([1.5, 2, 0.5, 3, 2.5, 4], {}, 0), [iter(range(4))])
+    check(popped_of_two_kinds, ([True, 2, 1.5, True], {7: 1, "a": 2.5}, 0), [iter(range(4))])
+
+
+def test_a_look_up_in_a_dict_of_nothing_known():
+    check(looked_up, ({"a": 1j, "b": 2j}, "cdefa", 0), [iter("cdefa")])
+    check(looked_up, ({}, "abc", 0), [iter("abc")])
+    check(looked_up, ({"a": b"bytes"}, ["a", "c", "a"], 0), [iter(["a", "c", "a"])])

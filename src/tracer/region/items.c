@@ -282,7 +282,8 @@ static bool test_end(Plan *p, const Next *next, uint32_t reg) {
         plan_go(p, next->target);
     }
     p->s.n = depth;
-    plan_other_way(p, &(PlanWays){ways.state, block});
+    ways.other = block;
+    plan_other_way(p, &ways);
     return p->stop == DYN_R_OK;
 }
 

@@ -448,11 +448,16 @@ bool plan_two_ways(Plan *p, uint32_t reg, PlanWays *ways) {
     uint32_t yes = plan_new_block(p, plan_frame(p)->at);
     ways->other = plan_new_block(p, plan_frame(p)->at);
     ways->state = state_for(p, p->s.n);
-    if (ways->state == NULL) {
+    ways->resume = state_for(p, p->resume.n);
+    if (ways->state == NULL || ways->resume == NULL) {
         plan_stop(p, DYN_R_NO_MEMORY);
         return false;
     }
     copy_state(ways->state, &p->s);
+    copy_state(ways->resume, &p->resume);
+    ways->resume_at = p->resume_at;
+    ways->resume_exit = p->resume_exit;
+    ways->resume_due = p->resume_due;
     plan_end(p, DYN_RO_BR, reg, yes, ways->other, DYN_NONE);
     p->block = yes;
     return p->stop == DYN_R_OK;
@@ -460,6 +465,10 @@ bool plan_two_ways(Plan *p, uint32_t reg, PlanWays *ways) {
 
 void plan_other_way(Plan *p, PlanWays *ways) {
     copy_state(&p->s, ways->state);
+    copy_state(&p->resume, ways->resume);
+    p->resume_at = ways->resume_at;
+    p->resume_exit = ways->resume_exit;
+    p->resume_due = ways->resume_due;
     p->block = ways->other;
 }
 

@@ -191,10 +191,12 @@ DYN_HIDDEN Went plan_unknown(Plan *p, DynReason why, const char *what);
 DYN_HIDDEN uint32_t plan_edge(Plan *p, uint32_t at);
 DYN_HIDDEN Went plan_go(Plan *p, uint32_t at); /* Ends the block by a jump there. */
 DYN_HIDDEN void plan_leave(Plan *p);           /* Ends the block: CPython has to execute the instruction, as p->why says. */
-/* Two ways by a register, written one after the other: begin, write the first, plan_other_way, write the second. */
+/* Two ways by a register, written one after the other: begin, write the first, plan_other_way, write the second. What has an
+ * effect in the first hasn't had it in the second, so where CPython would go on is part of what is kept. */
 typedef struct PlanWays {
-    PlanState *state;
-    uint32_t other;
+    PlanState *state, *resume;
+    uint32_t other, resume_at, resume_exit;
+    bool resume_due;
 } PlanWays;
 DYN_HIDDEN uint32_t plan_new_block(Plan *p, uint32_t at);
 DYN_HIDDEN bool plan_two_ways(Plan *p, uint32_t reg, PlanWays *ways);
