@@ -320,6 +320,8 @@ DYN_HIDDEN Went plan_call_method(Plan *p, PyObject *method, PlanValue self, cons
 DYN_HIDDEN Went plan_build_slice(Plan *p, uint32_t n);
 DYN_HIDDEN bool plan_slice_item(Plan *p, PlanValue list, PlanValue slice, PlanValue *out);
 DYN_HIDDEN bool plan_store_slice(Plan *p, PlanValue list, PlanValue slice, PlanValue v);
+/* A slice that is an object (of numbers it is a constant from CPython 3.14 on) as one that was built here; others as they are. */
+DYN_HIDDEN PlanValue plan_const_slice(Plan *p, PlanValue v);
 DYN_HIDDEN PlanValue plan_slice(Plan *p, PlanValue start, PlanValue stop, PlanValue step);
 
 /* ---- lists.c */

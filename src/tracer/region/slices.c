@@ -21,6 +21,15 @@ PlanValue plan_slice(Plan *p, PlanValue start, PlanValue stop, PlanValue step) {
     return v;
 }
 
+PlanValue plan_const_slice(Plan *p, PlanValue v) {
+    PyObject *o = plan_object(p, &v);
+    if (o == NULL || !PySlice_Check(o)) {
+        return v;
+    }
+    const PySliceObject *slice = (PySliceObject *)o;
+    return plan_slice(p, plan_const(p, slice->start), plan_const(p, slice->stop), plan_const(p, slice->step));
+}
+
 Went plan_build_slice(Plan *p, uint32_t n) {
     PlanValue step = n == 3 ? plan_pop(p) : plan_const(p, Py_None), stop = plan_pop(p), start = plan_pop(p);
     plan_push(p, plan_slice(p, start, stop, step));

@@ -243,6 +243,7 @@ static Went operation(Plan *p, const DynInstr *in) {
         }
         return result(p, true, 2, out);
     case DYN_I_BINARY_SUBSCR:
+        top = plan_const_slice(p, top);
         if (plan_top(p, 1)->v.kind == DYN_RK_LIST && top.v.kind != DYN_RK_SLICE) {
             PlanItem item;
             return plan_list_item(p, *plan_top(p, 1), top, &item) ? plan_push_item(p, &item, 2) : WENT_NOWHERE;
@@ -275,7 +276,7 @@ static Went contains(Plan *p, const DynInstr *in) {
 }
 
 static Went store_subscr(Plan *p) {
-    PlanValue index = *plan_top(p, 0), a = *plan_top(p, 1), v = *plan_top(p, 2);
+    PlanValue index = plan_const_slice(p, *plan_top(p, 0)), a = *plan_top(p, 1), v = *plan_top(p, 2);
     if (!plan_store_item(p, a, index, v)) {
         return WENT_NOWHERE;
     }
