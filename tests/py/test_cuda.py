@@ -101,6 +101,8 @@ CASES = {
     "any": (lambda x: (x > 2).any(1) | (x < -2).all(1), (37, 130)),
     "softmax": (softmax, (37, 130)),
     "softmax of aligned rows": (softmax, (9, 4096)),
+    "softmax of long rows": (softmax, (3, 20004)),
+    "softmax of halves": (lambda x: softmax(x.half()), (5, 1000)),
     "layer norm": (layer_norm, (37, 130), (130,), (130,)),
     "layer norm of aligned rows": (layer_norm, (5, 256), (256,), (256,)),
     "variance": (lambda x: x.var(1), (37, 130)),
@@ -219,6 +221,15 @@ def test_one_binary_for_every_size(device):
         torch.testing.assert_close(fast(x), torch.sin(x) + x * 2)
     assert (device.stand_in_count(b"nvrtcCompileProgram"), device.stand_in_count(b"cuLibraryLoadData")) == before
     assert len(fast.entries) == 1
+
+
+def test_rows_longer_than_those_seen_first(device):
+    """Threads hold rows in registers; those that don't fit go another way, by the same binary."""
+    fast = dynoc.optimize(softmax, wait=True)
+    for n in (1000, 1000, 20, 4, 7, 20000, 16384, 16388, 1000):
+        x = randn(3, n, seed=n)
+        torch.testing.assert_close(fast(x), softmax(x))
+    assert len(fast.entries) == 1 and "held" in fast.entries[0].source
 
 
 def test_launches(device):

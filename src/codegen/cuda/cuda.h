@@ -74,8 +74,8 @@ DYN_HIDDEN int dyn_cuda_rank(const DynKernel *k);  /* R: its axes, and two more 
 DYN_HIDDEN int dyn_cuda_words(const DynKernel *k); /* of the struct */
 DYN_HIDDEN int dyn_cuda_results(const DynKernel *k, const DynInsn **results); /* its reductions, at most DYN_MAX_RESULTS */
 DYN_HIDDEN int dyn_cuda_group_words(const DynLoops *p, uint32_t step);        /* of its struct, which has its kernels' */
-/* Of a group, whose first step is given: how many groups of V elements of each row a thread can hold in registers; 0: it holds
- * none. And is the place such a row? */
+/* Of a group, whose first step is given: how many groups of V elements of each row a thread holds in registers, by the sizes seen
+ * first; 0: it holds none, for there are none or rows are too long. And is the place such a row, if they aren't? */
 DYN_HIDDEN int dyn_cuda_held(const DynLoops *p, uint32_t first);
 DYN_HIDDEN bool dyn_cuda_is_held(const DynLoops *p, uint32_t first, uint32_t end, uint32_t place);
 #endif

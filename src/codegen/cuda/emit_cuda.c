@@ -102,6 +102,21 @@ bool dyn_cuda_is_held(const DynLoops *p, uint32_t first, uint32_t end, uint32_t 
     return held && lanes != 0;
 }
 
+/* Groups of V elements of the longest row, by the sizes seen first. */
+static int64_t longest_row(const DynLoops *p, uint32_t first, uint32_t end) {
+    int64_t longest = 0;
+    for (uint32_t s = first; s < end; s++) {
+        const DynKernel *k = kernel_at(p, s);
+        int64_t n = 1;
+        for (int d = k->outer; d < k->ndim; d++) {
+            n *= dyn_sym_at(p->graph->syms, k->shape[d])->hint.i;
+        }
+        n /= dyn_cuda_lanes(p, k);
+        longest = n > longest ? n : longest;
+    }
+    return longest;
+}
+
 int dyn_cuda_held(const DynLoops *p, uint32_t first) {
     uint32_t end = dyn_loops_group_end(p, first);
     int bytes = 0, groups = DYN_CUDA_MOST_HELD;
@@ -111,7 +126,8 @@ int dyn_cuda_held(const DynLoops *p, uint32_t first) {
     while (groups > 0 && groups * bytes > DYN_CUDA_HELD_BYTES) {
         groups /= 2;
     }
-    return bytes > 0 ? groups : 0;
+    bool fits = bytes > 0 && longest_row(p, first, end) <= (int64_t)groups * DYN_CUDA_HELD_THREADS;
+    return fits ? groups : 0;
 }
 
 /* Does the kernel's operand lie in such a row? */
@@ -262,6 +278,8 @@ static void put_stores(DynStr *out, const DynLoops *p, const DynKernel *k) {
             dyn_str_puts(out, "        ");
             if (holds(p, k, i)) {
                 dyn_str_printf(out, "if (HELD) dyn_copy<V>(held.h%u[h], y%u); else ", k->operands.at[i].place, i);
+            } else if (k->group != DYN_NONE) {
+                dyn_str_puts(out, "if (!here) {} else ");
             }
             dyn_str_printf(out, "if (FAST) dyn_put<V>(y%u, b%u + ", i, i);
             put_distance(out, p, k, i);
@@ -281,6 +299,9 @@ static int put_insn(DynStr *out, const DynKernel *k, uint32_t i, int *result) {
         snprintf(a, sizeof(a), "r%d[j]", *result);
         snprintf(b, sizeof(b), "v%u", insn->a[1]);
         dyn_str_printf(out, "            r%d[j] = ", (*result)++);
+        dyn_str_puts(out, k->group != DYN_NONE ? "!here ? " : "");
+        dyn_str_puts(out, k->group != DYN_NONE ? a : "");
+        dyn_str_puts(out, k->group != DYN_NONE ? " : " : "");
         failed = put_join(out, insn, a, b);
         dyn_str_puts(out, ";\n");
         return failed;
@@ -403,18 +424,26 @@ static void put_line_head(DynStr *out, const DynKernel *k) {
     }
 }
 
-/* Where rows are held a thread's groups are so many, and each has a number that is known when it is compiled. */
-static int put_line_loop(DynStr *out, const DynLoops *p, const DynKernel *k) {
-    int rank = dyn_cuda_rank(k);
-    uint32_t nops = k->operands.n;
+/* Where rows are held a thread's groups are so many, and each has a number that is known when it is compiled. So that all can be
+ * read at once nothing is asked before: where a row has fewer, it is the first again, and what comes of it is thrown away. */
+static void put_loop_head(DynStr *out, const DynKernel *k) {
     dyn_str_puts(out, "    const i64 groups = in ? a.groups : 0;\n");
     if (k->group == DYN_NONE) {
         dyn_str_puts(out, "    _Pragma(\"unroll (FAST ? 4 : 1)\") for (i64 g = lane + (i64)lanes * blockIdx.y; g < groups; "
                           "g += lanes * a.splits) {\n");
     } else {
-        dyn_str_puts(out, "    i64 g = lane;\n    _Pragma(\"unroll (HELD ? HELD : FAST ? 2 : 1)\") for (int h = 0; "
-                          "HELD ? h < HELD : g < groups; h++, g += lanes) {\n        if (HELD && g >= groups) continue;\n");
+        dyn_str_puts(
+            out, "    i64 next = lane;\n"
+                 "    _Pragma(\"unroll (HELD ? HELD : FAST ? 2 : 1)\") for (int h = 0; HELD ? h < HELD && groups > 0 : next < "
+                 "groups; h++, next += lanes) {\n"
+                 "        const bool here = !HELD || next < groups;\n        const i64 g = here ? next : 0;\n");
     }
+}
+
+static int put_line_loop(DynStr *out, const DynLoops *p, const DynKernel *k) {
+    int rank = dyn_cuda_rank(k);
+    uint32_t nops = k->operands.n;
+    put_loop_head(out, k);
     dyn_str_printf(out,
                    "        i64 off[%u] = {};\n"
                    "        if (!FAST) dyn_place<%d, %u>(a.size, a.magic, a.step, COLUMNS ? R - kept - reduced : R - reduced, "
@@ -580,11 +609,8 @@ static int put_rows(DynStr *out, const DynLoops *p, uint32_t step) {
         dyn_str_printf(out, " k%d; ", kernel_at(p, s)->number);
     }
     dyn_str_puts(out, "};\n");
-    put_group_entry(out, p, step, DYN_CUDA_GROUP);
+    put_group_entry(out, p, step, dyn_cuda_held(p, step) > 0 ? DYN_CUDA_HELD_GROUP : DYN_CUDA_GROUP);
     put_group_entry(out, p, step, DYN_CUDA_ANY_GROUP);
-    if (dyn_cuda_held(p, step) > 0) {
-        put_group_entry(out, p, step, DYN_CUDA_HELD_GROUP);
-    }
     return failed;
 }
 

@@ -250,8 +250,8 @@ static int add_member(DynCall *c, Group *g, DynCudaLine *l, const DynKernel *k) 
     return 0;
 }
 
-/* All of the kernels take groups of lanes, or none does. */
 static void measure(Group *g, DynCudaLine *lines, int n) {
+    g->longest = 0;
     for (int i = 0; i < n; i++) {
         DynCudaLine *l = &lines[i];
         l->lanes = g->fast ? l->lanes : 1;
@@ -260,8 +260,18 @@ static void measure(Group *g, DynCudaLine *lines, int n) {
         g->rows = l->count;
         g->longest = l->groups > g->longest ? l->groups : g->longest;
     }
-    g->held = g->fast ? dyn_cuda_held(lines->p, g->step) : 0;
-    g->held = g->longest <= (int64_t)g->held * DYN_CUDA_HELD_THREADS ? g->held : 0;
+}
+
+/* All of the kernels take groups of lanes, or none does; and where threads can hold rows that are short enough, they do. */
+static void choose_form(Group *g, DynCudaLine *lines, int n) {
+    int held = dyn_cuda_held(lines->p, g->step);
+    measure(g, lines, n);
+    bool fits = held == 0 || g->longest <= (int64_t)held * DYN_CUDA_HELD_THREADS;
+    if (g->fast && !fits) {
+        g->fast = false;
+        measure(g, lines, n);
+    }
+    g->held = g->fast ? held : 0;
 }
 
 /* Lays the group's rows one behind the other, but for those that threads hold: at[i] is where that of place i begins. */
@@ -347,7 +357,7 @@ static DynTaskEnd bind_group(DynCall *c, DynTask *t) {
         done = add_member(c, &g, &lines[i], &c->p->kernels.at[c->p->steps.at[g.step + i].id]);
     }
     if (done == 0) {
-        measure(&g, lines, (int)n);
+        choose_form(&g, lines, (int)n);
         fill_members(c, &g, lines, (int)n);
         done = g.rows > 0 ? launch_group(c, &g) : 0;
     }
