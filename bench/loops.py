@@ -23,14 +23,20 @@ except ImportError:
 PROGRAMS = []
 
 
-def program(make):
-    """Adds the decorated function, whose arguments `make` makes anew for each call."""
+def collect(programs):
+    """A decorator's maker that adds a function to the list; its arguments are made anew by `make` for each call."""
 
-    def add(function):
-        PROGRAMS.append((function, make))
-        return function
+    def program(make):
+        def add(function):
+            programs.append((function, make))
+            return function
 
-    return add
+        return add
+
+    return program
+
+
+program = collect(PROGRAMS)
 
 
 def numbers(*shape):
@@ -387,8 +393,8 @@ def power_iteration(a, steps):
 
 def same(a, b):
     """Are the values the same, with their types and bits?"""
-    if isinstance(a, tuple):
-        return type(b) is tuple and len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, (tuple, list)):
+        return type(b) is type(a) and len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, np.ndarray):
         return isinstance(b, np.ndarray) and a.dtype == b.dtype and a.tobytes() == b.tobytes()
     return type(a) is type(b) and repr(a) == repr(b)
@@ -421,7 +427,7 @@ def measure(function, make, repeat):
         try:
             compiled(*make())
             peer = best(compiled, make, 3 * repeat)
-        except numba.core.errors.NumbaError:
+        except (numba.core.errors.NumbaError, TypeError, NotImplementedError, AttributeError):  # it isn't in its language
             pass
     return plain, first, later, peer, right, fast.loops
 
@@ -431,26 +437,30 @@ def mean(values):
     return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(programs, description):
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--only")
+    parser.add_argument("--why", action="store_true")
     parser.add_argument("--repeat", type=int, default=5)
     options = parser.parse_args()
     rows = []
     print(f"{'program':22}{'plain, ms':>10}{'first':>8}{'later':>8}{'Numba':>8}{'to Numba':>10}  ")
-    for function, make in PROGRAMS:
+    for function, make in programs:
         if options.only not in (None, function.__name__):
             continue
         plain, first, later, peer, right, loops = measure(function, make, options.repeat)
         rows.append((plain / later, plain / peer, peer / later, first / plain))
         native = sum(loop.startswith("native") for loop in loops)
-        said = ("" if right else "WRONG ") + ("" if native else "not native")
+        refused = [loop for loop in loops if not loop.startswith("native")]
+        said = ("" if right else "WRONG ") + f"{native} of {len(loops)}"
         figures = f"{plain * 1e3:10.3f}{first / plain:8.2f}{plain / later:8.1f}{plain / peer:8.1f}{peer / later:10.2f}"
         print(f"{function.__name__:22}{figures}  {said}", flush=True)
+        for loop in refused if options.why else ():
+            print("    " + loop.replace("\n", "\n    "))
     print(f"geometric means: later {mean([r[0] for r in rows]):.2f}, Numba {mean([r[1] for r in rows]):.2f}, "
           f"to Numba {mean([r[2] for r in rows]):.2f}; first call {mean([r[3] for r in rows]):.2f}; "
           f"slowest {min(r[0] for r in rows):.2f}")
 
 
 if __name__ == "__main__":
-    main()
+    main(PROGRAMS, __doc__)

@@ -109,6 +109,7 @@ DYN_HIDDEN void dyn_frame_change_code(DynFrame *f, PyCodeObject *code);
 
 /* The main thread calls it between two of its next instructions. Any thread, without the GIL; -1: there are too many already. */
 DYN_HIDDEN int dyn_cpy_call_soon(int (*call)(void *));
+DYN_HIDDEN void dyn_cpy_look_again(void); /* from any thread: the main thread is to look for such calls */
 
 /* f, or the nearest below it on the stack that is a Python function's and has begun; who called it. NULL: none. */
 DYN_HIDDEN DynFrame *dyn_frame_complete(DynFrame *f);

@@ -55,11 +55,16 @@ void dyn_frame_change_code(DynFrame *f, PyCodeObject *code) {
     Py_DECREF(old);
 }
 
-/* Before 3.13 a thread other than the main one that adds a call doesn't make the main thread look. */
-int dyn_cpy_call_soon(int (*call)(void *)) {
-    int added = Py_AddPendingCall(call, NULL);
+/* Before 3.13 a thread other than the main one that adds a call doesn't make the main thread look. And what is written here is
+ * lost where that thread writes at the same time. */
+void dyn_cpy_look_again(void) {
 #if DYN_PY < 313
     _Py_atomic_store_relaxed(&PyInterpreterState_Main()->ceval.eval_breaker, 1);
 #endif
+}
+
+int dyn_cpy_call_soon(int (*call)(void *)) {
+    int added = Py_AddPendingCall(call, NULL);
+    dyn_cpy_look_again();
     return added;
 }

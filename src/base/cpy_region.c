@@ -27,7 +27,10 @@ static bool has_plain_attributes(PyObject *o) {
 }
 
 PyObject *dyn_cpy_own_attribute(PyObject *o, PyObject *name) {
-    bool own = has_plain_attributes(o) && _PyType_Lookup(Py_TYPE(o), name) == NULL;
+    PyObject *descr = has_plain_attributes(o) ? _PyType_Lookup(Py_TYPE(o), name) : NULL;
+    bool slot, own = has_plain_attributes(o) && descr == NULL;
+    int64_t at;
+    own = own || (descr != NULL && dyn_cpy_field(Py_TYPE(o), name, &slot, &at)); /* of __slots__ */
     PyObject *found = own ? PyObject_GenericGetAttr(o, name) : NULL;
     if (found == NULL) {
         PyErr_Clear();

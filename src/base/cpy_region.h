@@ -9,6 +9,34 @@ DYN_HIDDEN bool dyn_cpy_compensates_sums(void); /* sum() of floats adds what was
  * name. Borrowed; NULL where it is neither, or where asking might run code. */
 DYN_HIDDEN PyObject *dyn_cpy_own_attribute(PyObject *o, PyObject *name);
 DYN_HIDDEN PyObject *dyn_cpy_method_of(PyObject *o, PyObject *name);
+/* Where instances of Python classes have attributes that lie in no dict of theirs (region_objects.def reads them). */
+#if PY_VERSION_HEX >= 0x030D0000
+#define DYN_CPY_FIELDS 13
+#elif PY_VERSION_HEX >= 0x030C0000
+#define DYN_CPY_FIELDS 12
+#else
+#define DYN_CPY_FIELDS 11
+#endif
+/* A class whose instances' attributes are looked up as usual: its version (0: none), and how many names they share. The version
+ * changes when the class does. */
+DYN_HIDDEN uint32_t dyn_cpy_class_version(PyTypeObject *t, uint32_t *nkeys);
+DYN_HIDDEN bool dyn_cpy_class_is(PyTypeObject *t, uint32_t version, uint32_t nkeys);
+/* Where the attribute of an instance lies: so many bytes from its beginning (direct), or the number of a field. false: neither.
+ */
+DYN_HIDDEN bool dyn_cpy_field(PyTypeObject *t, PyObject *name, bool *direct, int64_t *at);
+DYN_HIDDEN bool dyn_cpy_shares_key(PyTypeObject *t, PyObject *name); /* an instance may have such an attribute of its own */
+/* Instances have no fields but those that the class names (`__slots__`). */
+DYN_HIDDEN bool dyn_cpy_has_no_dict(PyTypeObject *t);
+/* Dicts and sets: looks for an int, or a str, without running code. 1: that can't be said. *value: borrowed; NULL: it has none.
+ */
+DYN_HIDDEN int dyn_cpy_dict_find_int(PyObject *dict, int64_t key, PyObject **value);
+DYN_HIDDEN int dyn_cpy_dict_find_text(PyObject *dict, PyObject *key, PyObject **value);
+DYN_HIDDEN int dyn_cpy_dict_place_int(PyObject *dict, int64_t key, PyObject ***place); /* where the value lies, or NULL */
+DYN_HIDDEN int dyn_cpy_dict_place_text(PyObject *dict, PyObject *key, PyObject ***place);
+DYN_HIDDEN void dyn_cpy_dict_changed(PyObject *dict); /* a value in its place got another one: its version says so */
+DYN_HIDDEN int dyn_cpy_set_has_int(PyObject *set, int64_t key, int64_t *has);
+DYN_HIDDEN int dyn_cpy_set_has_text(PyObject *set, PyObject *key, int64_t *has);
+DYN_HIDDEN bool dyn_cpy_dict_is_watched(PyObject *dict); /* somebody is told of what changes in it */
 /* Before CPython 3.12 the collector runs within allocations, and that code: not while it is held. true: it has to be released. */
 DYN_HIDDEN bool dyn_cpy_hold_collector(void);
 DYN_HIDDEN void dyn_cpy_release_collector(bool held);

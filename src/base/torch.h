@@ -60,6 +60,8 @@ DYN_HIDDEN int dyn_torch_bump(PyObject *const *tensors, Py_ssize_t n);
 /* A new tensor of these sizes and this memory order (dense); strides in bytes where they are given; in the memory of `device`
  * (DynArrayView). New reference. */
 DYN_HIDDEN PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout, uint8_t device);
+/* torch.device of a CUDA device (DynArrayView); borrowed, NULL with an exception. */
+DYN_HIDDEN PyObject *dyn_torch_device_object(uint8_t device);
 /* The stream on which PyTorch works now on that device. false: it doesn't say. */
 DYN_HIDDEN bool dyn_torch_stream(uint8_t device, void **stream);
 /* An address in PyTorch's library, of which dladdr says the file. NULL: no torch yet. */

@@ -42,6 +42,7 @@ class Config:
     debug_dir: str
     logs: str
     retire: bool
+    plain_loops: bool
     record_all: bool
     suppress_errors: bool
     verify: bool

@@ -168,19 +168,21 @@ waiting = None  # the finder that tells when the program has arrays, None while 
 ends_at_exit = False
 
 
+def setting(settings, name):
+    return settings["options"].get(name, getattr(_config.config, name))
+
+
 def wants_all(settings):
     """Are functions without arrays to be recorded too?"""
-    options = settings["options"]
-    wait = options.get("wait", _config.config.wait) if settings["wait"] is None else settings["wait"]
-    return wait or options.get("record_all", _config.config.record_all)
+    wait = setting(settings, "wait") if settings["wait"] is None else settings["wait"]
+    return wait or setting(settings, "record_all")
 
 
 def install(settings):
     """Put `settings` in force; None: switch off. What works on arrays isn't started before the program has any."""
     global active, waiting
     if waiting is not None:
-        waiting.stop()
-        waiting = None
+        stop_waiting()
     active = settings
     if settings is None:
         if _dynoc.is_started():
@@ -195,10 +197,32 @@ def install(settings):
         else:
             waiting = _watch.Finder(start_late)
             waiting.start()
+            if setting(settings, "plain_loops"):
+                import atexit
+
+                atexit.register(_dynoc.watch_loops, None)  # no call is asked for while the interpreter ends
+                _dynoc.watch_loops(start_for_loops)
+
+
+def stop_waiting():
+    global waiting
+    _dynoc.watch_loops(None)
+    waiting.stop()
+    waiting = None
+
+
+def start_for_loops():
+    """Called when a loop has run for long in a program without arrays: loops over numbers need none."""
+    import importlib.util
+
+    if waiting is not None and importlib.util.find_spec("numpy") is not None:
+        stop_waiting()
+        start_late()
 
 
 def start_late():
-    """Called when the program has imported what makes arrays."""
+    """Called when the program has imported what makes arrays, or has long loops."""
+    _dynoc.watch_loops(None)
     try:
         start(active)
     except (ImportError, RuntimeError) as error:  # the extension and this NumPy don't fit
@@ -239,8 +263,9 @@ def enable(
     """Optimise every Python function of the process that works on arrays, from now on.
 
     Arrays themselves tell who makes them: a function is found when it (or what it calls) has made some, and is recorded at its
-    next call. A program without arrays runs as fast as without dynoc. On CPython 3.11 found functions are served by the
-    frame-evaluation hook, which is in only while it pays.
+    next call. A program without arrays pays next to nothing. With ``config.plain_loops`` its long loops are found too: when a
+    function with a loop has run for about a second NumPy is imported, and loops over numbers and objects are looked at. On CPython
+    3.11 found functions are served by the frame-evaluation hook, which is in only while it pays.
 
     With ``wait=True``, or with ``config.record_all``, every function is offered to the recorder at its first call: the hook stays
     in, and calls of Python functions cost 1.4 to 1.9 times as much. This is for tests, which want the same from run to run.

@@ -184,7 +184,7 @@ static int lower(Job *j) {
     j->target = dyn_target_of(g);
     dyn_count("graphs", "captured");
     if (dyn_follow_wanted(g)) {
-        return g->device == 0 ? follow(j) : leave(j, DYN_R_REQUIRES_GRAD); /* a device's aren't followed yet */
+        return follow(j);
     }
     bool interpreted = j->root->options->eager || j->root->options->hands_on, device = g->device != 0;
     if (interpreted && !device) {

@@ -23,7 +23,8 @@
 #define EXTERN_NS 300.0  /* a call is made from the graph in place of from bytecode */
 /* With gradients, forward and back (docs/lab/training.md). */
 #define GRAD_NS 8000.0       /* an operator of PyTorch's, … */
-#define GRAD_ELEMENT_NS 2.0  /* … and for each element */
+#define GRAD_ELEMENT_NS 2.0  /* … and for each element, … */
+#define GRAD_DEVICE_NS 0.01  /* … on a device */
 #define UNFOLLOWED_NS 3000.0 /* one that autograd doesn't follow */
 #define PART_NS 10000.0      /* a part: a node of autograd's, … */
 #define OUTPUT_NS 2000.0     /* … and each tensor that it gives, or saves */
@@ -82,7 +83,7 @@ double dyn_estimate_gain(const DynCapture *c, uint32_t ninstrs) {
 }
 
 bool dyn_estimate_followed(const DynGraph *g, const DynFollow *f, const DynScalar *sym) {
-    double gain = 0;
+    double gain = 0, element = g->device == 0 ? GRAD_ELEMENT_NS : GRAD_DEVICE_NS;
     for (uint32_t i = 0; i < f->steps.n; i++) {
         const DynFollowStep *s = &f->steps.at[i];
         bool follows = s->kind == DYN_FOLLOW_PART && dyn_follow_part_follows(s->part);
@@ -92,7 +93,7 @@ bool dyn_estimate_followed(const DynGraph *g, const DynFollow *f, const DynScala
         const DynNode *n = &g->nodes.at[i];
         bool computed = n->op != DYN_OP_INPUT && n->op != DYN_OP_RESULT && !dyn_node_calls(n) && !(n->flags & DYN_NODE_VIEW);
         double once = n->flags & DYN_NODE_GRAD ? GRAD_NS : UNFOLLOWED_NS;
-        gain += computed ? once + GRAD_ELEMENT_NS * work_of(g, n, sym) : 0;
+        gain += computed ? once + element * work_of(g, n, sym) : 0;
     }
     return gain >= 0;
 }

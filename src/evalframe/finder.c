@@ -6,6 +6,9 @@
  * frame-evaluation hook is put in as long as found functions are enough of what it sees. A program without arrays never comes
  * here, and pays nothing.
  *
+ * Loops over plain numbers make no array. So with `plain_loops` a thread asks every few milliseconds who runs (ticks.c), and
+ * functions with a loop that are met on the stack so are found too, in a program without arrays as well.
+ *
  * Evidence comes too late for a function that is called once and has its loop inside. So those with a loop, in a module that has
  * NumPy at hand, are found by their looks: when they are made, or (3.11) when they are called in the first window.
  *
@@ -16,11 +19,13 @@
 #include "base/arrays.h"
 #include "evalframe/hold.h"
 #include "evalframe/hook.h"
+#include "evalframe/ticks.h"
 
-#define HEAT 8       /* pieces of evidence that make a function found */
-#define DEPTH 8      /* Python functions on the stack that a piece of evidence is held against */
-#define USELESS 256  /* calls in a row that found nothing to run: the door is taken back */
-#define MAX_STREAK 6 /* looks in a row with nothing new: from then on about every hundredth array is looked at */
+#define HEAT 8        /* pieces of evidence that make a function found */
+#define SAMPLE_HEAT 3 /* pieces that meeting a function with a loop by a tick counts for */
+#define DEPTH 8       /* Python functions on the stack that a piece of evidence is held against */
+#define USELESS 256   /* calls in a row that found nothing to run: the door is taken back */
+#define MAX_STREAK 6  /* looks in a row with nothing new: from then on about every hundredth array is looked at */
 #define MAX_PATIENCE (1u << 20)
 
 static struct {
@@ -115,7 +120,11 @@ static PyObject *door(PyObject *func, PyObject *const *args, size_t nargsf, PyOb
         dyn_hold_tighten(c);
     }
     PyObject *result = dyn_door_call(c, func, false, args, nargsf, kwnames);
-    if (DYN_UNLIKELY(c->useless >= USELESS)) {
+    row = row_of(func);
+    if (DYN_UNLIKELY(row != NULL && row->for_loop && !c->loops_on && c->entries.n == 0)) { /* it was looked at, in vain */
+        row->patience = MAX_PATIENCE;
+        give_up(c, func);
+    } else if (DYN_UNLIKELY(c->useless >= USELESS)) {
         give_up(c, func);
     } else if (DYN_UNLIKELY(c->profit.retired)) {
         take_door(row_of(func), func);
@@ -178,8 +187,11 @@ void dyn_finder_saw_frame(bool useful) {
 /* So much is still wanted that not every array has to be looked at. */
 static bool far_off(uint32_t wanted) { return wanted > 64; }
 
-static bool seen_again(PyObject *func) {
+static bool seen_again(PyObject *func, bool by_tick) {
     DynKnown *row = row_of(func);
+    if (row != NULL) {
+        row->for_loop = row->for_loop && by_tick;
+    }
     if (row == NULL) {
         if (dyn_known_find(PyFunction_GET_CODE(func)) == NULL) { /* swept */
             dyn_code_set_word((PyCodeObject *)PyFunction_GET_CODE(func), IN_EPOCH(0));
@@ -202,7 +214,7 @@ static bool seen_again(PyObject *func) {
     return true;
 }
 
-static void find(PyCodeObject *code, PyObject *func) {
+static void find(PyCodeObject *code, PyObject *func, bool for_loop) {
     DynKnown *row = dyn_known_find((PyObject *)code);
     if (row == NULL) {
         row = dyn_known_meet(code, PyFunction_GET_GLOBALS(func), finder.options);
@@ -212,12 +224,13 @@ static void find(PyCodeObject *code, PyObject *func) {
         return;
     }
     row->patience = HEAT / 2;
+    row->for_loop = for_loop;
     dyn_code_set_word(code, IN_EPOCH(FOUND));
     dyn_count("finder", "functions");
-    seen_again(func);
+    seen_again(func, for_loop);
 }
 
-static bool hold_against(DynFrame *f) {
+static bool hold_against(DynFrame *f, uint32_t pieces) {
     PyObject *func = dyn_frame_func(f);
     PyCodeObject *code = dyn_frame_code(f);
     if (!PyFunction_Check(func) || PyFunction_GET_CODE(func) != (PyObject *)code || dyn_func_has_door(func, door)) {
@@ -228,13 +241,13 @@ static bool hold_against(DynFrame *f) {
         return true;
     }
     if (word == IN_EPOCH(FOUND)) {
-        return seen_again(func);
+        return seen_again(func, pieces == SAMPLE_HEAT);
     }
-    uintptr_t n = word >> 8 == finder.epoch ? (word & 255) + 1 : 1;
+    uintptr_t n = word >> 8 == finder.epoch ? (word & 255) + pieces : pieces;
     if ((n & ~(uintptr_t)SORTED) < HEAT) {
         dyn_code_set_word(code, IN_EPOCH(n));
     } else {
-        find(code, func);
+        find(code, func, pieces == SAMPLE_HEAT);
     }
     return false;
 }
@@ -272,7 +285,7 @@ static bool sort_out(PyObject *func) {
         dyn_code_set_word(code, IN_EPOCH(SORTED | (word >> 8 == finder.epoch ? word & 255 : 0)));
         return false;
     }
-    find(code, func);
+    find(code, func, false);
     return true;
 }
 
@@ -330,20 +343,29 @@ static void look_at_main(void) {
 /* ---- the stack */
 
 /* Who is at it? Steps of changing length, so that no rhythm of the program hides a function. */
-static void look(void) {
+static bool look_at_stack(bool by_tick) {
     PyThreadState *ts = PyThreadState_Get();
     DynRaised before;
     if (dyn_cpy_is_traced(ts) || PyThreadState_GetInterpreter(ts) != PyInterpreterState_Main() || !begin_looking(&before)) {
-        return;
+        return true;
     }
     bool settled = true;
     DynFrame *f = dyn_frame_complete(dyn_frame_current(ts));
     for (int depth = 0; f != NULL && depth < DEPTH && dyn_frame_code(f)->co_flags & CO_OPTIMIZED; depth++) {
-        settled &= hold_against(f);
+        settled &= (!by_tick || dyn_code_loops(dyn_frame_code(f))) ? hold_against(f, by_tick ? SAMPLE_HEAT : 1) : true;
         f = dyn_frame_caller(f);
     }
     end_looking(before);
-    if (!settled) {
+    return settled;
+}
+
+static int on_tick(void *unused) {
+    dyn_ticks_came(!look_at_stack(true));
+    return 0;
+}
+
+static void look(void) {
+    if (!look_at_stack(false)) {
         finder.streak = 0;
     } else {
         finder.streak += finder.streak < MAX_STREAK;
@@ -415,6 +437,9 @@ void dyn_finder_start(DynOptions *options) {
     }
     watch_ufuncs(true);
     finder.watching = dyn_func_watch(on_new_function);
+    if (dyn_options_config(options).plain_loops) {
+        dyn_ticks_start(on_tick);
+    }
     if (dyn_func_has_doors()) {
         look_at_main();
     } else {
@@ -426,6 +451,7 @@ void dyn_finder_start(DynOptions *options) {
 void dyn_finder_stop(void) {
     finder.on = false;
     finder.options = NULL;
+    dyn_ticks_stop();
     if (PyArray_Type.tp_alloc == make_array) {
         PyArray_Type.tp_alloc = finder.make;
     }

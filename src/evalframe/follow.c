@@ -376,7 +376,13 @@ static int add_part(Split *s, DynFollow *f, DynPartShare *share, uint32_t level,
         Py_DECREF((PyObject *)step.part);
         return -1;
     }
-    return dyn_follow_part_compile(step.part);
+    int done = dyn_follow_part_compile(step.part);
+    if (done == 0 && s->g->device != 0 && !dyn_follow_part_has_code(step.part)) {
+        *s->why = DYN_R_REQUIRES_GRAD;
+        dyn_str_puts(s->error, "there are no kernels on a device for a part of the graph, or for its gradients");
+        return -1;
+    }
+    return done;
 }
 
 static int add_steps(Split *s, DynFollow *f, DynPartShare *share) {

@@ -60,6 +60,7 @@ DYN_HIDDEN size_t dyn_follow_part_bytes(const DynPart *p);
 /* Runs it: a new tuple of its outputs, or NULL with an exception. sym: values of the symbols that g's table had. */
 DYN_HIDDEN PyObject *dyn_follow_part_call(DynPart *p, const DynScalar *sym, PyObject *const *inputs);
 DYN_HIDDEN int dyn_follow_part_compile(DynPart *p); /* asks for its code; -1: the parts can't be compiled, with no exception */
+DYN_HIDDEN bool dyn_follow_part_has_code(const DynPart *p); /* of its values, and of gradients that are expected; or will have */
 DYN_HIDDEN int dyn_follow_init(PyObject *module);
 
 /* ---- follow_node.c */

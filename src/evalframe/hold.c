@@ -263,17 +263,23 @@ static void loosen(DynCache *root, Objects *dropped) {
     dyn_vec_free(&l.own);
 }
 
-/* Loops' regions can't be loose: they go, and are planned again when their functions are called; their code is on disk. What dies
- * runs code, by which families come and go. */
+/* Loops' regions can't be loose: they go, and are planned again when their functions are called; their code is on disk. Of a call
+ * that goes on its loop code stays, and its loops are planned again when they are arrived at. What dies runs code, by which families
+ * come and go. */
 static void drop_loops(void) {
     for (DynCache *c = dyn_cache_first(); c != NULL;) {
         bool drops = c->known && c->loops != NULL && c->refs == 1;
-        if (drops) {
+        bool forgets = c->known && c->loops != NULL && !drops && c->loops->refs == 1 && dyn_loops_have_regions(c->loops);
+        if (drops || forgets) {
             dyn_cache_incref(c);
-            dyn_loops_drop(c);
+            if (drops) {
+                dyn_loops_drop(c);
+            } else {
+                dyn_loops_forget_regions(c->loops);
+            }
             dyn_cache_decref(c);
         }
-        c = drops ? dyn_cache_first() : c->next;
+        c = drops || forgets ? dyn_cache_first() : c->next;
     }
 }
 

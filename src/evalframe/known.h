@@ -15,6 +15,7 @@ typedef struct DynKnown { /* what is known of a code object */
     uint32_t version;  /* … the code's own, put back when the row goes */
     uint32_t away;     /* pieces of evidence that are wanted before a door is given again */
     uint32_t patience; /* the next `away` */
+    bool for_loop;     /* found for its loop alone; no arrays were seen */
 } DynKnown;
 /* Rows are good until the next call that makes one. */
 DYN_HIDDEN DynKnown *dyn_known_find(PyObject *code); /* NULL: not known */

@@ -18,6 +18,7 @@ static DynLoops *all_loops;
 /* What is taken for true of loops that weren't measured. */
 #define USUAL_TRIPS 100
 #define INNER_TRIPS 8
+#define MOST_REFUSALS 4    /* of a loop, before it isn't planned again */
 #define SHORT_NS 2e6       /* a loop that CPython takes less for is built when it has run for a while */
 #define TINY_NS 5e4        /* one that is recorded with what follows, where that may be array operations */
 #define FEW_TRIPS 256      /* so many are recorded, where there are array operations in them */
@@ -224,6 +225,8 @@ static int complete(DynLoops *l) {
 
 static DynLoopState refuse(DynLoops *l, uint32_t i, const DynRegionRefusal *why) {
     say_refusal(l, i, why->reason, why->at, why->detail[0] != 0 ? why->detail : NULL);
+    l->loops[i].refusals++;
+    dyn_profit_postpone(&l->loops[i].next, &l->loops[i].patience);
     settle(l, i, DYN_LOOP_REFUSED);
     look_at_all(l);
     return DYN_LOOP_REFUSED;
@@ -235,8 +238,12 @@ DynLoopState dyn_loops_build(DynLoops *l, uint32_t i) {
     bool wait = l->cache != NULL && dyn_options_wait(l->cache->options);
     l->refs++; /* waiting gives up the GIL */
     if (l->engine->build(r, wait) < 0) {
+        const char *detail = NULL;
+        DynReason reason = l->engine->failure(r, &detail);
+        DynRegionRefusal why = {reason != DYN_R_OK ? reason : DYN_R_NO_MEMORY, l->headers[i], ""};
+        snprintf(why.detail, sizeof why.detail, "%s", detail != NULL ? detail : "");
         remove_region(l, loop, 0);
-        refuse(l, i, &(DynRegionRefusal){DYN_R_NO_MEMORY, l->headers[i], ""});
+        refuse(l, i, &why);
     } else if (loop->nregions > 0 && loop->regions[0] == r) {
         look_at_build(l, i);
     }
@@ -310,15 +317,22 @@ static int poll_pending(void *unused) {
     return 0;
 }
 
-/* A retired loop is tried again when its time has come. */
+static bool may_be_planned_again(const DynLoop *loop) {
+    return loop->state == DYN_LOOP_REFUSED && loop->nregions == 0 && loop->refusals < MOST_REFUSALS;
+}
+
+/* A retired loop is tried again when its time has come, and one that was refused: with other values it may be planned. */
 static void try_again(DynLoops *l) {
     for (uint32_t i = 0; i < l->nloops; i++) {
         DynLoop *loop = &l->loops[i];
+        if (may_be_planned_again(loop) && dyn_cycles() >= loop->next) {
+            settle(l, i, DYN_LOOP_NEW);
+        }
         if (loop->state == DYN_LOOP_RETIRED && dyn_cycles() >= loop->next) {
             loop->entered = 0;
             loop->inside = 0;
             loop->weighed = false;
-            settle(l, i, DYN_LOOP_NATIVE);
+            settle(l, i, loop->nregions > 0 ? DYN_LOOP_NATIVE : DYN_LOOP_NEW);
         }
     }
 }
@@ -332,6 +346,30 @@ void dyn_loops_refresh(DynLoops *l) {
 }
 
 /* ---- made and dropped */
+
+bool dyn_loops_have_regions(const DynLoops *l) {
+    bool have = false;
+    for (uint32_t i = 0; i < l->nloops; i++) {
+        have |= l->loops[i].nregions > 0;
+    }
+    return have;
+}
+
+/* What dies here may run code that comes back to these loops. */
+void dyn_loops_forget_regions(DynLoops *l) {
+    l->refs++;
+    for (uint32_t i = 0; i < l->nloops; i++) {
+        DynLoop *loop = &l->loops[i];
+        bool planned = loop->nregions > 0;
+        while (loop->nregions > 0) {
+            remove_region(l, loop, loop->nregions - 1);
+        }
+        if (planned && loop->state != DYN_LOOP_RETIRED && loop->state != DYN_LOOP_REFUSED) {
+            settle(l, i, DYN_LOOP_NEW);
+        }
+    }
+    dyn_loops_decref(l);
+}
 
 static void unlink_loops(DynLoops *l) {
     if (l->previous != NULL) {
@@ -598,6 +636,9 @@ bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t h
     }
     while (l != NULL && i < l->nloops && l->headers[i] != header) {
         i++;
+    }
+    if (l != NULL && i < l->nloops && may_be_planned_again(&l->loops[i])) { /* it is recorded anew: types have changed */
+        settle(l, i, DYN_LOOP_NEW);
     }
     if (l == NULL || i == l->nloops || l->loops[i].state == DYN_LOOP_REFUSED || l->loops[i].state == DYN_LOOP_RETIRED) {
         return false;

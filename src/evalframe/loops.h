@@ -61,7 +61,8 @@ typedef struct DynLoop {
     uint64_t last, taken[2];  /* cycles from arrivals to the next in all, CPython's and native … */
     uint32_t narrived[2];     /* … of so many */
     DynRegionRefusal why;     /* REFUSED: the reason */
-    uint64_t next, patience;  /* when a retired one is tried again, and the time behind that; in cycles */
+    uint64_t next, patience;  /* when a retired or refused one is tried again, and the time behind that; in cycles */
+    uint32_t refusals;        /* so often it was refused: what it came with may have been unusual */
 } DynLoop;
 
 /* What became of a loop while it was recorded. Saying it runs Python code (linecache, logging), which might change what the
@@ -97,6 +98,10 @@ struct DynLoops {
 DYN_HIDDEN DynLoops *dyn_loops_of(DynCache *c, const DynCode *decoded);
 DYN_HIDDEN void dyn_loops_decref(DynLoops *l);
 DYN_HIDDEN void dyn_loops_drop(DynCache *c); /* the cache's are given up */
+/* Regions hold what they were planned with: all of them go, and are planned again when their loops are arrived at. Not while one
+ * of them runs (l->refs is 1 then). */
+DYN_HIDDEN void dyn_loops_forget_regions(DynLoops *l);
+DYN_HIDDEN bool dyn_loops_have_regions(const DynLoops *l);
 DYN_HIDDEN int dyn_loops_traverse(const DynCache *c, visitproc visit, void *arg);
 /* Do calls of the cache's function run in loop code? */
 static inline bool dyn_loops_serve(const DynCache *c) { return DYN_UNLIKELY(c->loops_on); }

@@ -12,10 +12,10 @@
 #define TRIAL 64             /* arrivals, before it is asked whether they pay */
 #define MOST_COLD 256        /* arrivals at a loop of a function that nobody asked for, before it is built … */
 #define MOST_COLD_NS 2e6     /* … or so long after the first */
-#define SMALL_NS 1000.       /* a region that runs for less is weighed: */
+#define SMALL_NS 10e3        /* a region that runs for less is weighed: */
 #define WEIGHED 64           /* for so many arrivals it is in turns native and CPython's, … */
 #define TURN 8               /* … each for so many of them; */
-#define AWAY_NS 20e3         /* the next arrival tells nothing when it comes so late */
+#define AWAY_NS 50e3         /* the next arrival tells nothing when it comes so late */
 #define ASKED_NS 100.        /* what an open way costs that isn't taken */
 #define LEAST_INSIDE_NS 150. /* that a region has to run, on average, to pay for the way in and out */
 

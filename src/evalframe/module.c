@@ -10,6 +10,7 @@
 #include "evalframe/hold.h"
 #include "evalframe/hook.h"
 #include "evalframe/known.h"
+#include "evalframe/loop_watch.h"
 #include "evalframe/loops.h"
 #include "tracer/record/rec.h"
 #ifdef __GLIBC__
@@ -176,6 +177,7 @@ static PyMethodDef functions[] = {
     {"set_errors", set_errors, METH_O, "Exception types by name."},
     {"graph_break", graph_break, METH_NOARGS, "Break the graph here. Does nothing else."},
     {"is_tracing", is_tracing, METH_NOARGS, "Is this call being recorded?"},
+    {"watch_loops", dyn_loop_watch, METH_O, "Call this, once, when a loop has run for long; None: never."},
     {"call_in_turn", call_in_turn, METH_VARARGS, "Call each of a tuple with the argument."},
     {0}};
 

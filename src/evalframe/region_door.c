@@ -81,6 +81,10 @@ static PyObject *plan(PyObject *module, PyObject *args) {
     Py_ssize_t n = 0;
     PyObject **at = c == NULL ? NULL : objects_of(both, &n);
     PyObject *result = NULL;
+    Py_CLEAR(both);
+    for (Py_ssize_t i = 0; at != NULL && i < n; i++) {
+        Py_XDECREF(at[i]); /* the lists hold them, as a frame does: once */
+    }
     if (at != NULL && PyList_GET_SIZE(slots) == dyn_code_nlocalsplus(c->code)) {
         DynRegionRefusal why;
         PyFunctionObject *f = (PyFunctionObject *)function;
@@ -90,9 +94,8 @@ static PyObject *plan(PyObject *module, PyObject *args) {
     } else if (at != NULL) {
         PyErr_SetString(PyExc_ValueError, "one value for each slot");
     }
-    drop_objects(at, n);
+    PyMem_Free(at);
     dyn_decode_free(c);
-    Py_XDECREF(both);
     return result;
 }
 

@@ -8,7 +8,9 @@ enum {
 #define WORLD(NAME, address) W_##NAME,
 #include "ir/region_world.def"
     W_TAGGED = DYN_CPY_INT_IS_TAGGED,
-    W_ITEMS = DYN_CPY_TUPLE_ITEMS
+    W_ITEMS = DYN_CPY_TUPLE_ITEMS,
+    W_FIELDS = DYN_CPY_FIELDS,
+    W_LOGGED = DYN_REGION_LOGGED
 };
 #define MATH(name, type, args, ...) static inline type name args __VA_ARGS__
 #include "ir/region_objects.def"
@@ -30,7 +32,9 @@ const char *const dyn_region_math =
     "enum {"
 #define WORLD(NAME, address) " W_" #NAME ","
 #include "ir/region_world.def"
-    " W_TAGGED = " TEXT_OF(DYN_CPY_INT_IS_TAGGED) ", W_ITEMS = " TEXT_OF(DYN_CPY_TUPLE_ITEMS) " };\n"
+    " W_TAGGED = " TEXT_OF(DYN_CPY_INT_IS_TAGGED) ", W_ITEMS = " TEXT_OF(
+        DYN_CPY_TUPLE_ITEMS) ","
+                             " W_FIELDS = " TEXT_OF(DYN_CPY_FIELDS) ", W_LOGGED = " TEXT_OF(DYN_REGION_LOGGED) " };\n"
 #include "ir/region_objects.def"
     ;
 
@@ -49,6 +53,8 @@ const char *const dyn_region_kinds[DYN_RK_COUNT] = {
     [DYN_RK_SEQ] = "seq",         [DYN_RK_ENUM] = "enum",         [DYN_RK_ZIP] = "zip",     [DYN_RK_UFUNC] = "ufunc",
     [DYN_RK_LIST] = "list",       [DYN_RK_LISTITER] = "listiter", [DYN_RK_TEXT] = "text",   [DYN_RK_CHAR] = "char",
     [DYN_RK_COMPLEX] = "complex", [DYN_RK_CELL] = "cell",         [DYN_RK_FUNC] = "func",   [DYN_RK_GEN] = "gen",
+    [DYN_RK_INST] = "inst",       [DYN_RK_CLASS] = "class",       [DYN_RK_DICT] = "dict",   [DYN_RK_SET] = "set",
+    [DYN_RK_SLICE] = "slice",     [DYN_RK_METHOD] = "method",
 };
 
 #define BREAKER (*breaker != 0)

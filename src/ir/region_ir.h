@@ -61,8 +61,7 @@ typedef enum DynRegionKind {
     DYN_RK_ZIP,   /* A zip object of the `n` iterators that follow. ref as of ITER. */
     DYN_RK_UFUNC, /* At entries: a ufunc with `n` operands that has a loop for doubles. regs: that loop, what it is called with.
                    */
-    DYN_RK_LIST,  /* A list, or (DYN_RF_TUPLE) a tuple that is an object. regs: the object. ref: its shape, below. n: which of
-                   * the region's lists it is or came out of, for the planner. dtype: how deep in that. */
+    DYN_RK_LIST,  /* A list, or (DYN_RF_TUPLE) a tuple that is an object. regs: the object. ref: its shape, below. */
     DYN_RK_LISTITER, /* An iterator of the LIST or TEXT that follows. regs: the next place. ref as of ITER. */
     DYN_RK_TEXT,     /* A str whose codes are below 256, bytes or a bytearray: n, DYN_TEXT_*. regs: object, first byte, length. */
     DYN_RK_CELL,     /* The cell that slot `ref` holds, with the value that follows in it. */
@@ -70,6 +69,12 @@ typedef enum DynRegionKind {
     DYN_RK_GEN,      /* While it is planned: a generator of code `ref`, the iterator that follows, and the cells. */
     DYN_RK_COMPLEX,  /* regs: real and imaginary part */
     DYN_RK_CHAR,     /* A str of one character. regs: its code, below 256. */
+    DYN_RK_INST,     /* An instance of the class `ref` of the region's objects. regs: the object. n: 1 + the slot it came in. */
+    DYN_RK_CLASS,    /* At entries: a class. regs: itself. */
+    DYN_RK_DICT,     /* A dict. regs: the object */
+    DYN_RK_SET,      /* A set. regs: the object */
+    DYN_RK_METHOD,   /* Method `ref` of the region's objects, bound to a list, dict or set. regs: itself, what it is bound to. */
+    DYN_RK_SLICE,    /* While it is planned: start, stop and step follow. */
     DYN_RK_COUNT
 } DynRegionKind;
 enum { DYN_TEXT_STR, DYN_TEXT_BYTES, DYN_TEXT_BYTEARRAY };
@@ -83,12 +88,19 @@ DYN_HIDDEN bool dyn_region_text_of(PyObject *o, uint8_t *which, const char **dat
 #define DYN_RL_LIST 8u
 #define DYN_RL_TUPLE 16u
 #define DYN_RL_OTHER 32u
+#define DYN_RL_BYTE 63u /* those that an entry looks at; others are OTHER there: */
+#define DYN_RL_NONE 64u
+#define DYN_RL_INST 128u
+#define DYN_RL_STR 256u
+#define DYN_RL_DICT 512u
+#define DYN_RL_SET 1024u
 #define DYN_RL_DEPTH 3                                                          /* the deepest list in lists */
+DYN_HIDDEN uint32_t dyn_region_bits(PyObject *o);                               /* DYN_RL_*; of instances too OTHER */
 DYN_HIDDEN uint32_t dyn_region_shape(PyObject *list, uint32_t most, int depth); /* of the first `most` items, spread out */
 /* It is made of the values that stand behind it. */
 static inline bool dyn_region_has_items(uint8_t kind) {
     return kind == DYN_RK_TUPLE || kind == DYN_RK_ENUM || kind == DYN_RK_ZIP || kind == DYN_RK_LISTITER || kind == DYN_RK_CELL ||
-           kind == DYN_RK_FUNC || kind == DYN_RK_GEN;
+           kind == DYN_RK_FUNC || kind == DYN_RK_GEN || kind == DYN_RK_SLICE;
 }
 extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
 #define DYN_RF_CONTIGUOUS 1u /* The last axis of an array has the stride of its elements. */
@@ -96,15 +108,17 @@ extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
 #define DYN_RF_DROPPABLE 4u /* ENTRY: dropping the object runs no code. */
 #define DYN_RF_MAYBE 8u     /* The last register says what it is: 0, what slot `ref` held at the entry; or dyn_region_what. */
 #define DYN_RF_TUPLE 16u    /* LIST: it is a tuple. */
+#define DYN_RF_FRESH 32u    /* INST: it is being made, and nobody else has it. */
 #define DYN_REGION_REGS 11
 #define DYN_REGION_RANK 4
-#define DYN_REGION_EXTRAS 16 /* The most objects that come in beside the slots. */
+#define DYN_REGION_EXTRAS 48 /* The most objects that come in beside the slots. */
 typedef struct DynRegionValue {
     uint8_t kind; /* DynRegionKind */
     uint8_t dtype;
     uint8_t n;
     uint8_t flags; /* DYN_RF_* */
     uint8_t nregs;
+    uint16_t shape; /* LIST, DICT: what is in it, for the planner. */
     uint32_t ref;
     uint32_t regs[DYN_REGION_REGS];
 } DynRegionValue;
@@ -134,7 +148,8 @@ typedef struct DynRegionFact {
     bool object;    /* The extra object is `value`. */
     bool attribute; /* Of the object `dict`, or where that is NULL in slot `slot`: attribute `name`, which is `extra`, or with
                      * `value` the method that it is. */
-    uint32_t slot;
+    bool class;     /* `value` is a class in version `slot`, whose instances share `nkeys` keys. With `object`. */
+    uint32_t slot, nkeys;
     uint32_t extra; /* The index of the extra object that it gives, or DYN_NONE. */
 } DynRegionFact;
 
@@ -159,7 +174,8 @@ struct DynRegion {
     DynRegionCode *native;       /* NULL: not asked for. */
     DynRegionSpares *spares;     /* NULL: none yet, or a run has them. */
     PyObject **stack;            /* What the last exit handed out: room for the deepest. */
-    bool optimised;              /* The passes of codegen/region have been over it. */
+    bool optimised;              /* The passes of codegen/region have been over it, … */
+    bool malformed;              /* … and what they made breaks the rules. It isn't compiled. */
     bool forced;                 /* Test: its C can be told to leave at any exit. */
     uint32_t force, after;       /* Test: leave at this exit (DYN_NONE: at none) when it is passed for the after-th time. */
     bool interpreted;            /* Test: run by the interpreter. */
@@ -179,18 +195,35 @@ DYN_HIDDEN int dyn_region_verify(const DynRegion *r, DynStr *error);
 DYN_HIDDEN uint32_t dyn_region_interpret(DynRegion *r, uint32_t block, DynScalar *values, const volatile unsigned char *breaker);
 DYN_HIDDEN bool dyn_region_is_droppable(
     PyObject *o); /* Dropping it runs no code: numbers and what has no contents; NULL is too. */
-/* Lists that a run has made: they live until it ends, or longer where the frame has them then. */
-#define DYN_REGION_MADE 256
+/* What was stored in objects within an inlined call: where the region is left before that call has ended, all of it is undone. */
+#define DYN_REGION_LOGGED 1024
+typedef struct DynRegionLog {
+    int64_t n, nobjects;
+    struct {
+        PyObject **place; /* NULL: `o` itself is a float whose number was `number`. */
+        PyObject *o;      /* With a place: what was there, owned. */
+        double number;
+    } at[DYN_REGION_LOGGED];
+} DynRegionLog;
+extern DYN_HIDDEN DynRegionLog dyn_region_log;
+DYN_HIDDEN void dyn_region_undo(void);
+/* Lists and dicts that a run has made, and objects that it has taken out of others: they live until it ends, or longer where the
+ * frame has them then. */
+#define DYN_REGION_MADE 1024
 typedef struct DynRegionMade {
     PyObject *at[DYN_REGION_MADE]; /* Owned. */
     uint32_t n;
     int64_t nitems;
 } DynRegionMade;
 extern DYN_HIDDEN DynRegionMade *dyn_region_made; /* Of the run that goes on. */
+/* The ops whose imm is printed, and written in C. */
+static inline bool dyn_region_has_imm(uint8_t op) { return op == DYN_RO_IFITS || op == DYN_RO_SLICE; }
 DYN_HIDDEN void dyn_region_drop_made(DynRegionMade *made);
 DYN_HIDDEN const void *const *dyn_region_world(void); /* region_world.def as a table */
 /* An iterator of a list that others see: of one in a zip object it isn't said whether it has ended. */
 DYN_HIDDEN bool dyn_region_is_shared_iterator(PyObject *o);
+/* What the method of a class is bound to in o, borrowed: an instance of exactly that class. NULL: o is something else. */
+DYN_HIDDEN PyObject *dyn_region_bound_to(PyObject *o, PyObject *method);
 /* The loop of a ufunc for n doubles that gives a double. */
 DYN_HIDDEN bool dyn_region_ufunc(PyObject *o, int n, void **loop, void **data);
 DYN_HIDDEN extern const char *const dyn_region_math; /* region_math.def as text, with the types that it uses */

@@ -51,6 +51,11 @@ bool dyn_region_is_droppable(PyObject *o) {
         }
         return o == NULL || PyBytes_CheckExact(o);
     }
+    bool contains = PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o) || PyAnySet_CheckExact(o);
+    bool finalized = Py_TYPE(o)->tp_finalize != NULL || Py_TYPE(o)->tp_del != NULL;
+    if (Py_REFCNT(o) > 1 && (contains || (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE && !finalized))) {
+        return true; /* others hold it too, and nothing that they are in is dropped */
+    }
     if (PyList_CheckExact(o) || PyTuple_CheckExact(o)) {
         return is_plain_list(o, DYN_RL_DEPTH, &left);
     }
@@ -91,9 +96,9 @@ static void print_value(const DynRegionValue *v, DynStr *out) {
         dyn_str_printf(out, ".%u", v->n);
     }
     if (v->flags != 0) {
-        dyn_str_printf(out, ".%s%s%s%s%s", v->flags & DYN_RF_CONTIGUOUS ? "c" : "", v->flags & DYN_RF_WRITEABLE ? "w" : "",
+        dyn_str_printf(out, ".%s%s%s%s%s%s", v->flags & DYN_RF_CONTIGUOUS ? "c" : "", v->flags & DYN_RF_WRITEABLE ? "w" : "",
                        v->flags & DYN_RF_DROPPABLE ? "d" : "", v->flags & DYN_RF_MAYBE ? "m" : "",
-                       v->flags & DYN_RF_TUPLE ? "t" : "");
+                       v->flags & DYN_RF_TUPLE ? "t" : "", v->flags & DYN_RF_FRESH ? "f" : "");
     }
     if (v->ref != DYN_NONE) {
         dyn_str_printf(out, ":%u", v->ref);
@@ -127,7 +132,7 @@ static void print_instr(const DynRegionInstr *in, DynStr *out) {
     for (int k = 0; k < 3 && op->args[k] != 'N'; k++) {
         dyn_str_printf(out, " r%u", in->arg[k]);
     }
-    if (in->op == DYN_RO_ICONST || in->op == DYN_RO_IFITS) {
+    if (in->op == DYN_RO_ICONST || dyn_region_has_imm(in->op)) {
         dyn_str_printf(out, " %lld", (long long)in->imm.i);
     } else if (in->op == DYN_RO_DCONST) {
         dyn_str_printf(out, " %a", in->imm.f);
@@ -218,8 +223,8 @@ static void read_flags(Reader *p, DynRegionValue *v) {
     static const struct {
         char letter;
         uint8_t flag;
-    } letters[] = {
-        {'c', DYN_RF_CONTIGUOUS}, {'w', DYN_RF_WRITEABLE}, {'d', DYN_RF_DROPPABLE}, {'m', DYN_RF_MAYBE}, {'t', DYN_RF_TUPLE}};
+    } letters[] = {{'c', DYN_RF_CONTIGUOUS}, {'w', DYN_RF_WRITEABLE}, {'d', DYN_RF_DROPPABLE},
+                   {'m', DYN_RF_MAYBE},      {'t', DYN_RF_TUPLE},     {'f', DYN_RF_FRESH}};
     for (size_t k = 0; k < DYN_COUNTOF(letters); k++) {
         if (*p->at == letters[k].letter) {
             v->flags |= letters[k].flag;
@@ -234,7 +239,7 @@ static void read_parts(Reader *p, DynRegionValue *v) {
         size_t n = word(p);
         if (*p->at >= '0' && *p->at <= '9') {
             v->n = (uint8_t)number(p);
-        } else if (strspn(p->at, "cwdmt") == n) {
+        } else if (strspn(p->at, "cwdmtf") == n) {
             read_flags(p, v);
         } else if (n < sizeof(name)) {
             memcpy(name, p->at, n);
@@ -308,7 +313,7 @@ static void read_instr(Reader *p, DynRegionBlock *b) {
     }
     blanks(p);
     char *end = NULL;
-    if (op == DYN_RO_ICONST || op == DYN_RO_IFITS) {
+    if (op == DYN_RO_ICONST || dyn_region_has_imm((uint8_t)op)) {
         in.imm.i = strtoll(p->at, &end, 10);
     } else if (op == DYN_RO_DCONST) {
         in.imm.f = strtod(p->at, &end);

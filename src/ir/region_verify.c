@@ -39,6 +39,7 @@ static const char *types_of(const DynRegionValue *v, char *types) {
     case DYN_RK_CELL:
     case DYN_RK_FUNC:
     case DYN_RK_GEN:
+    case DYN_RK_SLICE:
     case DYN_RK_COUNT: break;
     case DYN_RK_BOOL:
     case DYN_RK_INT: types[n++] = 'I'; break;
@@ -50,8 +51,13 @@ static const char *types_of(const DynRegionValue *v, char *types) {
     case DYN_RK_TEXT: n = (uint32_t)(stpcpy(types, "PPI") - types); break;
     case DYN_RK_COMPLEX: n = (uint32_t)(stpcpy(types, "DD") - types); break;
     case DYN_RK_CHAR: types[n++] = 'I'; break;
+    case DYN_RK_INST:
+    case DYN_RK_CLASS:
+    case DYN_RK_DICT:
+    case DYN_RK_SET:
     case DYN_RK_LIST: types[n++] = 'P'; break;
     case DYN_RK_LISTITER: types[n++] = 'I'; break;
+    case DYN_RK_METHOD:
     case DYN_RK_UFUNC: n = (uint32_t)(stpcpy(types, "PP") - types); break;
     case DYN_RK_RANGE: n = (uint32_t)(stpcpy(types, "IIII") - types); break;
     case DYN_RK_ITER: n = (uint32_t)(stpcpy(types, "III") - types); break;

@@ -30,14 +30,17 @@ static int set_float(PyObject *list, int64_t i, double x) { return set(list, i, 
 static int set_bool(PyObject *list, int64_t i, int64_t x) { return set(list, i, PyBool_FromLong(x != 0)); }
 
 /* An int that nobody else has gets another number, where that has a place in it. */
-static int set_int(PyObject *list, int64_t i, int64_t x) {
-    PyObject *old = PyList_GET_ITEM(list, i);
+static bool set_own_int(PyObject *old, int64_t x) {
     bool small = x >= -5 && x <= 256, own = PyLong_CheckExact(old) && Py_REFCNT(old) == 1;
-    if (own && !small && x < INT64_C(1) << 30 && x > -(INT64_C(1) << 30) && dyn_cpy_int_has_digits(old)) {
-        dyn_cpy_int_set(old, x);
-        return 0;
+    if (!own || small || x >= INT64_C(1) << 30 || x <= -(INT64_C(1) << 30) || !dyn_cpy_int_has_digits(old)) {
+        return false;
     }
-    return set(list, i, PyLong_FromLongLong(x));
+    dyn_cpy_int_set(old, x);
+    return true;
+}
+
+static int set_int(PyObject *list, int64_t i, int64_t x) {
+    return set_own_int(PyList_GET_ITEM(list, i), x) ? 0 : set(list, i, PyLong_FromLongLong(x));
 }
 
 static int append(PyObject *list, PyObject *o) {
@@ -54,6 +57,13 @@ static int append_bool(PyObject *list, int64_t x) { return append(list, PyBool_F
 bool dyn_region_is_shared_iterator(PyObject *o) {
     int64_t index;
     return dyn_cpy_list_iterator(o, &index) != NULL && Py_REFCNT(o) > 1;
+}
+
+PyObject *dyn_region_bound_to(PyObject *o, PyObject *method) {
+    PyObject *self = PyCFunction_CheckExact(o) ? PyCFunction_GET_SELF(o) : NULL;
+    bool same = self != NULL && Py_IS_TYPE(method, &PyMethodDescr_Type) && Py_IS_TYPE(self, PyDescr_TYPE(method)) &&
+                ((PyCFunctionObject *)o)->m_ml == ((PyMethodDescrObject *)method)->d_method;
+    return same ? self : NULL;
 }
 
 bool dyn_region_text_of(PyObject *o, uint8_t *which, const char **data, int64_t *n) {
@@ -103,6 +113,22 @@ uint32_t dyn_region_shape(PyObject *list, uint32_t most, int depth) {
     return shape;
 }
 
+static const struct {
+    PyTypeObject *type;
+    uint32_t bit;
+} kinds[] = {{&PyUnicode_Type, DYN_RL_STR}, {&PyDict_Type, DYN_RL_DICT}, {&PySet_Type, DYN_RL_SET}};
+
+uint32_t dyn_region_bits(PyObject *o) {
+    uint32_t bits = kind_of(o);
+    if (o == Py_None) {
+        return DYN_RL_NONE;
+    }
+    for (size_t i = 0; bits == DYN_RL_OTHER && i < DYN_COUNTOF(kinds); i++) {
+        bits = Py_IS_TYPE(o, kinds[i].type) ? kinds[i].bit : bits;
+    }
+    return bits;
+}
+
 static int append_object(PyObject *list, PyObject *o) { return append(list, Py_NewRef(o)); }
 
 /* ---- lists that a loop makes: they live until it is left, and there may be so many of them, and items in them */
@@ -120,8 +146,32 @@ static PyObject *keep(PyObject *list) {
     return list;
 }
 
+static PyObject *keep_made(PyObject *o) {
+    PyErr_Clear();
+    if (o != NULL) {
+        dyn_region_made->at[dyn_region_made->n++] = o;
+    }
+    return o;
+}
+
+/* What is in other objects by now lives on there. */
+static void forget_held(DynRegionMade *made) {
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < made->n; i++) {
+        if (Py_REFCNT(made->at[i]) > 1) {
+            Py_DECREF(made->at[i]);
+        } else {
+            made->at[left++] = made->at[i];
+        }
+    }
+    made->n = left;
+}
+
 static bool has_room(int64_t items) {
-    const DynRegionMade *made = dyn_region_made;
+    DynRegionMade *made = dyn_region_made;
+    if (made != NULL && made->n == DYN_REGION_MADE) {
+        forget_held(made);
+    }
     return made != NULL && made->n < DYN_REGION_MADE && items >= 0 && made->nitems + items < MOST_ITEMS;
 }
 
@@ -135,6 +185,319 @@ static PyObject *repeat(PyObject *list, int64_t n) {
 
 static PyObject *concat(PyObject *a, PyObject *b) {
     return has_room((int64_t)PyList_GET_SIZE(a) + PyList_GET_SIZE(b)) ? keep(PySequence_Concat(a, b)) : NULL;
+}
+
+/* An object that was taken out of another one lives on. */
+static void keep_object(PyObject *o) {
+    DynRegionMade *made = dyn_region_made;
+    if (is_plain(o) || Py_REFCNT(o) > 1 || made->n == DYN_REGION_MADE) {
+        Py_DECREF(o);
+    } else {
+        made->at[made->n++] = o;
+    }
+}
+
+static bool can_keep(PyObject *o) { return is_plain(o) || Py_REFCNT(o) > 1 || dyn_region_made->n < DYN_REGION_MADE; }
+
+/* Of so many times None, which are replaced before anybody sees it. */
+static PyObject *new_tuple(int64_t n) {
+    PyObject *tuple = has_room(1) ? PyTuple_New((Py_ssize_t)n) : NULL;
+    for (int64_t i = 0; tuple != NULL && i < n; i++) {
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(Py_None));
+    }
+    return keep_made(tuple);
+}
+
+static PyObject *new_dict(void) { return has_room(1) ? keep_made(PyDict_New()) : NULL; }
+
+/* Of a class whose instances are made so (plan_construct): its __init__ runs natively. */
+static PyObject *new_instance(PyTypeObject *t) { return has_room(1) ? keep_made(t->tp_alloc(t, 0)) : NULL; }
+
+/* An attribute of an instance that nobody else has seen yet. Takes the reference over. */
+static int set_name(PyObject *o, PyObject *name, PyObject *value) {
+    bool failed = value == NULL || PyObject_GenericSetAttr(o, name, value) < 0;
+    PyErr_Clear();
+    Py_XDECREF(value);
+    return failed;
+}
+
+static int name_float(PyObject *o, PyObject *name, double x) { return set_name(o, name, PyFloat_FromDouble(x)); }
+static int name_int(PyObject *o, PyObject *name, int64_t x) { return set_name(o, name, PyLong_FromLongLong(x)); }
+static int name_bool(PyObject *o, PyObject *name, int64_t x) { return set_name(o, name, PyBool_FromLong(x != 0)); }
+static int name_object(PyObject *o, PyObject *name, PyObject *value) { return set_name(o, name, Py_NewRef(value)); }
+
+/* ---- places within objects */
+
+DynRegionLog dyn_region_log;
+
+static int log_object(PyObject **place) {
+    DynRegionLog *log = &dyn_region_log;
+    log->at[log->n].place = place;
+    log->at[log->n++].o = Py_XNewRef(*place);
+    log->nobjects++;
+    return 0;
+}
+
+static int commit(void) {
+    DynRegionLog *log = &dyn_region_log;
+    while (log->n > 0) {
+        log->n--;
+        if (log->at[log->n].place != NULL && log->at[log->n].o != NULL) {
+            keep_object(log->at[log->n].o);
+        }
+    }
+    log->nobjects = 0;
+    return 0;
+}
+
+void dyn_region_undo(void) {
+    DynRegionLog *log = &dyn_region_log;
+    while (log->n > 0) {
+        log->n--;
+        PyObject **place = log->at[log->n].place, *o = log->at[log->n].o;
+        if (place == NULL) {
+            ((PyFloatObject *)o)->ob_fval = log->at[log->n].number;
+        } else {
+            PyObject *now = *place;
+            *place = o;
+            Py_XDECREF(now);
+        }
+    }
+    log->nobjects = 0;
+}
+
+/* Takes the reference over. */
+static int put(PyObject **place, PyObject *o) {
+    PyObject *old = *place;
+    if (o == NULL || old == NULL || !can_keep(old)) {
+        PyErr_Clear();
+        Py_XDECREF(o);
+        return 1;
+    }
+    *place = o;
+    keep_object(old);
+    return 0;
+}
+
+static int put_float(PyObject **place, double x) { return put(place, PyFloat_FromDouble(x)); }
+static int put_int(PyObject **place, int64_t x) {
+    return *place != NULL && set_own_int(*place, x) ? 0 : put(place, PyLong_FromLongLong(x));
+}
+static int put_bool(PyObject **place, int64_t x) { return put(place, PyBool_FromLong(x != 0)); }
+static int put_object(PyObject **place, PyObject *o) { return put(place, Py_NewRef(o)); }
+
+static char *text_data(PyObject *o) {
+    const char *data;
+    int64_t n;
+    uint8_t which;
+    return dyn_region_text_of(o, &which, &data, &n) ? (char *)(intptr_t)data : NULL;
+}
+
+static PyObject *char_object(int64_t code) {
+    PyObject *o = PyUnicode_FromOrdinal((int)code);
+    PyErr_Clear();
+    Py_XDECREF(o); /* CPython has it for good */
+    return o;
+}
+
+static int next_random(PyObject *method, double *d) {
+    PyObject *o = PyCFunction_GET_FUNCTION(method)(PyCFunction_GET_SELF(method), NULL);
+    if (o == NULL || !PyFloat_CheckExact(o)) {
+        Py_FatalError("dynoc: a random number that is no float");
+    }
+    *d = PyFloat_AS_DOUBLE(o);
+    Py_DECREF(o);
+    return 0;
+}
+
+/* ---- lists as wholes */
+
+static int remove_item(PyObject *list, int64_t i) {
+    PyObject *o = PyList_GET_ITEM(list, i);
+    if (!can_keep(o)) {
+        return 1;
+    }
+    Py_INCREF(o);
+    bool failed = PyList_SetSlice(list, (Py_ssize_t)i, (Py_ssize_t)i + 1, NULL) < 0;
+    PyErr_Clear();
+    keep_object(o);
+    return failed;
+}
+
+/* The last item comes to place i. */
+static int rotate(PyObject *list, int64_t i) {
+    int64_t n = PyList_GET_SIZE(list);
+    PyObject **items = ((PyListObject *)list)->ob_item, *last = items[n - 1];
+    memmove(items + i + 1, items + i, (size_t)(n - 1 - i) * sizeof *items);
+    items[i] = last;
+    return 0;
+}
+
+static int reverse(PyObject *list) { return PyList_Reverse(list); }
+
+static bool all_plain(PyObject *list, int64_t start, int64_t n, int64_t step) {
+    for (int64_t i = 0; i < n; i++) {
+        if (!is_plain(PyList_GET_ITEM(list, start + i * step))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Numbers of one type, so that comparing them runs no code. */
+static int sort(PyObject *list) {
+    Py_ssize_t n = PyList_GET_SIZE(list);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *o = PyList_GET_ITEM(list, i);
+        if ((!PyLong_CheckExact(o) && !PyFloat_CheckExact(o)) || Py_TYPE(o) != Py_TYPE(PyList_GET_ITEM(list, 0))) {
+            return 1;
+        }
+    }
+    bool failed = PyList_Sort(list) < 0;
+    PyErr_Clear();
+    return failed;
+}
+
+/* `where`: rg_slice_fails packs 1 + its beginning, and how many. */
+static int64_t slice_start(int64_t where) { return (where >> 32) - 1; }
+static int64_t slice_count(int64_t where) { return where & 0x7fffffff; }
+
+static PyObject *list_slice(PyObject *list, int64_t where, int64_t step) {
+    int64_t start = slice_start(where), n = slice_count(where);
+    PyObject *made = has_room(n) ? PyList_New((Py_ssize_t)n) : NULL;
+    for (int64_t i = 0; made != NULL && i < n; i++) {
+        PyList_SET_ITEM(made, i, Py_NewRef(PyList_GET_ITEM(list, start + i * step)));
+    }
+    return keep(made);
+}
+
+static int64_t assign_step; /* of the next list_assign */
+
+static int list_assign(PyObject *list, int64_t where, PyObject *from) {
+    int64_t step = assign_step, start = slice_start(where), n = slice_count(where), more = PySequence_Fast_GET_SIZE(from);
+    bool fits = (step == 1 || more == n) && from != list && all_plain(list, start, n, step);
+    if (fits && step == 1) {
+        start = n == 0 && start > PyList_GET_SIZE(list) ? PyList_GET_SIZE(list) : start;
+        fits = PyList_SetSlice(list, (Py_ssize_t)start, (Py_ssize_t)(start + n), from) == 0;
+        PyErr_Clear();
+    } else if (fits) {
+        for (int64_t i = 0; i < n; i++) {
+            PyObject *old = PyList_GET_ITEM(list, start + i * step);
+            PyList_SET_ITEM(list, start + i * step, Py_NewRef(PySequence_Fast_GET_ITEM(from, i)));
+            Py_DECREF(old);
+        }
+    }
+    return !fits;
+}
+
+static int has_int(PyObject *list, int64_t x, int64_t *d) {
+    *d = 0;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list) && *d == 0; i++) {
+        PyObject *o = PySequence_Fast_GET_ITEM(list, i);
+        int overflow = 0;
+        if (!PyLong_CheckExact(o)) {
+            return 1;
+        }
+        *d = PyLong_AsLongLongAndOverflow(o, &overflow) == x && overflow == 0;
+    }
+    return 0;
+}
+
+/* ---- dicts and sets */
+
+static int64_t dict_size(PyObject *o) { return PyDict_CheckExact(o) ? PyDict_GET_SIZE(o) : PySet_GET_SIZE(o); }
+
+/* Where the value of a key lies, of a dict that nobody watches. false: that can't be said. */
+static bool place_of_int(PyObject *dict, int64_t key, PyObject ***place) {
+    return dyn_cpy_dict_place_int(dict, key, place) == 0 && !dyn_cpy_dict_is_watched(dict);
+}
+static bool place_of_key(PyObject *dict, PyObject *key, PyObject ***place) {
+    return dyn_cpy_dict_place_text(dict, key, place) == 0 && !dyn_cpy_dict_is_watched(dict);
+}
+
+/* A value in its place gets another one. */
+static int replace(PyObject *dict, PyObject **place, PyObject *o) {
+    dyn_cpy_dict_changed(dict);
+    return put(place, o);
+}
+
+/* A new key, whose place was looked for. Takes both references over. */
+static int dict_add(PyObject *dict, PyObject *key, PyObject *o) {
+    bool failed = key == NULL || o == NULL || PyDict_SetItem(dict, key, o) < 0;
+    PyErr_Clear();
+    Py_XDECREF(key);
+    Py_XDECREF(o);
+    return failed;
+}
+
+/* Of what may hold objects CPython has to know. Takes the reference to the key over. */
+static int dict_set(PyObject *dict, PyObject *key, PyObject *old, PyObject *o) {
+    if (!can_keep(old)) {
+        Py_XDECREF(key);
+        return 1;
+    }
+    Py_INCREF(old);
+    int failed = dict_add(dict, key, Py_NewRef(o));
+    keep_object(old);
+    return failed;
+}
+
+static bool set_own_float(PyObject *old, double x) {
+    bool own = PyFloat_CheckExact(old) && Py_REFCNT(old) == 1;
+    if (own) {
+        ((PyFloatObject *)old)->ob_fval = x;
+    }
+    return own;
+}
+
+#define DICT_STORES(by, key_type, place_by, key_object)                                              \
+    static int dict_##by##_float(PyObject *d, key_type k, double x) {                                \
+        PyObject **at;                                                                               \
+        if (!place_by(d, k, &at)) {                                                                  \
+            return 1;                                                                                \
+        }                                                                                            \
+        return at == NULL              ? dict_add(d, key_object, PyFloat_FromDouble(x))              \
+               : set_own_float(*at, x) ? (dyn_cpy_dict_changed(d), 0)                                \
+                                       : replace(d, at, PyFloat_FromDouble(x));                      \
+    }                                                                                                \
+    static int dict_##by##_int(PyObject *d, key_type k, int64_t x) {                                 \
+        PyObject **at;                                                                               \
+        if (!place_by(d, k, &at)) {                                                                  \
+            return 1;                                                                                \
+        }                                                                                            \
+        return at == NULL            ? dict_add(d, key_object, PyLong_FromLongLong(x))               \
+               : set_own_int(*at, x) ? (dyn_cpy_dict_changed(d), 0)                                  \
+                                     : replace(d, at, PyLong_FromLongLong(x));                       \
+    }                                                                                                \
+    static int dict_##by##_object(PyObject *d, key_type k, PyObject *o) {                            \
+        PyObject **at;                                                                               \
+        if (!place_by(d, k, &at)) {                                                                  \
+            return 1;                                                                                \
+        }                                                                                            \
+        return at == NULL ? dict_add(d, key_object, Py_NewRef(o)) : dict_set(d, key_object, *at, o); \
+    }                                                                                                \
+    static int dict_##by##_bool(PyObject *d, key_type k, int64_t x) { return dict_##by##_object(d, k, x ? Py_True : Py_False); }
+DICT_STORES(int, int64_t, place_of_int, PyLong_FromLongLong(k))
+DICT_STORES(key, PyObject *, place_of_key, Py_NewRef(k))
+
+/* Takes the reference over. */
+static int set_put(PyObject *set, PyObject *key, bool found, int64_t has) {
+    bool done = found && key != NULL && (has != 0 || PySet_Add(set, key) == 0);
+    PyErr_Clear();
+    Py_XDECREF(key);
+    return !done;
+}
+
+static int set_add_int(PyObject *set, int64_t key) {
+    int64_t has = 0;
+    bool found = dyn_cpy_set_has_int(set, key, &has) == 0;
+    return set_put(set, PyLong_FromLongLong(key), found, has);
+}
+
+static int set_add_key(PyObject *set, PyObject *key) {
+    int64_t has = 0;
+    bool found = dyn_cpy_set_has_text(set, key, &has) == 0;
+    return set_put(set, Py_NewRef(key), found, has);
 }
 
 void dyn_region_drop_made(DynRegionMade *made) {

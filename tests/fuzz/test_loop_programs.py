@@ -1,15 +1,18 @@
-"""Random programs with loops (loop_grammar.py), in CPython and as native loops: values, types, exceptions, warnings and arrays.
+"""Random programs with loops over numbers and arrays (loop_grammar.py), and over instances, dicts, sets and lists
+(object_grammar.py), in CPython and as native loops: values, types, exceptions, warnings, and all that the arguments hold.
 
-A hundred programs; DYNOC_SOAK=50000 runs as many.
+A hundred programs of either; SOAK=50000 runs as many.
 """
 
 import os
+import re
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import loop_grammar
+import object_grammar
 
 import dynoc
 
@@ -32,6 +35,30 @@ def differences(seed):
     return None
 
 
+def differences_of_objects(seed):
+    text = object_grammar.program(seed)
+    own, others = object_grammar.make(text), object_grammar.make(text)
+    fast = dynoc.optimize(own["f"], wait=True)
+    for call in range(3):
+        args = seed + 1000003 * (call // 2)
+        wanted, got = (
+            re.sub("0x[0-9a-f]+", "at", repr(object_grammar.outcome(scope, function, args)))
+            for scope, function in ((others, others["f"]), (own, fast))
+        )
+        if got != wanted:
+            return f"seed {seed}, call {call}:\n{text}\nwanted {wanted}\ngot    {got}"
+    return None
+
+
 def test_programs_with_loops_do_what_they_do_without_dynoc():
     found = [text for text in map(differences, range(FIRST, FIRST + COUNT)) if text is not None]
     assert not found, "\n\n".join(found[:3])
+
+
+def test_programs_with_loops_over_objects_do_what_they_do_without_dynoc():
+    before = dict(dynoc.counters.get("loops", {}))
+    found = [text for text in map(differences_of_objects, range(FIRST, FIRST + COUNT)) if text is not None]
+    assert not found, "\n\n".join(found[:3])
+    counted = dynoc.counters["loops"]
+    assert counted.get("malformed", 0) == before.get("malformed", 0)
+    assert counted["native"] - before.get("native", 0) > COUNT // 2

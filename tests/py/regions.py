@@ -19,8 +19,16 @@ from dynoc import _dynoc
 NATIVE, INTERPRETED = False, True
 ITERATORS = type(iter(range(0))), type(iter(np.zeros(0))), type(iter([])), type(iter(())), enumerate, zip
 ITERATORS = *ITERATORS, *(type(iter(over)) for over in ("a", "\xff", b"", bytearray()))
-COPIED = np.ndarray, list, bytearray, *ITERATORS
-CHANGED = np.ndarray, list, bytearray
+
+
+class Thing:
+    """Whatever a test makes instances of is made of this, so that its cases are compared by their attributes."""
+
+    __slots__ = ()
+
+
+COPIED = np.ndarray, list, bytearray, dict, set, Thing, *ITERATORS
+CHANGED = np.ndarray, list, bytearray, dict, set, Thing
 
 
 def slots_of(function, args):
@@ -78,9 +86,18 @@ def seen(value):
         return complex, seen(value.real), seen(value.imag)
     if isinstance(value, (tuple, list)):
         return type(value), tuple(seen(item) for item in value)
+    if isinstance(value, dict):
+        return dict, tuple((seen(key), seen(item)) for key, item in value.items())
+    if isinstance(value, Thing):
+        return type(value), seen(attributes(value))
     if isinstance(value, ITERATORS):
         return type(value), seen(list(copy.deepcopy(value)))
     return type(value), bytes(value) if isinstance(value, bytearray) else value
+
+
+def attributes(thing):
+    slots = [name for cls in type(thing).__mro__ for name in getattr(cls, "__slots__", ()) if hasattr(thing, name)]
+    return {name: getattr(thing, name) for name in slots} | getattr(thing, "__dict__", {})
 
 
 def outcome(run, arrays):

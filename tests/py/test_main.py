@@ -161,6 +161,28 @@ def test_a_program_without_arrays_loads_no_numpy(tmp_path):
     assert run_python(["-m", "dynoc", str(path)]) == (0, "False False\n", "")
 
 
+LONG = """
+import sys, time
+def long(n):
+    s = 0
+    for i in range(n):
+        s = (s * 7 + i) % 1000003
+    return s
+began, total = time.monotonic(), 0
+while time.monotonic() - began < 4 and "numpy" not in sys.modules:
+    total += long(200_000)
+print(total == 0, 'numpy' in sys.modules, sys.modules['dynoc']._dynoc.is_started())
+"""
+
+
+@pytest.mark.parametrize("plain_loops", [False, True])
+def test_long_loops_without_arrays_are_found_where_that_is_wanted(tmp_path, plain_loops):
+    path = tmp_path / "program.py"
+    path.write_text(LONG)
+    found = run_python(["-m", "dynoc", str(path)], DYNOC_PLAIN_LOOPS=int(plain_loops))
+    assert found == (0, f"False {plain_loops} {plain_loops}\n", "")
+
+
 FOUND = """
 import sys
 before = len(sys.meta_path)

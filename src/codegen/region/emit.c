@@ -28,7 +28,7 @@ static void emit_step(const DynRegion *r, const DynRegionInstr *in, DynStr *out)
     for (int k = 0; k < 3 && op->args[k] != 'N'; k++) {
         dyn_str_printf(out, "const %s %c = r%u; ", c_type(op->args[k]), 'a' + k, in->arg[k]);
     }
-    if (in->op == DYN_RO_IFITS) {
+    if (dyn_region_has_imm(in->op)) {
         dyn_str_printf(out, "const I imm = %lld; ", (long long)in->imm.i);
     }
     if (op->result != 'N') {

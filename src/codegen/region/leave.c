@@ -161,6 +161,10 @@ static bool is_kept(DynRegionRun *run, const DynRegionValue *v, PyObject *o) {
         dyn_npscalar_value(o, v->dtype, &now);
         return now.i == then.i;
     case DYN_RK_LIST:
+    case DYN_RK_INST:
+    case DYN_RK_DICT:
+    case DYN_RK_SET:
+    case DYN_RK_METHOD:
     case DYN_RK_TEXT:
     case DYN_RK_ARRAY: return (intptr_t)then.i == (intptr_t)o;
     default: return false;
@@ -202,6 +206,8 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     case DYN_RK_UFUNC:
     case DYN_RK_FUNC:
     case DYN_RK_GEN:
+    case DYN_RK_CLASS:
+    case DYN_RK_SLICE:
     case DYN_RK_COUNT: return NULL;
     case DYN_RK_CELL: return fill_cell(run, list, at, run->slots[v->ref]);
     case DYN_RK_ENTRY: return Py_XNewRef(run->slots[v->ref]);
@@ -213,6 +219,10 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     case DYN_RK_COMPLEX: return make_complex(run, values[v->regs[0]].f, values[v->regs[1]].f);
     case DYN_RK_CHAR: return PyUnicode_FromOrdinal((int)values[v->regs[0]].i); /* one that CPython has */
     case DYN_RK_LIST:
+    case DYN_RK_INST:
+    case DYN_RK_DICT:
+    case DYN_RK_SET:
+    case DYN_RK_METHOD:
     case DYN_RK_TEXT:
     case DYN_RK_ARRAY: return Py_NewRef((PyObject *)(intptr_t)values[v->regs[0]].i);
     case DYN_RK_VIEW: return make_view(run, v);

@@ -9,24 +9,29 @@
 
 /* ---- building */
 
+/* The passes' result is held to the rules of region IR in every build; what breaks them isn't compiled. */
 void dyn_region_optimise(DynRegion *r) {
-    if (!r->optimised) {
-        dyn_region_hoist(r);
-        r->optimised = true;
-    }
-#ifdef DYN_DEBUG
     DynStr error = {0};
-    if (dyn_region_verify(r, &error) < 0) {
-        Py_FatalError(dyn_str_at(&error));
+    if (r->optimised) {
+        return;
+    }
+    dyn_region_hoist(r);
+    r->optimised = true;
+    r->malformed = dyn_region_verify(r, &error) < 0;
+    if (r->malformed) {
+        dyn_count("loops", "malformed");
+        dyn_log(DYN_LOG_loops, "a loop's region is malformed when it is optimised: %s", dyn_str_at(&error));
     }
     dyn_str_free(&error);
-#endif
 }
 
 int dyn_region_build(DynRegion *r, bool wait) {
     if (r->native == NULL) {
         DynStr source = {0};
         dyn_region_optimise(r);
+        if (r->malformed) {
+            return -1;
+        }
         dyn_region_source(r, &source);
         r->native = source.failed ? NULL : PyMem_RawCalloc(1, sizeof(*r->native));
         if (r->native != NULL) {
@@ -66,7 +71,10 @@ DynRegionState dyn_region_state(DynRegion *r) {
 
 DynReason dyn_region_failure(DynRegion *r, const char **detail) {
     if (detail != NULL) {
-        *detail = "";
+        *detail = r->malformed ? "its region is malformed when it is optimised" : "";
+    }
+    if (r->malformed) {
+        return DYN_R_INTERNAL;
     }
     return r->native == NULL ? DYN_R_OK : dyn_build_text_failure(r->native->text, detail);
 }
@@ -149,6 +157,10 @@ static bool holds(DynRegionRun *run, const DynRegionFact *f) {
     if (f->function) {
         PyFunctionObject *function = (PyFunctionObject *)f->dict;
         return function->func_code == f->name && function->func_defaults == f->value;
+    }
+    if (f->class) {
+        run->extras[f->extra] = f->value;
+        return dyn_cpy_class_is((PyTypeObject *)f->value, f->slot, f->nkeys);
     }
     if (f->object) {
         run->extras[f->extra] = f->value;
@@ -245,7 +257,7 @@ static bool read_iterators(const DynRegionRun *run, const DynRegionValues *list,
 
 /* A list, whose first item is of a kind that is expected. */
 static bool read_list(const DynRegionValue *v, PyObject *o, DynScalar *values) {
-    bool tuple = (v->flags & DYN_RF_TUPLE) != 0, whole = v->dtype == 0;
+    bool tuple = (v->flags & DYN_RF_TUPLE) != 0;
     values[v->regs[0]].i = (int64_t)(intptr_t)o;
     if (tuple ? !PyTuple_CheckExact(o) : !PyList_CheckExact(o)) {
         return false;
@@ -253,7 +265,19 @@ static bool read_list(const DynRegionValue *v, PyObject *o, DynScalar *values) {
     if (v->flags & DYN_RF_DROPPABLE && !dyn_region_is_droppable(o)) {
         return false;
     }
-    return !whole || (dyn_region_shape(o, 1, DYN_RL_DEPTH) & ~v->ref) == 0;
+    return v->ref == DYN_NONE || (dyn_region_shape(o, 1, DYN_RL_DEPTH) & ~v->ref) == 0;
+}
+
+static bool read_object(const DynRegionValue *v, PyObject *o, PyTypeObject *type, DynScalar *values) {
+    values[v->regs[0]].i = (int64_t)(intptr_t)o;
+    return Py_IS_TYPE(o, type) && (!(v->flags & DYN_RF_DROPPABLE) || dyn_region_is_droppable(o));
+}
+
+static bool read_method(const DynRegionValue *v, PyObject *o, PyObject *method, DynScalar *values) {
+    PyObject *self = dyn_region_bound_to(o, method);
+    values[v->regs[0]].i = (int64_t)(intptr_t)o;
+    values[v->regs[1]].i = (int64_t)(intptr_t)self;
+    return self != NULL;
 }
 
 static bool read_text(const DynRegionValue *v, PyObject *o, DynScalar *values) {
@@ -353,6 +377,11 @@ static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uin
     case DYN_RK_ZIP: return read_iterators(run, list, at, v, o);
     case DYN_RK_UFUNC: return read_ufunc(v, o, values);
     case DYN_RK_LIST: return read_list(v, o, values);
+    case DYN_RK_INST: return read_object(v, o, (PyTypeObject *)run->r->objects.at[v->ref], values);
+    case DYN_RK_CLASS: return read_object(v, o, Py_TYPE(o), values); /* a fact: it is that class */
+    case DYN_RK_METHOD: return read_method(v, o, run->r->objects.at[v->ref], values);
+    case DYN_RK_DICT: return read_object(v, o, &PyDict_Type, values);
+    case DYN_RK_SET: return read_object(v, o, &PySet_Type, values);
     case DYN_RK_TEXT: return read_text(v, o, values);
     case DYN_RK_CELL: return read_cell(run, list, at, o);
     case DYN_RK_COMPLEX: return read_complex(v, o, values);
@@ -365,6 +394,7 @@ static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uin
     case DYN_RK_TUPLE:
     case DYN_RK_FUNC:
     case DYN_RK_GEN:
+    case DYN_RK_SLICE:
     case DYN_RK_COUNT: break;
     }
     return false;
@@ -436,6 +466,7 @@ DynRegionEnd dyn_region_run(DynRegion *r, PyObject **slots, uint32_t nstack, Dyn
         exit->exit =
             r->interpreted ? dyn_region_interpret(r, e->block, run.values, breaker) : (uint32_t)r->native->function(&args);
         dyn_region_made = outer;
+        dyn_region_undo(); /* of a call that hasn't ended */
         dyn_cpy_release_collector(held);
         const DynRegionOut *x = &r->exits.at[exit->exit];
         dyn_region_write_back(&run, x);

@@ -100,6 +100,12 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
     case DYN_RK_CELL:
     case DYN_RK_FUNC:
     case DYN_RK_GEN:
+    case DYN_RK_INST:
+    case DYN_RK_CLASS:
+    case DYN_RK_DICT:
+    case DYN_RK_SET:
+    case DYN_RK_METHOD:
+    case DYN_RK_SLICE:
     case DYN_RK_COUNT: break;
     }
 }
@@ -185,6 +191,12 @@ static PyObject *make(DynRegionKind kind, uint8_t dtype, uint8_t n) {
     case DYN_RK_CELL:
     case DYN_RK_FUNC:
     case DYN_RK_GEN:
+    case DYN_RK_INST:
+    case DYN_RK_CLASS:
+    case DYN_RK_DICT:
+    case DYN_RK_SET:
+    case DYN_RK_METHOD:
+    case DYN_RK_SLICE:
     case DYN_RK_COUNT: break;
     }
     PyErr_NoMemory();

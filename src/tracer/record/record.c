@@ -239,10 +239,11 @@ static void deliver(DynRec *r, RecFrame *f, bool now) {
     }
 }
 
-/* The frame goes back to CPython; a callee that didn't get to its return here makes its caller's call a break. */
+/* The frame goes back to CPython; a callee that didn't get to its return here makes its caller's call a break. Where references
+ * are about to be seen, those that are kept for the next segment go too. */
 static PyObject *hand_back(DynRec *r, RecFrame *f, DynFrameLink *link, uint32_t unit,
                            PyObject *(*how)(PyThreadState *, DynFrame *, uint32_t, int)) {
-    deliver(r, f, false);
+    deliver(r, f, r->why == DYN_R_REFERENCES);
     r->top = f->outer;
     dyn_frame_leave(r->ts, f->f, link);
     int depth = put_stack(f);

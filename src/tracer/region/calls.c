@@ -68,6 +68,8 @@ static bool call_len(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
         *out = plan_int(1);
     } else if (args[0].v.kind == DYN_RK_LIST) {
         *out = plan_value(DYN_RK_INT, plan_list_size(p, &args[0]));
+    } else if (args[0].v.kind == DYN_RK_DICT || args[0].v.kind == DYN_RK_SET) {
+        *out = plan_value(DYN_RK_INT, plan_emit(p, DYN_RO_DICTLEN, args[0].v.regs[0], DYN_NONE, DYN_NONE));
     } else if (args[0].v.kind == DYN_RK_RANGE) {
         *out = plan_value(DYN_RK_INT, args[0].v.regs[1]);
     } else {
@@ -149,6 +151,17 @@ static bool call_abs(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
 static bool call_float(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
     uint32_t reg;
+    PyObject *text = n == 1 ? plan_object(p, &args[0]) : NULL;
+    if (text != NULL && PyUnicode_CheckExact(text)) { /* float("inf") */
+        PyObject *o = PyFloat_FromString(text);
+        if (o == NULL) {
+            PyErr_Clear();
+            return no(p, "a string that is no number");
+        }
+        *out = plan_float(PyFloat_AS_DOUBLE(o));
+        Py_DECREF(o);
+        return true;
+    }
     if (!all_numbers(p, args, n, 1)) {
         return false;
     }
@@ -178,12 +191,39 @@ static bool call_int(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     return true;
 }
 
+static bool call_isinstance(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    bool is;
+    if (n != 2 || !plan_is_instance(p, &args[0], &args[1], &is)) {
+        return n == 2 ? false : no(p, "another number of arguments");
+    }
+    *out = plan_bool(is);
+    return true;
+}
+
 static bool call_ord(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
     if (n != 1 || !plan_as_char(p, &args[0], out)) {
         return no(p, "ord of something that isn't one character");
     }
     *out = out->known ? *out : plan_value(DYN_RK_INT, args[0].v.regs[0]);
+    return true;
+}
+
+/* reversed(range(…)) */
+static bool call_reversed(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    if (n != 1 || args[0].v.kind != DYN_RK_RANGE) {
+        return no(p, "reversed of something that is no range");
+    }
+    const uint32_t *r = args[0].v.regs; /* start, length, step, stop */
+    uint32_t last = plan_emit_or(p, DYN_RO_ISUB, r[1], plan_iconst(p, 1), DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    uint32_t way = plan_emit_or(p, DYN_RO_IMUL, last, r[2], DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    uint32_t step = plan_emit_or(p, DYN_RO_ISUB, plan_iconst(p, 0), r[2], DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    *out = plan_value(DYN_RK_ITER, plan_emit_or(p, DYN_RO_IADD, r[0], way, DYN_NONE, DYN_R_UNSUPPORTED_VALUE));
+    out->v.nregs = 3;
+    out->v.regs[1] = r[1];
+    out->v.regs[2] = step;
     return true;
 }
 
@@ -273,6 +313,7 @@ static const struct Row {
     int arg;
 } rows[] = {
     {"builtins", "range", call_range, 0},
+    {"builtins", "reversed", call_reversed, 0},
     {"builtins", "enumerate", call_enumerate, 0},
     {"builtins", "zip", call_zip, 0},
     {"builtins", "len", call_len, 0},
@@ -281,6 +322,7 @@ static const struct Row {
     {"builtins", "int", call_int, DYN_RO_COUNT},
     {"builtins", "bool", call_bool, 0},
     {"builtins", "complex", call_complex, 0},
+    {"builtins", "isinstance", call_isinstance, 0},
     {"builtins", "ord", call_ord, 0},
     {"builtins", "chr", call_chr, 0},
     {"builtins", "round", call_int, DYN_RO_RINT},
@@ -439,7 +481,7 @@ static bool can_inline(Plan *p, PyFunctionObject *f, uint32_t n) {
     return true;
 }
 
-static Went call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, uint32_t n, uint32_t slots) {
+Went plan_call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, uint32_t n, uint32_t slots) {
     PyCodeObject *code = (PyCodeObject *)f->func_code;
     if (!can_inline(p, f, n)) {
         return WENT_NOWHERE;
@@ -461,15 +503,23 @@ static Went call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, u
             plan_reg(p, &passed[i]);
         }
     }
-    p->s.n -= slots;
     PlanFrame *frame = &p->s.frames[p->s.nframes++];
-    *frame = (PlanFrame){.c = c, .globals = f->func_globals, .builtins = f->func_builtins, .base = p->s.n, .at = 0};
+    *frame =
+        (PlanFrame){.c = c, .below = slots, .globals = f->func_globals, .builtins = f->func_builtins, .base = p->s.n, .at = 0};
     frame->closure = f->func_closure;
     frame->loops = plan_loops_of(p, c, NULL);
     for (int i = 0; i < dyn_code_nlocalsplus(code); i++) {
         plan_push(p, i < code->co_argcount ? passed[i] : plan_value(DYN_RK_NULL, DYN_NONE));
     }
     return WENT_ON;
+}
+
+void plan_ended(Plan *p) {
+    if (p->s.nframes == 1 && p->s.logged) {
+        plan_settle_doubts(p);
+        plan_emit(p, DYN_RO_COMMIT, DYN_NONE, DYN_NONE, DYN_NONE);
+        p->s.logged = false;
+    }
 }
 
 Went plan_return(Plan *p, PlanValue v) {
@@ -479,10 +529,30 @@ Went plan_return(Plan *p, PlanValue v) {
     if (plan_frame(p)->driver != PLAN_CALL) {
         return plan_end_generator(p);
     }
-    p->s.n = plan_frame(p)->base;
+    if (plan_frame(p)->constructs ? plan_object(p, &v) != Py_None : plan_object(p, &v) == Py_NotImplemented) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a method that gives something unusual");
+    }
+    const PlanFrame *frame = plan_frame(p);
+    PlanValue result = frame->constructs ? p->s.values[frame->base - 1] : v;
+    p->s.n = frame->base - frame->below;
     p->s.nframes--;
-    plan_push(p, v);
+    plan_push(p, result);
+    plan_ended(p);
     return plan_go(p, plan_frame(p)->at + 1);
+}
+
+/* random.random of any generator: a method of C code that changes its state alone. */
+static bool is_random(PyObject *o) {
+    static PyObject *type;
+    if (type == NULL) {
+        PyObject *module = PyImport_ImportModule("_random");
+        type = module == NULL ? NULL : PyObject_GetAttrString(module, "Random");
+        Py_XDECREF(module);
+        PyErr_Clear();
+    }
+    PyObject *self = PyCFunction_CheckExact(o) ? PyCFunction_GET_SELF(o) : NULL;
+    bool known = self != NULL && type != NULL && PyObject_TypeCheck(self, (PyTypeObject *)type) != 0;
+    return known && strcmp(((PyCFunctionObject *)o)->m_ml->ml_name, "random") == 0;
 }
 
 Went plan_call(Plan *p, const DynInstr *in) {
@@ -498,17 +568,22 @@ Went plan_call(Plan *p, const DynInstr *in) {
     if (base[0].v.kind == DYN_RK_FUNC && n == 0) { /* a comprehension: called with its iterator, as a method is */
         return plan_call_made(p, base[0], base[1], slots);
     }
-    PyObject *method = base[0].v.kind == DYN_RK_CONST && base[1].v.kind == DYN_RK_LIST ? plan_object(p, &base[0]) : NULL;
+    bool has_methods = base[1].v.kind == DYN_RK_LIST || base[1].v.kind == DYN_RK_DICT || base[1].v.kind == DYN_RK_SET;
+    PyObject *method = base[0].v.kind == DYN_RK_CONST && has_methods ? plan_object(p, &base[0]) : NULL;
     PyObject *function = base[0].v.kind == DYN_RK_CONST && base[1].v.kind != DYN_RK_NULL ? plan_object(p, &base[0]) : NULL;
     if (function != NULL && PyFunction_Check(function) &&
         n + 1 < DYN_COUNTOF(args)) { /* a method: what it is called on is first */
         for (uint32_t i = 0; i <= n; i++) {
             args[i] = base[1 + i];
         }
-        return call_function(p, (PyFunctionObject *)function, args, n + 1, slots);
+        return plan_call_function(p, (PyFunctionObject *)function, args, n + 1, slots);
     }
     if (method != NULL) {
         return plan_call_method(p, method, base[1], base + 2, n, slots);
+    }
+    if (callee->v.kind == DYN_RK_METHOD && self->v.kind == DYN_RK_NULL) {
+        PlanValue list = plan_bound_to(p, callee);
+        return plan_call_method(p, p->r->objects.at[callee->v.ref], list, base + 2, n, slots);
     }
     if (self->v.kind != DYN_RK_NULL || o == NULL) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a callable that isn't known");
@@ -524,8 +599,11 @@ Went plan_call(Plan *p, const DynInstr *in) {
     if (o == min_object || o == max_object) {
         return call_extreme(p, o == max_object, args, n, slots);
     }
+    if (PyType_Check(o) && (((PyTypeObject *)o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+        return plan_construct(p, o, args, n, slots);
+    }
     if (PyFunction_Check(o)) {
-        return call_function(p, (PyFunctionObject *)o, args, n, slots);
+        return plan_call_function(p, (PyFunctionObject *)o, args, n, slots);
     }
     for (size_t i = 0; i < DYN_COUNTOF(rows); i++) {
         if (objects[i] == o) {
@@ -537,6 +615,14 @@ Went plan_call(Plan *p, const DynInstr *in) {
             plan_push(p, out);
             return WENT_ON;
         }
+    }
+    if (n == 0 && is_random(o)) {
+        PlanValue out =
+            plan_value(DYN_RK_FLOAT, plan_emit_or(p, DYN_RO_RANDOM, plan_object_reg(p, o), DYN_NONE, DYN_NONE, DYN_R_OK));
+        p->s.n -= slots;
+        plan_push(p, out);
+        plan_effect(p, plan_frame(p)->at + 1);
+        return WENT_ON;
     }
     if (Py_IS_TYPE(o, &PyUFunc_Type)) {
         PlanValue out;

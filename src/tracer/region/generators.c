@@ -200,6 +200,7 @@ static Went finish(Plan *p, PlanValue result) {
     p->s.n = plan_frame(p)->base - 1;
     p->s.nframes--;
     plan_push(p, result);
+    plan_ended(p);
     return plan_go(p, plan_frame(p)->at + 1);
 }
 

@@ -116,9 +116,13 @@ bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out) {
     if (a.v.kind == DYN_RK_TEXT) {
         return plan_text_item(p, a, index, out);
     }
+    if (index.v.kind == DYN_RK_SLICE) {
+        return plan_slice_item(p, a, index, out);
+    }
+    a = plan_tuple_object(p, &a);
     if (a.v.kind == DYN_RK_LIST) {
-        uint32_t item;
-        return plan_list_item(p, a, index, &item) && plan_single_item(p, &a, item, out);
+        PlanItem item;
+        return plan_list_item(p, a, index, &item) && plan_single_item(p, &item, out);
     }
     if (a.v.kind == DYN_RK_TUPLE) {
         return tuple_item(p, &a, &index, out);
@@ -180,6 +184,12 @@ static bool as_element(Plan *p, PlanValue v, DynDtype dt, uint32_t *reg) {
 
 bool plan_store_item(Plan *p, PlanValue a, PlanValue index, PlanValue v) {
     PlanValue list[DYN_REGION_RANK];
+    if (index.v.kind == DYN_RK_SLICE) {
+        return plan_store_slice(p, a, index, v);
+    }
+    if (a.v.kind == DYN_RK_DICT) {
+        return plan_store_in_dict(p, a, index, v);
+    }
     if (a.v.kind == DYN_RK_LIST) {
         return plan_store_in_list(p, a, index, v);
     }
@@ -272,7 +282,8 @@ static bool test_end(Plan *p, const Next *next, uint32_t reg) {
         plan_go(p, next->target);
     }
     p->s.n = depth;
-    plan_other_way(p, &(PlanWays){ways.state, block});
+    ways.other = block;
+    plan_other_way(p, &ways);
     return p->stop == DYN_R_OK;
 }
 
@@ -302,11 +313,16 @@ static bool next_of_array(Plan *p, const Next *next, PlanValue *v, PlanValue *it
     return true;
 }
 
-static bool next_of_list(Plan *p, const Next *next, PlanValue *v, uint32_t *item) {
+static bool next_of_list(Plan *p, const Next *next, PlanValue *v, PlanItem *item) {
     if (!test_end(p, next, plan_list_more(p, v))) {
         return false;
     }
     *item = plan_list_next(p, v);
+    return true;
+}
+
+static bool next_of_text(const PlanValue *v, const PlanItem *next, PlanValue *item) {
+    *item = plan_value(v->items[0].v.n == DYN_TEXT_STR ? DYN_RK_CHAR : DYN_RK_INT, next->reg);
     return true;
 }
 
@@ -339,8 +355,10 @@ static bool take_next(Plan *p, const Next *next, PlanValue *v, PlanValue *item) 
         return next_of_range(p, next, v, item);
     }
     if (v->v.kind == DYN_RK_LISTITER) {
-        uint32_t next_item;
-        return next_of_list(p, next, v, &next_item) && plan_single_item(p, &v->items[0], next_item, item);
+        PlanItem next_item;
+        bool there = next_of_list(p, next, v, &next_item);
+        return there &&
+               (v->items[0].v.kind == DYN_RK_TEXT ? next_of_text(v, &next_item, item) : plan_single_item(p, &next_item, item));
     }
     return v->v.kind == DYN_RK_SEQ ? next_of_array(p, next, v, item) : next_of_all(p, next, v, item);
 }
@@ -354,20 +372,17 @@ Went plan_next(Plan *p, const DynInstr *in) {
     }
     Next next = {in->target, &v};
     if (v.v.kind == DYN_RK_LISTITER) {
-        uint32_t at;
+        PlanItem at;
         if (!next_of_list(p, &next, &v, &at)) {
             return WENT_AWAY;
         }
         *plan_top(p, below) = v;
         if (v.items[0].v.kind == DYN_RK_TEXT) {
-            plan_single_item(p, &v.items[0], at, &item);
+            next_of_text(&v, &at, &item);
             plan_push(p, item);
             return WENT_ON;
         }
-        if (v.items[0].v.ref == 0 || v.items[0].v.ref == DYN_RL_OTHER) {
-            return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "items that loops in native code don't know");
-        }
-        return plan_push_item(p, &v.items[0], at, 0);
+        return plan_push_item(p, &at, 0);
     }
     if (!take_next(p, &next, &v, &item)) {
         return WENT_AWAY;

@@ -17,39 +17,77 @@ static bool no(Plan *p, DynReason why, const char *what) {
 static const struct Kind {
     uint32_t bit;
     DynRegionKind kind;
-    DynRegionOp is, as, set, append;
+    DynRegionOp is, as, storing[6]; /* DYN_RO_COUNT: there is none; by PlanStoring. */
 } kinds[] = {
-    {DYN_RL_FLOAT, DYN_RK_FLOAT, DYN_RO_ISFLOAT, DYN_RO_ASFLOAT, DYN_RO_SETFLOAT, DYN_RO_APPFLOAT},
-    {DYN_RL_INT, DYN_RK_INT, DYN_RO_ISINT, DYN_RO_ASINT, DYN_RO_SETINT, DYN_RO_APPINT},
-    {DYN_RL_BOOL, DYN_RK_BOOL, DYN_RO_ISBOOL, DYN_RO_ASBOOL, DYN_RO_SETBOOL, DYN_RO_APPBOOL},
-    {DYN_RL_LIST, DYN_RK_LIST, DYN_RO_ISLIST, DYN_RO_ASLIST, DYN_RO_COUNT, DYN_RO_APPOBJECT},
-    {DYN_RL_TUPLE, DYN_RK_LIST, DYN_RO_ISTUPLE, DYN_RO_ASTUPLE, DYN_RO_COUNT, DYN_RO_APPOBJECT},
+    {DYN_RL_FLOAT,
+     DYN_RK_FLOAT,
+     DYN_RO_ISFLOAT,
+     DYN_RO_ASFLOAT,
+     {DYN_RO_SETFLOAT, DYN_RO_APPFLOAT, DYN_RO_PUTFLOAT, DYN_RO_DISETFLOAT, DYN_RO_DPSETFLOAT, DYN_RO_NAMEFLOAT}},
+    {DYN_RL_INT,
+     DYN_RK_INT,
+     DYN_RO_ISINT,
+     DYN_RO_ASINT,
+     {DYN_RO_SETINT, DYN_RO_APPINT, DYN_RO_PUTINT, DYN_RO_DISETINT, DYN_RO_DPSETINT, DYN_RO_NAMEINT}},
+    {DYN_RL_BOOL,
+     DYN_RK_BOOL,
+     DYN_RO_ISBOOL,
+     DYN_RO_ASBOOL,
+     {DYN_RO_SETBOOL, DYN_RO_APPBOOL, DYN_RO_PUTBOOL, DYN_RO_DISETBOOL, DYN_RO_DPSETBOOL, DYN_RO_NAMEBOOL}},
+#define OBJECTS \
+    { DYN_RO_COUNT, DYN_RO_APPOBJECT, DYN_RO_PUTOBJECT, DYN_RO_DISETOBJECT, DYN_RO_DPSETOBJECT, DYN_RO_NAMEOBJECT }
+    {DYN_RL_LIST, DYN_RK_LIST, DYN_RO_ISLIST, DYN_RO_ASLIST, OBJECTS},
+    {DYN_RL_TUPLE, DYN_RK_LIST, DYN_RO_ISTUPLE, DYN_RO_ASTUPLE, OBJECTS},
+    {DYN_RL_INST, DYN_RK_INST, DYN_RO_ISCLASS, DYN_RO_ASCLASS, OBJECTS},
+    {DYN_RL_DICT, DYN_RK_DICT, DYN_RO_ISDICT, DYN_RO_ASDICT, OBJECTS},
+    {DYN_RL_SET, DYN_RK_SET, DYN_RO_ISSET, DYN_RO_ASSET, OBJECTS},
+    {DYN_RL_STR, DYN_RK_TEXT, DYN_RO_ISSTR, DYN_RO_ASSTR, OBJECTS},
+    {DYN_RL_NONE,
+     DYN_RK_CONST,
+     DYN_RO_ISNONE,
+     DYN_RO_ASNONE,
+     {DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT}},
+#undef OBJECTS
 };
+
+/* What an item may be. */
+typedef struct Alternative {
+    const struct Kind *k;
+    uint32_t class; /* INST: which. */
+} Alternative;
+enum { MOST_ALTERNATIVES = 8 };
 
 bool plan_of_list(Plan *p, PyObject *o, uint32_t which, PlanValue *v) {
     bool tuple = PyTuple_CheckExact(o);
     if (!PyList_CheckExact(o) && !tuple) {
         return false;
     }
-    uint32_t reg = dyn_region_reg(p->r, 'P');
+    uint32_t reg = dyn_region_reg(p->r, 'P'), shape = which == PLAN_INNER ? plan_root_of(p, o) : plan_root(p, which);
     if (reg == DYN_NONE) {
         plan_stop(p, DYN_R_NO_MEMORY);
         return false;
     }
+    plan_look_into(p, shape, o, 4);
     *v = plan_value(DYN_RK_LIST, reg);
     v->v.flags = tuple ? DYN_RF_TUPLE : 0;
-    v->v.n = (uint8_t)which;
-    v->v.ref = dyn_region_shape(o, PLAN_SAMPLE, DYN_RL_DEPTH) | p->stored[which];
+    v->v.shape = (uint16_t)shape;
+    v->v.ref = plan_bits(p, shape);
     if (p->ends[which]) {
         v->v.flags |= dyn_region_is_droppable(o) ? DYN_RF_DROPPABLE : 0;
     }
     return true;
 }
 
-/* Its variable gets another value, and the list may end with the loop: only lists of numbers, so that nobody sees that. */
+/* The number of the slot (1 …) or place that the object is of, 0: it is within another. */
+uint32_t plan_which(Plan *p, const PlanValue *v) {
+    return v->v.kind == DYN_RK_INST ? v->v.n : plan_shape(p, plan_contents(v))->which;
+}
+
+/* Its variable gets another value, and the object may end with the loop: only where nobody sees that. */
 bool plan_may_end(Plan *p, const PlanValue *v) {
-    if (!p->ends[v->v.n]) {
-        p->ends[v->v.n] = true;
+    uint32_t which = plan_which(p, v);
+    if (!p->ends[which]) {
+        p->ends[which] = true;
         p->again = true;
     }
     return (v->v.flags & DYN_RF_DROPPABLE) != 0;
@@ -62,7 +100,7 @@ PlanValue plan_tuple_object(Plan *p, const PlanValue *v) {
         return out;
     }
     DynRegionFact *f = plan_fact(p, (DynRegionFact){.value = o, .object = true});
-    if (f != NULL && f->extra == DYN_NONE && plan_of_list(p, o, 0, &out)) {
+    if (f != NULL && f->extra == DYN_NONE && plan_of_list(p, o, PLAN_INNER, &out)) {
         f->extra = plan_extra(p, &out);
     }
     return f == NULL || f->extra == DYN_NONE ? *v : (PlanValue){.v = p->extras.at[f->extra]};
@@ -72,23 +110,48 @@ uint32_t plan_list_size(Plan *p, const PlanValue *v) { return plan_emit(p, DYN_R
 
 /* ---- items */
 
+/* A str whose codes are below 256: what the object is, where its bytes lie, how many there are. */
+static PlanValue text_item(Plan *p, uint32_t item, uint32_t data) {
+    PlanValue v = plan_value(DYN_RK_TEXT, item);
+    v.v.n = DYN_TEXT_STR;
+    v.v.nregs = 3;
+    v.v.regs[1] = data;
+    v.v.regs[2] = plan_emit(p, DYN_RO_OSIZE, item, DYN_NONE, DYN_NONE);
+    return v;
+}
+
 /* The item, of this kind: left where it isn't. */
-static PlanValue item_as(Plan *p, const PlanValue *list, uint32_t item, const struct Kind *k) {
-    PlanValue v = plan_value(k->kind, plan_emit_or(p, k->as, item, DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE));
-    if (k->kind == DYN_RK_LIST) {
-        v.v.ref = list->v.ref >> 8;
-        v.v.n = list->v.n;
-        v.v.dtype = list->v.dtype + 1;
+static PlanValue item_as(Plan *p, const PlanItem *item, Alternative a) {
+    const struct Kind *k = a.k;
+    const PlanShape s = *plan_shape(p, item->shape);
+    uint32_t other = k->kind == DYN_RK_INST ? plan_class_reg(p, a.class) : DYN_NONE;
+    uint32_t reg = plan_emit_or(p, k->as, item->reg, other, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    PlanValue v = plan_value(k->kind, reg);
+    if (k->kind == DYN_RK_LIST || k->kind == DYN_RK_DICT) {
+        v.v.shape = (uint16_t)(k->bit == DYN_RL_LIST ? s.list : k->bit == DYN_RL_TUPLE ? s.tuple : s.dict);
         v.v.flags = k->bit == DYN_RL_TUPLE ? DYN_RF_TUPLE : 0;
+    } else if (k->kind == DYN_RK_INST) {
+        v = plan_instance(p, a.class, reg);
+    } else if (k->kind == DYN_RK_TEXT) {
+        v = text_item(p, item->reg, reg);
+    } else if (k->kind == DYN_RK_CONST) {
+        v = plan_const(p, Py_None);
     }
     return v;
 }
 
-static uint32_t kinds_of(const PlanValue *list, const struct Kind *out[DYN_COUNTOF(kinds)]) {
+static uint32_t is_a(Plan *p, const PlanItem *item, Alternative a) {
+    uint32_t other = a.k->kind == DYN_RK_INST ? plan_class_reg(p, a.class) : DYN_NONE;
+    return plan_emit(p, a.k->is, item->reg, other, DYN_NONE);
+}
+
+static uint32_t alternatives(Plan *p, uint32_t shape, Alternative out[MOST_ALTERNATIVES]) {
+    const PlanShape s = *plan_shape(p, shape);
     uint32_t n = 0;
     for (size_t i = 0; i < DYN_COUNTOF(kinds); i++) {
-        if (list->v.ref & kinds[i].bit) {
-            out[n++] = &kinds[i];
+        uint32_t classes = kinds[i].kind == DYN_RK_INST ? s.nclasses : 1;
+        for (uint32_t k = 0; s.bits & kinds[i].bit && k < classes && n < MOST_ALTERNATIVES; k++) {
+            out[n++] = (Alternative){&kinds[i], s.classes[k]};
         }
     }
     return n;
@@ -99,7 +162,7 @@ static uint32_t item_at(Plan *p, const PlanValue *list, uint32_t index) {
     return plan_emit(p, tuple ? DYN_RO_TITEM : DYN_RO_LITEM, list->v.regs[0], index, DYN_NONE);
 }
 
-static bool index_of(Plan *p, const PlanValue *list, PlanValue *index, uint32_t *reg) {
+bool plan_list_index(Plan *p, const PlanValue *list, PlanValue *index, uint32_t *reg) {
     bool integer = index->v.kind == DYN_RK_INT || index->v.kind == DYN_RK_BOOL ||
                    (index->v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)index->v.dtype));
     if (!integer) {
@@ -110,93 +173,178 @@ static bool index_of(Plan *p, const PlanValue *list, PlanValue *index, uint32_t 
     return true;
 }
 
-bool plan_list_item(Plan *p, PlanValue list, PlanValue index, uint32_t *item) {
+/* The shape of the item at an index: of tuples of one length each item has its own. */
+static uint32_t shape_at(Plan *p, const PlanValue *list, const PlanValue *index) {
+    const PlanShape *s = plan_shape(p, plan_contents(list));
+    int64_t i = index->number.i < 0 ? index->number.i + s->nparts : index->number.i;
+    return index->known && i >= 0 && i < s->nparts ? s->parts[i] : plan_contents(list);
+}
+
+bool plan_list_item(Plan *p, PlanValue list, PlanValue index, PlanItem *item) {
     uint32_t at;
-    const struct Kind *of[DYN_COUNTOF(kinds)];
-    if (kinds_of(&list, of) == 0) {
+    Alternative of[MOST_ALTERNATIVES];
+    if (alternatives(p, plan_contents(&list), of) == 0) {
         return no(p, DYN_R_UNSUPPORTED_VALUE, "an item of a list that held none that loops in native code know");
     }
-    if (!index_of(p, &list, &index, &at)) {
+    if (!plan_list_index(p, &list, &index, &at)) {
         return false;
     }
-    *item = item_at(p, &list, at);
+    *item = (PlanItem){item_at(p, &list, at), shape_at(p, &list, &index), DYN_NONE, at};
     return true;
+}
+
+/* The item is taken out of the list: that is an effect. */
+static void take_out(Plan *p, const PlanItem *item) {
+    if (item->list != DYN_NONE) {
+        plan_settle_doubts(p);
+        plan_emit_or(p, DYN_RO_LREMOVE, item->list, item->index, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    }
+}
+
+static void push_as(Plan *p, const PlanItem *item, Alternative a, uint32_t drop) {
+    PlanValue v = item_as(p, item, a);
+    take_out(p, item);
+    p->s.n -= drop;
+    plan_push(p, v);
+    if (item->list != DYN_NONE) {
+        plan_effect(p, plan_frame(p)->at + 1);
+    }
 }
 
 /* Takes `drop` values from the stack, puts the item there, and goes on behind the instruction. The last of its kinds goes on in
  * the block itself. */
-Went plan_push_item(Plan *p, const PlanValue *list, uint32_t item, uint32_t drop) {
-    const struct Kind *of[DYN_COUNTOF(kinds)];
-    uint32_t n = kinds_of(list, of);
+Went plan_push_item(Plan *p, const PlanItem *item, uint32_t drop) {
+    Alternative of[MOST_ALTERNATIVES];
+    uint32_t n = alternatives(p, item->shape, of);
+    if (n == 0) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an item of none of the kinds that loops in native code know");
+    }
     for (uint32_t i = 0; i + 1 < n; i++) {
         PlanWays ways;
-        if (!plan_two_ways(p, plan_emit(p, of[i]->is, item, DYN_NONE, DYN_NONE), &ways)) {
+        if (!plan_two_ways(p, is_a(p, item, of[i]), &ways)) {
             return WENT_AWAY;
         }
-        PlanValue v = item_as(p, list, item, of[i]);
-        p->s.n -= drop;
-        plan_push(p, v);
+        push_as(p, item, of[i], drop);
         plan_go(p, plan_frame(p)->at + 1);
         plan_other_way(p, &ways);
     }
-    PlanValue v = item_as(p, list, item, of[n - 1]);
-    p->s.n -= drop;
-    plan_push(p, v);
+    push_as(p, item, of[n - 1], drop);
     return WENT_ON;
+}
+
+/* `in` and `not in` of a list or tuple of ints. */
+bool plan_in_list(Plan *p, PlanValue item, PlanValue all, bool negated, PlanValue *out) {
+    all = plan_tuple_object(p, &all);
+    if (all.v.kind != DYN_RK_LIST || item.v.kind != DYN_RK_INT) {
+        return no(p, DYN_R_UNSUPPORTED_OP, "whether something is in such an object");
+    }
+    uint32_t reg = plan_reg(p, &item);
+    reg = plan_emit_or(p, DYN_RO_HASINT, all.v.regs[0], reg, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    reg = negated ? plan_emit(p, DYN_RO_NOT, reg, DYN_NONE, DYN_NONE) : reg;
+    *out = plan_value(DYN_RK_BOOL, reg);
+    return true;
 }
 
 /* ---- stores */
 
-/* The list may hold such items from here on: where that is new, all is planned anew. */
-static bool holds(Plan *p, const PlanValue *list, const struct Kind *k, const PlanValue *v) {
-    uint32_t shape = k->bit | (k->kind == DYN_RK_LIST ? v->v.ref << 8 : 0);
-    if ((shape & ~list->v.ref) != 0 && list->v.n != 0 && list->v.dtype < DYN_RL_DEPTH) {
-        p->stored[list->v.n] |= shape << (8 * list->v.dtype);
-        p->again = true;
+/* The place may hold such values from here on: where that is new, all is planned anew. */
+bool plan_holds(Plan *p, uint32_t shape, const PlanValue *v) {
+    PlanShape of;
+    if (!plan_shape_of(p, v, &of)) {
         return false;
+    }
+    if (shape != 0 && plan_join(p, shape, &of)) {
+        p->again = true;
     }
     return true;
 }
 
-static const struct Kind *kind_of(Plan *p, const PlanValue *v, bool appended) {
-    bool tuple = v->v.kind == DYN_RK_LIST && v->v.flags & DYN_RF_TUPLE;
+/* A tuple that was none becomes an object. */
+static bool make_tuple(Plan *p, PlanValue *v) {
+    uint32_t reg = plan_emit_or(p, DYN_RO_NEWTUPLE, plan_iconst(p, v->v.n), DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY);
+    PlanValue out = plan_made(p, DYN_RK_LIST, reg);
+    PlanShape contents = {.nparts = v->v.n};
+    uint32_t part = p->part;
+    for (uint32_t k = 0; k < v->v.n; k++) {
+        PlanValue item = v->items[k];
+        PlanShape of;
+        DynRegionOp op;
+        uint32_t at;
+        p->part = part * PLAN_PARTS + k + 1;
+        bool stored = plan_storing(p, &item, PLAN_PUT, &op, &at) && plan_shape_of(p, &item, &of);
+        p->part = part;
+        if (!stored) {
+            return false;
+        }
+        uint32_t place = plan_emit(p, DYN_RO_PADD, reg, plan_iconst(p, DYN_CPY_TUPLE_ITEMS + 8 * k), DYN_NONE);
+        plan_emit_or(p, op, place, at, DYN_NONE, DYN_R_NO_MEMORY);
+        contents.parts[k] = plan_shape(p, plan_contents(&out))->nparts == v->v.n ? plan_shape(p, plan_contents(&out))->parts[k]
+                                                                                 : (uint16_t)plan_new_shape(p);
+        plan_join(p, contents.parts[k], &of);
+        contents.bits |= of.bits;
+    }
+    plan_join(p, plan_contents(&out), &contents);
+    out.v.flags = DYN_RF_TUPLE;
+    out.v.ref = plan_bits(p, plan_contents(&out));
+    *v = out;
+    return true;
+}
+
+bool plan_storing(Plan *p, PlanValue *v, PlanStoring how, DynRegionOp *op, uint32_t *reg) {
+    if (v->v.kind == DYN_RK_TUPLE && v->v.n > 0 && !make_tuple(p, v)) {
+        return false;
+    }
+    PlanValue text = plan_text(p, v), tuple = plan_tuple_object(p, v);
+    *v = text.v.kind == DYN_RK_TEXT && text.v.n == DYN_TEXT_STR ? text : tuple;
+    bool is_tuple = v->v.kind == DYN_RK_LIST && v->v.flags & DYN_RF_TUPLE;
+    if (plan_object(p, v) == Py_None && how != PLAN_SET) {
+        *op = kinds[DYN_COUNTOF(kinds) - 2].storing[how];
+        *reg = plan_object_reg(p, Py_None);
+        return true;
+    }
     for (size_t i = 0; i < DYN_COUNTOF(kinds); i++) {
-        bool may = appended || kinds[i].set != DYN_RO_COUNT;
-        if (kinds[i].kind == (DynRegionKind)v->v.kind && may && (kinds[i].bit == DYN_RL_TUPLE) == tuple) {
-            return &kinds[i];
+        *op = kinds[i].storing[how];
+        if (kinds[i].kind == (DynRegionKind)v->v.kind && *op != DYN_RO_COUNT && (kinds[i].bit == DYN_RL_TUPLE) == is_tuple) {
+            *reg = plan_reg(p, v);
+            return true;
         }
     }
-    no(p, DYN_R_UNSUPPORTED_VALUE, "something is stored in a list that is no number of Python's");
-    return NULL;
+    return no(p, DYN_R_UNSUPPORTED_VALUE, "something is stored in an object that is no number of Python's and no known object");
 }
 
 bool plan_store_in_list(Plan *p, PlanValue list, PlanValue index, PlanValue v) {
-    const struct Kind *k = kind_of(p, &v, false);
-    uint32_t at;
+    bool number = plan_is_python_number(&v);
+    DynRegionOp op;
+    uint32_t at, reg;
     if (list.v.flags & DYN_RF_TUPLE) {
         return no(p, DYN_R_EXCEPTION, "a tuple can't be written");
     }
-    if (k == NULL || !index_of(p, &list, &index, &at)) {
+    if (!plan_storing(p, &v, number ? PLAN_SET : PLAN_PUT, &op, &reg) || !plan_list_index(p, &list, &index, &at)) {
         return false;
     }
-    uint32_t reg = plan_reg(p, &v);
     plan_settle_doubts(p);
-    holds(p, &list, k, &v);
+    plan_holds(p, plan_contents(&list), &v);
     uint32_t exit = plan_exit(p, DYN_R_UNSUPPORTED_VALUE);
-    plan_emit(p, k->set, list.v.regs[0], at, reg);
+    bool logs = p->s.nframes > 1;
+    uint32_t place = number && !logs ? DYN_NONE : plan_emit(p, DYN_RO_LPLACE, list.v.regs[0], at, DYN_NONE);
+    if (logs) {
+        plan_emit_or(p, DYN_RO_NOTE, place, DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+        p->s.logged = true;
+    }
+    plan_emit(p, op, number ? list.v.regs[0] : place, number ? at : reg, number ? reg : DYN_NONE);
     plan_last(p)->exit = exit;
     return true;
 }
 
 bool plan_append(Plan *p, PlanValue list, PlanValue v) {
-    const struct Kind *k = kind_of(p, &v, true);
-    if (k == NULL || list.v.flags & DYN_RF_TUPLE) {
-        return false;
+    DynRegionOp op;
+    uint32_t reg;
+    if (list.v.flags & DYN_RF_TUPLE || !plan_storing(p, &v, PLAN_APPEND, &op, &reg)) {
+        return list.v.flags & DYN_RF_TUPLE ? no(p, DYN_R_EXCEPTION, "a tuple can't be written") : false;
     }
-    uint32_t reg = plan_reg(p, &v);
     plan_settle_doubts(p);
-    holds(p, &list, k, &v);
-    plan_emit_or(p, k->append, list.v.regs[0], reg, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    plan_holds(p, plan_contents(&list), &v);
+    plan_emit_or(p, op, list.v.regs[0], reg, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
     return true;
 }
 
@@ -206,36 +354,47 @@ bool plan_append(Plan *p, PlanValue list, PlanValue v) {
 static uint8_t made_here(Plan *p) {
     const PlanFrame *f = plan_frame(p);
     uint32_t i = 0;
-    while (i < p->nsites && (p->sites[i].code != f->c->code || p->sites[i].at != f->at)) {
+    while (i < p->nsites && (p->sites[i].code != f->c->code || p->sites[i].at != f->at || p->sites[i].part != p->part)) {
         i++;
     }
     if (i == PLAN_SITES) {
         return 0;
     }
     if (i == p->nsites) {
-        p->sites[p->nsites++] = (PlanSite){f->c->code, f->at};
+        p->sites[p->nsites++] = (PlanSite){f->c->code, f->at, p->part};
     }
     return (uint8_t)(PLAN_LISTS - PLAN_SITES + i);
 }
 
-static PlanValue made(Plan *p, uint32_t reg, uint32_t shape) {
-    PlanValue v = plan_value(DYN_RK_LIST, reg);
-    v.v.n = made_here(p);
-    v.v.ref = shape | p->stored[v.v.n];
+PlanValue plan_made(Plan *p, DynRegionKind kind, uint32_t reg) {
+    PlanValue v = plan_value(kind, reg);
+    uint32_t shape = plan_root(p, made_here(p));
+    v.v.shape = (uint16_t)shape;
+    v.v.ref = kind == DYN_RK_LIST ? plan_bits(p, shape) : DYN_NONE;
     p->r->makes = true;
     return v;
 }
 
+static void may_hold(Plan *p, PlanValue *made, const PlanValue *list) {
+    const PlanShape from = *plan_shape(p, plan_contents(list));
+    plan_join(p, plan_contents(made), &from);
+    made->v.ref = plan_bits(p, plan_contents(made));
+}
+
 Went plan_build_list(Plan *p, uint32_t n) {
     uint32_t reg = plan_emit_or(p, DYN_RO_NEWLIST, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
-    PlanValue v = made(p, reg, 0);
+    PlanValue v = plan_made(p, DYN_RK_LIST, reg);
     for (uint32_t i = n; i-- > 0;) {
-        const struct Kind *k = kind_of(p, plan_top(p, i), true);
-        if (k == NULL) {
-            return WENT_NOWHERE;
+        PlanValue item = *plan_top(p, i);
+        PlanShape of;
+        if (item.v.kind != DYN_RK_TUPLE && !plan_shape_of(p, &item, &of) && plan_object(p, &item) == NULL) {
+            return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a list of something that loops in native code don't know");
         }
-        v.v.ref |= k->bit | (k->kind == DYN_RK_LIST ? plan_top(p, i)->v.ref << 8 : 0);
+        if (item.v.kind != DYN_RK_TUPLE) {
+            plan_join(p, plan_contents(&v), &of);
+        }
     }
+    v.v.ref = plan_bits(p, plan_contents(&v));
     for (uint32_t i = n; i-- > 0;) {
         if (!plan_append(p, v, *plan_top(p, i))) {
             return WENT_NOWHERE;
@@ -243,6 +402,19 @@ Went plan_build_list(Plan *p, uint32_t n) {
     }
     p->s.n -= n;
     plan_push(p, v);
+    return WENT_ON;
+}
+
+/* [1, 2, 3]: an empty list, extended by a constant tuple. */
+Went plan_list_extend(Plan *p, uint32_t below) {
+    PlanValue list = *plan_top(p, below), none = plan_const(p, Py_None);
+    if (!plan_store_slice(p, list, plan_slice(p, plan_int(INT64_MAX), none, none), *plan_top(p, 0))) {
+        return WENT_NOWHERE;
+    }
+    p->s.n--;
+    if (plan_shape(p, plan_contents(&list))->which < PLAN_LISTS - PLAN_SITES) { /* others see it */
+        plan_effect(p, plan_frame(p)->at + 1);
+    }
     return WENT_ON;
 }
 
@@ -255,12 +427,15 @@ bool plan_list_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out)
     if (op == NB_MULTIPLY && other.v.kind == DYN_RK_INT) {
         uint32_t n = plan_reg(p, &other);
         uint32_t reg = plan_emit_or(p, DYN_RO_REPEAT, list.v.regs[0], n, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
-        *out = made(p, reg, list.v.ref);
+        *out = plan_made(p, DYN_RK_LIST, reg);
+        may_hold(p, out, &list);
         return true;
     }
     if (op == NB_ADD && other.v.kind == DYN_RK_LIST) {
         uint32_t reg = plan_emit_or(p, DYN_RO_CONCAT, a.v.regs[0], b.v.regs[0], DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
-        *out = made(p, reg, a.v.ref | b.v.ref);
+        *out = plan_made(p, DYN_RK_LIST, reg);
+        may_hold(p, out, &a);
+        may_hold(p, out, &b);
         return true;
     }
     return no(p, DYN_R_UNSUPPORTED_OP, "an operator of lists");
@@ -279,26 +454,6 @@ Went plan_list_append(Plan *p, uint32_t below) {
     if (p->s.nframes == 1) {
         plan_effect(p, plan_frame(p)->at + 1);
     }
-    return WENT_ON;
-}
-
-/* ---- methods */
-
-PyObject *plan_list_method(const char *name) { /* borrowed; of those that are in the language */
-    return strcmp(name, "append") == 0 ? dyn_cpy_lookup_named(&PyList_Type, name) : NULL;
-}
-
-Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
-    bool append = method == plan_list_method("append") && self.v.kind == DYN_RK_LIST && n == 1;
-    if (!append) {
-        return plan_unknown(p, DYN_R_OPAQUE_CALL, "a method that loops in native code don't know");
-    }
-    if (!plan_append(p, self, args[0])) {
-        return WENT_NOWHERE;
-    }
-    p->s.n -= slots;
-    plan_push(p, plan_const(p, Py_None));
-    plan_effect(p, plan_frame(p)->at + 1);
     return WENT_ON;
 }
 
@@ -336,34 +491,33 @@ uint32_t plan_list_more(Plan *p, const PlanValue *it) {
     return plan_emit(p, DYN_RO_ILT, it->v.regs[0], size, DYN_NONE);
 }
 
-uint32_t plan_list_next(Plan *p, PlanValue *it) {
+PlanItem plan_list_next(Plan *p, PlanValue *it) {
     const PlanValue *over = &it->items[0];
-    uint32_t item =
-        over->v.kind == DYN_RK_TEXT ? plan_text_byte(p, over, it->v.regs[0]).v.regs[0] : item_at(p, over, it->v.regs[0]);
+    bool text = over->v.kind == DYN_RK_TEXT;
+    uint32_t item = text ? plan_text_byte(p, over, it->v.regs[0]).v.regs[0] : item_at(p, over, it->v.regs[0]);
     it->v.regs[0] = plan_emit(p, DYN_RO_IADDW, it->v.regs[0], plan_iconst(p, 1), DYN_NONE);
-    return item;
+    return (PlanItem){item, text ? 0 : plan_contents(over), DYN_NONE, DYN_NONE};
 }
 
-bool plan_single_item(Plan *p, const PlanValue *list, uint32_t item, PlanValue *out) {
-    const struct Kind *of[DYN_COUNTOF(kinds)];
-    if (list->v.kind == DYN_RK_TEXT) {
-        *out = plan_value(list->v.n == DYN_TEXT_STR ? DYN_RK_CHAR : DYN_RK_INT, item);
-        return true;
-    }
-    if (kinds_of(list, of) != 1) {
+bool plan_single_item(Plan *p, const PlanItem *item, PlanValue *out) {
+    Alternative of[MOST_ALTERNATIVES];
+    if (alternatives(p, item->shape, of) != 1) {
         return no(p, DYN_R_UNSUPPORTED_VALUE, "items of several kinds, or of none that loops in native code know");
     }
-    *out = item_as(p, list, item, of[0]);
+    *out = item_as(p, item, of[0]);
     return true;
 }
 
-/* a, b = list: each item is of the one kind that the shape has. */
+/* a, b = list: each item is of the one kind that its shape has. */
 bool plan_unpack_list(Plan *p, PlanValue list, uint32_t n) {
     uint32_t size = plan_list_size(p, &list), fits = plan_emit(p, DYN_RO_IEQ, size, plan_iconst(p, n), DYN_NONE);
     PlanValue items[PLAN_ITEMS];
     plan_emit_or(p, DYN_RO_IDX, plan_iconst(p, 0), fits, DYN_NONE, DYN_R_EXCEPTION); /* leaves where `fits` is 0 */
     for (uint32_t i = 0; i < n; i++) {
-        if (n > PLAN_ITEMS || !plan_single_item(p, &list, item_at(p, &list, plan_iconst(p, i)), &items[i])) {
+        PlanValue index = plan_int(i);
+        PlanItem item = {DYN_NONE, shape_at(p, &list, &index), DYN_NONE, DYN_NONE};
+        item.reg = n > PLAN_ITEMS ? DYN_NONE : item_at(p, &list, plan_iconst(p, i));
+        if (n > PLAN_ITEMS || !plan_single_item(p, &item, &items[i])) {
             return false;
         }
     }

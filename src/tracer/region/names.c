@@ -60,15 +60,26 @@ static PlanValue value_of(Plan *p, DynRegionFact *f, PyObject *o) {
         PlanValue v = {.v = p->extras.at[f->extra]};
         return v;
     }
-    if (f != NULL && (PyArray_CheckExact(o) || PyList_CheckExact(o) || PyByteArray_CheckExact(o))) {
+    bool looked_into = PyArray_CheckExact(o) || PyList_CheckExact(o) || PyByteArray_CheckExact(o) || PyDict_CheckExact(o) ||
+                       PySet_CheckExact(o) || (!PyType_Check(o) && !PyFunction_Check(o) && plan_class_of(p, o) != DYN_NONE);
+    if (f != NULL && looked_into) {
         PlanValue v = plan_of_object(p, o, EXTRA_SLOT + p->extras.n, true, false);
-        if (v.v.kind == DYN_RK_ARRAY || v.v.kind == DYN_RK_LIST || v.v.kind == DYN_RK_TEXT) {
+        if (v.v.kind != DYN_RK_ENTRY && v.v.kind != DYN_RK_CONST) {
             f->extra = plan_extra(p, &v);
             Py_CLEAR(f->value);
             return v;
         }
     }
     return plan_const(p, o);
+}
+
+uint32_t plan_object_reg(Plan *p, PyObject *o) {
+    DynRegionFact *f = plan_fact(p, (DynRegionFact){.value = o, .object = true});
+    if (f != NULL && f->extra == DYN_NONE) {
+        PlanValue v = plan_value(DYN_RK_CLASS, dyn_region_reg(p->r, 'P'));
+        f->extra = plan_extra(p, &v);
+    }
+    return f == NULL || p->stop != DYN_R_OK ? 0 : p->extras.at[f->extra].regs[0];
 }
 
 Went plan_global(Plan *p, const DynInstr *in) {
@@ -196,9 +207,9 @@ static bool array_attribute(Plan *p, const PlanValue *a, const char *name, PlanV
 /* The object of which something is taken for granted: itself, or the slot that it comes in. */
 static bool is_fixed(Plan *p, const PlanValue *o, PyObject **object, DynRegionFact *f) {
     *object = plan_object(p, o);
-    if (o->v.kind == DYN_RK_ENTRY) {
-        *object = p->slots[o->v.ref];
-        f->slot = o->v.ref;
+    if (o->v.kind == DYN_RK_ENTRY || (o->v.kind == DYN_RK_INST && o->v.n > 0)) {
+        f->slot = o->v.kind == DYN_RK_ENTRY ? o->v.ref : o->v.n - 1u;
+        *object = p->slots[f->slot];
     } else {
         f->dict = *object;
         f->slot = DYN_NONE;

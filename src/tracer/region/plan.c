@@ -9,6 +9,7 @@
  * What isn't in the language, or is due to raise or warn, is an exit to the last place from which nothing has had an effect:
  * mostly the start of the statement. Inlined calls leave to their caller's, so they need no frames. */
 #include "tracer/region/plan.h"
+#include "base/log.h"
 
 /* ---- states: of their values only those that are there */
 
@@ -25,7 +26,8 @@ static void copy_state(PlanState *to, const PlanState *from) {
 /* A value as an exit lists it, with the items of a tuple behind it. */
 void plan_list(Plan *p, DynRegionValues *to, const PlanValue *v) {
     DynRegionValue out = v->v;
-    if (v->v.kind == DYN_RK_FUNC || v->v.kind == DYN_RK_GEN) { /* nobody makes one for CPython to go on with */
+    if (v->v.kind == DYN_RK_FUNC || v->v.kind == DYN_RK_GEN ||
+        v->v.kind == DYN_RK_SLICE) { /* nobody makes one for CPython to go on with */
         plan_stop(p, DYN_R_UNSUPPORTED_VALUE);
         return;
     }
@@ -128,6 +130,8 @@ static void key_value(DynStr *key, const PlanValue *v) {
     for (int k = 0; k < 4; k++) {
         dyn_str_putc(key, (char)(v->v.ref >> (8 * k)));
     }
+    dyn_str_putc(key, (char)v->v.shape);
+    dyn_str_putc(key, (char)(v->v.shape >> 8));
     for (uint32_t i = 0; dyn_region_has_items(v->v.kind) && i < v->v.n; i++) {
         key_value(key, &v->items[i]);
     }
@@ -136,12 +140,12 @@ static void key_value(DynStr *key, const PlanValue *v) {
 static void key_state(Plan *p, DynStr *key, uint32_t resume_at, uint32_t resume_n) {
     for (uint32_t i = 0; i < p->s.nframes; i++) {
         const PlanFrame *f = &p->s.frames[i];
-        dyn_str_printf(key, "%p:%u;", (void *)f->c, f->at);
+        dyn_str_printf(key, "%p:%u:%d%u;", (void *)f->c, f->at, f->constructs, f->below);
         for (uint32_t k = 0; k < f->depth; k++) {
             dyn_str_printf(key, "%u,", f->blocks[k]);
         }
     }
-    dyn_str_printf(key, "%u:%u;", resume_at, resume_n);
+    dyn_str_printf(key, "%u:%u:%d;", resume_at, resume_n, p->s.logged);
     for (uint32_t i = 0; i < p->s.n; i++) {
         key_value(key, &p->s.values[i]);
     }
@@ -209,7 +213,7 @@ uint32_t plan_new_block(Plan *p, uint32_t at) {
     return p->r->blocks.n - 1;
 }
 
-static bool is_head(const PlanLoops *l, uint32_t at) {
+bool plan_is_head(const PlanLoops *l, uint32_t at) {
     for (uint32_t i = 0; i < l->n; i++) {
         if (l->heads[i] == at) {
             return true;
@@ -220,7 +224,7 @@ static bool is_head(const PlanLoops *l, uint32_t at) {
 
 /* The block begins a loop's head. */
 static void enter_loop(PlanFrame *f, uint32_t block) {
-    if (is_head(f->loops, f->at) && f->depth < PLAN_LOOPS) {
+    if (plan_is_head(f->loops, f->at) && f->depth < PLAN_LOOPS) {
         f->heads[f->depth] = f->at;
         f->blocks[f->depth++] = block;
     }
@@ -374,104 +378,7 @@ static uint32_t leave_block(Plan *p, uint32_t at) {
     return block;
 }
 
-/* ---- what isn't read any more */
-
-static uint32_t nothing(Plan *p, char type) {
-    switch (type) {
-    case 'P': return plan_emit(p, DYN_RO_PNULL, DYN_NONE, DYN_NONE, DYN_NONE);
-    case 'D': return plan_emit(p, DYN_RO_DCONST, DYN_NONE, DYN_NONE, DYN_NONE);
-    case 'S': return plan_emit(p, DYN_RO_SZERO, DYN_NONE, DYN_NONE, DYN_NONE);
-    default: return plan_emit(p, DYN_RO_ICONST, DYN_NONE, DYN_NONE, DYN_NONE);
-    }
-}
-
-/* What stands for all numbers in registers of a type, where it is told apart by another register. */
-static DynRegionKind common_kind(char type) { return type == 'D' ? DYN_RK_FLOAT : type == 'I' ? DYN_RK_INT : DYN_RK_NP; }
-
-/* A slot whose value isn't read, at a head for which there is a hint: that value, or what was there at the entry. */
-static void apply_hint(Plan *p, const PlanHint *hint, PlanValue *v) {
-    const DynRegionValue *to = &hint->value;
-    bool same = v->v.kind == to->kind && v->v.dtype == to->dtype && v->v.n == to->n && v->v.nregs + 1 == to->nregs;
-    bool number = plan_is_number(v) && to->nregs == 2 && to->kind == common_kind(p->r->regs.at[v->v.regs[0]]);
-    if (v->v.flags & DYN_RF_MAYBE) {
-        return;
-    }
-    if (number || (same && (v->v.flags | DYN_RF_MAYBE | DYN_RF_DROPPABLE) == to->flags)) {
-        v->v.regs[v->v.nregs++] = plan_iconst(p, dyn_region_what(&v->v));
-        v->v.kind = to->kind;
-        v->v.dtype = to->dtype;
-        v->known = false;
-    } else if (v->v.kind == DYN_RK_ENTRY && v->v.ref == hint->slot && v->v.flags & DYN_RF_DROPPABLE) {
-        v->v = *to;
-        for (uint32_t i = 0; i < to->nregs; i++) {
-            v->v.regs[i] = nothing(p, hint->types[i]);
-        }
-    } else {
-        return;
-    }
-    v->v.flags = to->flags;
-    v->v.ref = hint->slot;
-}
-
-static bool begins_empty(const Plan *p, uint32_t at, uint32_t slot) {
-    for (uint32_t i = 0; i < p->versions.n; i++) {
-        const PlanState *s = p->versions.at[i].state;
-        const DynRegionValue *v = &s->values[slot].v;
-        if (s->nframes == 1 && s->frames[0].at == at && v->kind == DYN_RK_ENTRY && v->ref == slot &&
-            v->flags & DYN_RF_DROPPABLE) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void add_hint(Plan *p, uint32_t at, uint32_t slot, PlanValue *v) {
-    PlanHint hint = {.at = at, .slot = slot};
-    bool simple = v->v.kind != DYN_RK_ENTRY && !dyn_region_has_items(v->v.kind) && v->v.kind != DYN_RK_CONST &&
-                  v->v.kind != DYN_RK_NULL && v->v.kind != DYN_RK_LIST;
-    if (!simple || v->v.nregs + 1 >= DYN_REGION_REGS || v->v.ref != DYN_NONE || !begins_empty(p, at, slot)) {
-        return;
-    }
-    plan_reg(p, v);
-    hint.value = v->v;
-    for (uint32_t i = 0; i < v->v.nregs; i++) {
-        hint.types[i] = p->r->regs.at[v->v.regs[i]];
-    }
-    if (plan_is_number(v) && hint.types[0] != 'S') {
-        hint.value.kind = (uint8_t)common_kind(hint.types[0]);
-        hint.value.dtype = 0;
-    }
-    hint.types[hint.value.nregs++] = 'I';
-    hint.value.flags |= DYN_RF_MAYBE | DYN_RF_DROPPABLE;
-    if (dyn_vec_push(&p->hints, hint) < 0) {
-        plan_stop(p, DYN_R_NO_MEMORY);
-    }
-    p->more_hints = true;
-}
-
-static void forget_unread(Plan *p) {
-    const PlanFrame *f = plan_frame(p);
-    for (uint32_t s = 0; s < f->loops->nslots; s++) {
-        PlanValue *v = &p->s.values[f->base + s];
-        if (plan_is_live(f->loops, f->at, s)) {
-            continue;
-        }
-        if (p->s.nframes > 1) { /* nobody sees the variables of an inlined call */
-            *v = plan_value(DYN_RK_NULL, DYN_NONE);
-            continue;
-        }
-        const PlanHint *hint = NULL;
-        for (uint32_t i = 0; i < p->hints.n && hint == NULL; i++) {
-            hint = p->hints.at[i].at == f->at && p->hints.at[i].slot == s ? &p->hints.at[i] : NULL;
-        }
-        if (hint != NULL) {
-            plan_reg(p, v);
-            apply_hint(p, hint, v);
-        } else if (is_head(f->loops, f->at) && !(v->v.flags & DYN_RF_MAYBE)) {
-            add_hint(p, f->at, s, v);
-        }
-    }
-}
+/* ---- loops that are left on each trip */
 
 /* Notes that a way leads from instruction `from` to `at`: to the head of a loop, maybe from within. */
 static void note_way(Plan *p, const DynCode *c, uint32_t from, uint32_t at) {
@@ -514,7 +421,7 @@ uint32_t plan_edge(Plan *p, uint32_t at) {
     }
     uint32_t n = carried(p);
     leave_loops(plan_frame(p));
-    forget_unread(p);
+    plan_forget_unread(p);
     PlanVersion *v = find_version(p, n == DYN_NONE ? DYN_NONE : p->resume_at, n == DYN_NONE ? 0 : n);
     if (v == NULL) {
         return p->stop == DYN_R_OK ? leave_block(p, at) : 0;
@@ -541,11 +448,16 @@ bool plan_two_ways(Plan *p, uint32_t reg, PlanWays *ways) {
     uint32_t yes = plan_new_block(p, plan_frame(p)->at);
     ways->other = plan_new_block(p, plan_frame(p)->at);
     ways->state = state_for(p, p->s.n);
-    if (ways->state == NULL) {
+    ways->resume = state_for(p, p->resume.n);
+    if (ways->state == NULL || ways->resume == NULL) {
         plan_stop(p, DYN_R_NO_MEMORY);
         return false;
     }
     copy_state(ways->state, &p->s);
+    copy_state(ways->resume, &p->resume);
+    ways->resume_at = p->resume_at;
+    ways->resume_exit = p->resume_exit;
+    ways->resume_due = p->resume_due;
     plan_end(p, DYN_RO_BR, reg, yes, ways->other, DYN_NONE);
     p->block = yes;
     return p->stop == DYN_R_OK;
@@ -553,6 +465,10 @@ bool plan_two_ways(Plan *p, uint32_t reg, PlanWays *ways) {
 
 void plan_other_way(Plan *p, PlanWays *ways) {
     copy_state(&p->s, ways->state);
+    copy_state(&p->resume, ways->resume);
+    p->resume_at = ways->resume_at;
+    p->resume_exit = ways->resume_exit;
+    p->resume_due = ways->resume_due;
     p->block = ways->other;
 }
 
@@ -653,7 +569,7 @@ static void begin(Plan *p, PyObject *const *slots, uint32_t nstack, PyObject *gl
     note_way(p, p->c, p->header, p->header);
     plan_new_block(p, p->header); /* of no version: it only begins to count */
     if (p->stop == DYN_R_OK) {
-        forget_unread(p);
+        plan_forget_unread(p);
         find_version(p, DYN_NONE, 0);
     }
     plan_end(p, DYN_RO_JMP, DYN_NONE, 1, DYN_NONE, DYN_NONE);
@@ -689,6 +605,20 @@ static DynRegion *refuse(Plan *p, DynRegionRefusal *why) {
     return NULL;
 }
 
+/* Region IR is held to its rules in every build: what breaks them is a fault of the planner's, and never compiled. */
+static bool is_well_formed(Plan *p) {
+    DynStr error = {0};
+    bool holds = dyn_region_verify(p->r, &error) == 0;
+    if (!holds) {
+        p->stop = DYN_R_INTERNAL;
+        snprintf(p->first.detail, sizeof(p->first.detail), "its region is malformed: %s", dyn_str_at(&error));
+        p->first.at = p->c->v.at[p->header].start;
+        dyn_count("loops", "malformed");
+    }
+    dyn_str_free(&error);
+    return holds;
+}
+
 static DynRegion *plan_once(Plan *p, PyObject *const *slots, uint32_t nstack, PyObject *globals, PyObject *builtins,
                             DynRegionRefusal *why) {
     p->r = dyn_region_new();
@@ -705,20 +635,13 @@ static DynRegion *plan_once(Plan *p, PyObject *const *slots, uint32_t nstack, Py
     if (p->again || p->stop != DYN_R_OK || has_open_loop(p)) {
         return refuse(p, why);
     }
-#ifdef DYN_DEBUG
-    DynStr error = {0};
-    if (dyn_region_verify(p->r, &error) < 0) {
-        DynStr text = {0};
-        dyn_region_text(p->r, &text);
-        fprintf(stderr, "%s\n%s\n", dyn_str_at(&text), dyn_str_at(&error));
-        abort();
+    if (!is_well_formed(p)) {
+        return refuse(p, why);
     }
-    dyn_str_free(&error);
-#endif
     return p->r;
 }
 
-enum { ATTEMPTS = 10 };
+enum { ATTEMPTS = 16 };
 
 /* Each attempt forgets all but the functions that turned out not to be inlined. */
 static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyObject *globals, PyObject *builtins,
@@ -735,7 +658,12 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
         fresh->in_loop = p->in_loop;
         fresh->opaque = p->opaque;
         fresh->hints = p->hints;
-        memcpy(fresh->stored, p->stored, sizeof p->stored);
+        fresh->shapes = p->shapes;
+        fresh->known = p->known;
+        fresh->known_shapes = p->known_shapes;
+        fresh->nclasses = p->nclasses;
+        memcpy(fresh->roots, p->roots, sizeof p->roots);
+        memcpy(fresh->classes, p->classes, sizeof p->classes);
         memcpy(fresh->ends, p->ends, sizeof p->ends);
         memcpy(fresh->sites, p->sites, sizeof p->sites);
         fresh->nsites = p->nsites;
@@ -747,7 +675,12 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
         bool again = (fresh->again && fresh->stop != DYN_R_NO_MEMORY) || hinted; /* what was found may be what stopped it */
         p->opaque = fresh->opaque;
         p->hints = fresh->hints;
-        memcpy(p->stored, fresh->stored, sizeof p->stored);
+        p->shapes = fresh->shapes;
+        p->known = fresh->known;
+        p->known_shapes = fresh->known_shapes;
+        p->nclasses = fresh->nclasses;
+        memcpy(p->roots, fresh->roots, sizeof p->roots);
+        memcpy(p->classes, fresh->classes, sizeof p->classes);
         memcpy(p->ends, fresh->ends, sizeof p->ends);
         memcpy(p->sites, fresh->sites, sizeof p->sites);
         p->nsites = fresh->nsites;
@@ -762,6 +695,9 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
         r = NULL;
     }
     dyn_vec_free(&p->hints);
+    dyn_vec_free(&p->shapes);
+    dyn_vec_free(&p->known);
+    dyn_vec_free(&p->known_shapes);
     dyn_vec_free(&p->opaque);
     return r;
 }

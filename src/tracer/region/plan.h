@@ -6,15 +6,21 @@
 #include "ir/region_ir.h"
 #include "tracer/region/region.h"
 
-#define PLAN_VALUES 192u   /* The most values of all frames together. */
-#define PLAN_FRAMES 6u     /* The deepest inlined call. */
-#define PLAN_VERSIONS 16u  /* The most combinations of types that one place is compiled for. */
-#define PLAN_BLOCKS 3000u  /* The most blocks of a region. */
-#define PLAN_INSTRS 40000u /* The most instructions. */
-#define PLAN_SAMPLE 64u    /* Items of a list whose kinds are looked at. */
-#define PLAN_LISTS 256u    /* The lists that are told apart. */
-#define PLAN_SITES 40u     /* Places at which the loop makes lists. */
-#define PLAN_ITEMS 8u      /* The most items of a tuple that is no object. */
+#define PLAN_VALUES 192u                         /* The most values of all frames together. */
+#define PLAN_FRAMES 8u                           /* The deepest inlined call. */
+#define PLAN_VERSIONS 16u                        /* The most combinations of types that one place is compiled for. */
+#define PLAN_BLOCKS 3000u                        /* The most blocks of a region. */
+#define PLAN_INSTRS 40000u                       /* The most instructions. */
+#define PLAN_SAMPLE 64u                          /* Items of a list whose kinds are looked at. */
+#define PLAN_SHAPES 2000u                        /* The most shapes. */
+#define PLAN_PARTS 8u                            /* The most items of a tuple that are told apart. */
+#define PLAN_CLASSES 24u                         /* The most classes whose instances are looked into, */
+#define PLAN_ATTRIBUTES 24u                      /* the most attributes of each, */
+#define PLAN_SAMPLES 8u                          /* and the instances of each that are looked at. */
+#define PLAN_LISTS 256u                          /* The lists that are told apart. */
+#define PLAN_SITES 40u                           /* Places at which the loop makes lists. */
+#define PLAN_INNER (PLAN_LISTS - PLAN_SITES - 1) /* In place of the number of a slot: it isn't in one. */
+#define PLAN_ITEMS 8u                            /* The most items of a tuple that is no object. */
 
 /* A value on the way: what it is and in which registers. */
 typedef struct PlanValue {
@@ -23,6 +29,28 @@ typedef struct PlanValue {
     DynScalar number;              /* The number that is known. */
     const struct PlanValue *items; /* TUPLE: v.n of them, in the arena. */
 } PlanValue;
+
+/* What the values of a place in objects may be: the items of a list, the values of a dict, an attribute. Found by looking at what
+ * is there when the loop is planned; what the loop stores there itself is added, and the loop planned anew. Shapes are numbered
+ * from 1; 0 stands for one that isn't known. */
+typedef struct PlanShape {
+    uint16_t bits;  /* DYN_RL_* */
+    uint8_t which;  /* The number of the slot (1 …) or place whose object has these contents; 0: it is within one. */
+    uint8_t nparts; /* Contents of tuples that all have so many items: */
+    uint16_t parts[PLAN_PARTS];   /* the shape of each. */
+    uint16_t list, tuple, dict;   /* Of the contents of lists, tuples and dicts among the values. */
+    uint8_t classes[3], nclasses; /* Of the instances among the values. */
+} PlanShape;
+
+/* A class of instances. */
+typedef struct PlanClass {
+    PyTypeObject *type;               /* Borrowed: of its samples, or the plan's slots. */
+    PyObject *samples[PLAN_SAMPLES];  /* Borrowed: reached from slots, and nothing runs meanwhile. */
+    PyObject *names[PLAN_ATTRIBUTES]; /* Borrowed of code objects. */
+    uint16_t shapes[PLAN_ATTRIBUTES];
+    bool stored[PLAN_ATTRIBUTES]; /* The loop stores it. */
+    uint32_t nsamples, nnames;
+} PlanClass;
 
 #define PLAN_LOOPS 12u /* The loops of a function that are told apart, and how deep in them a place is. */
 
@@ -56,6 +84,8 @@ typedef struct PlanFrame {
     PlanDriver driver;
     uint32_t base;          /* Where its slots begin among the values; its stack lies behind them. */
     uint32_t at;            /* The canonical instruction that it is at: of a caller, its call. */
+    bool constructs;        /* It is an __init__: the instance lies below its slots, and is what the call gives. */
+    uint32_t below;         /* So many values below its slots are the call's: they are dropped when it returns. */
     const PlanLoops *loops; /* Of c. */
     /* The loops that it is in, from the outermost, and the block of each one's head that led here: trips of other types have
      * blocks of their own up to the next head, so that every loop is entered at its head alone. */
@@ -64,7 +94,8 @@ typedef struct PlanFrame {
 
 typedef struct PlanState {
     uint32_t nframes;
-    uint32_t n; /* How many values there are. */
+    uint32_t n;  /* How many values there are. */
+    bool logged; /* An inlined call has stored something that is undone where the region is left before it ends. */
     PlanFrame frames[PLAN_FRAMES];
     PlanValue values[PLAN_VALUES];
 } PlanState;
@@ -90,7 +121,7 @@ typedef struct PlanDoubt {
 
 typedef struct PlanSite {
     const PyCodeObject *code;
-    uint32_t at;
+    uint32_t at, part; /* part: of tuples in a tuple, which */
 } PlanSite;
 
 typedef struct Plan {
@@ -102,10 +133,14 @@ typedef struct Plan {
     uint8_t *in_loop;           /* For each canonical instruction: it is part of the loop. */
     DYN_VEC(PlanLoops *) loops; /* In the arena. */
     DYN_VEC(PlanHint) hints;
-    uint32_t stored[PLAN_LISTS]; /* Of each list the kinds that the loop stores in it, as in its shape. */
-    uint32_t which;              /* The number of the list in the iterator that is looked at. */
-    PlanSite sites[PLAN_SITES];  /* Where lists are made. */
-    uint32_t nsites;
+    DYN_VEC(PlanShape) shapes;  /* That of number 0 is nobody's. */
+    uint16_t roots[PLAN_LISTS]; /* The shape of the contents of each list. */
+    PlanClass classes[PLAN_CLASSES];
+    uint32_t nclasses;
+    DYN_VEC(PyObject *) known;      /* Borrowed: objects that come in in iterators and constants, … */
+    DYN_VEC(uint32_t) known_shapes; /* … and the shapes of what is in them. */
+    PlanSite sites[PLAN_SITES];     /* Where lists are made. */
+    uint32_t nsites, part;
     bool stored_cells[PLAN_VALUES]; /* The loop stores to the cell in this slot. */
     bool ends[PLAN_LISTS];          /* Its variable gets another value. */
     bool more_hints;                /* Some were found: planning it all anew makes less of it. */
@@ -146,16 +181,22 @@ static inline bool plan_is_live(const PlanLoops *l, uint32_t at, uint32_t slot) 
     return l->live == NULL || l->live[(size_t)at * l->nslots + slot] != 0;
 }
 
+/* ---- unread.c: forgets what slots hold that isn't read at the place */
+DYN_HIDDEN void plan_forget_unread(Plan *p);
+
 /* ---- plan.c */
+DYN_HIDDEN bool plan_is_head(const PlanLoops *l, uint32_t at); /* a loop begins there */
 DYN_HIDDEN Went plan_unknown(Plan *p, DynReason why, const char *what);
 /* A way to `at` in the innermost frame with the state as it is: moves into p->block, and the block to jump to. */
 DYN_HIDDEN uint32_t plan_edge(Plan *p, uint32_t at);
 DYN_HIDDEN Went plan_go(Plan *p, uint32_t at); /* Ends the block by a jump there. */
 DYN_HIDDEN void plan_leave(Plan *p);           /* Ends the block: CPython has to execute the instruction, as p->why says. */
-/* Two ways by a register, written one after the other: begin, write the first, plan_other_way, write the second. */
+/* Two ways by a register, written one after the other: begin, write the first, plan_other_way, write the second. What has an
+ * effect in the first hasn't had it in the second, so where CPython would go on is part of what is kept. */
 typedef struct PlanWays {
-    PlanState *state;
-    uint32_t other;
+    PlanState *state, *resume;
+    uint32_t other, resume_at, resume_exit;
+    bool resume_due;
 } PlanWays;
 DYN_HIDDEN uint32_t plan_new_block(Plan *p, uint32_t at);
 DYN_HIDDEN bool plan_two_ways(Plan *p, uint32_t reg, PlanWays *ways);
@@ -172,6 +213,9 @@ static inline const DynInstr *plan_instr(Plan *p) { return &plan_frame(p)->c->v.
 /* ---- step.c: follows one instruction of the innermost frame. */
 DYN_HIDDEN Went plan_step(Plan *p, const DynInstr *in);
 DYN_HIDDEN void plan_poll(Plan *p); /* leaves where the eval breaker wants something; at the jump that is being followed */
+
+/* ---- calls.c: an inlined call has ended. */
+DYN_HIDDEN void plan_ended(Plan *p);
 
 /* ---- values.c */
 DYN_HIDDEN void plan_stop(Plan *p, DynReason why);
@@ -229,29 +273,93 @@ DYN_HIDDEN bool plan_row(Plan *p, const PlanValue *a, uint32_t index, PlanValue 
 DYN_HIDDEN bool plan_iter(Plan *p, PlanValue v, PlanValue *out);
 DYN_HIDDEN Went plan_next(Plan *p, const DynInstr *in);
 
+/* ---- shapes.c */
+DYN_HIDDEN uint32_t plan_root(Plan *p, uint32_t which); /* the shape of this number's contents */
+DYN_HIDDEN uint32_t plan_root_of(Plan *p, PyObject *o); /* of what is in an object that isn't in a slot itself */
+DYN_HIDDEN uint32_t plan_new_shape(Plan *p);
+DYN_HIDDEN void plan_look_into(Plan *p, uint32_t shape, PyObject *o, int depth); /* a list, tuple or dict: its contents */
+DYN_HIDDEN bool plan_join(Plan *p, uint32_t shape, const PlanShape *more);       /* true: that is new */
+DYN_HIDDEN uint32_t plan_bits(Plan *p, uint32_t shape);                          /* DYN_RL_* as an entry looks at them */
+DYN_HIDDEN PlanShape *plan_shape(Plan *p, uint32_t shape);
+DYN_HIDDEN bool plan_shape_of(Plan *p, const PlanValue *v, PlanShape *out); /* of a place that holds v alone; false: none does */
+/* Of a container's value. */
+static inline uint32_t plan_contents(const PlanValue *v) { return v->v.shape; }
+DYN_HIDDEN uint32_t plan_class_of(Plan *p, PyObject *o); /* of an instance that can be looked into; DYN_NONE: it can't */
+DYN_HIDDEN uint32_t plan_class_number(Plan *p, const PlanValue *v);
+DYN_HIDDEN uint32_t plan_attribute_shape(Plan *p, uint32_t class, PyObject *name, bool stored); /* 0: there are too many */
+
+/* ---- objects.c */
+DYN_HIDDEN bool plan_of_instance(Plan *p, PyObject *o, uint32_t slot, PlanValue *v);
+DYN_HIDDEN PlanValue plan_instance(Plan *p, uint32_t class, uint32_t reg);
+DYN_HIDDEN uint32_t plan_class_reg(Plan *p, uint32_t class);      /* a register with the class, which is taken for granted */
+DYN_HIDDEN uint32_t plan_class_of_type(Plan *p, PyTypeObject *t); /* DYN_NONE: its instances can't be looked into */
+DYN_HIDDEN Went plan_construct(Plan *p, PyObject *type, const PlanValue *args, uint32_t n, uint32_t slots);
+DYN_HIDDEN Went plan_operator(Plan *p, int op, PlanValue a, PlanValue b); /* one of them is an instance */
+DYN_HIDDEN Went plan_of_class(Plan *p, PlanValue o, PyObject *name);      /* a property of its class, or a number there */
+DYN_HIDDEN bool plan_is_instance(Plan *p, const PlanValue *o, const PlanValue *of, bool *is);
+DYN_HIDDEN Went plan_load_field(Plan *p, PlanValue o, PyObject *name);
+DYN_HIDDEN Went plan_store_field(Plan *p, PlanValue o, PyObject *name, PlanValue v);
+DYN_HIDDEN bool plan_is_field(Plan *p, const PlanValue *o, PyObject *name); /* it is loaded from the instance itself */
+DYN_HIDDEN bool plan_class_method(Plan *p, const PlanValue *o, PyObject *name, PlanValue *function);
+
+/* ---- dicts.c */
+DYN_HIDDEN bool plan_of_dict(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
+DYN_HIDDEN Went plan_dict_item(Plan *p, PlanValue dict, PlanValue key);
+DYN_HIDDEN bool plan_store_in_dict(Plan *p, PlanValue dict, PlanValue key, PlanValue v);
+DYN_HIDDEN Went plan_dict_get(Plan *p, PlanValue dict, const PlanValue *args, uint32_t n, uint32_t slots);
+DYN_HIDDEN bool plan_add_to_set(Plan *p, PlanValue set, PlanValue key);
+DYN_HIDDEN bool plan_in_dict(Plan *p, PlanValue key, PlanValue dict, bool negated, PlanValue *out); /* or a set */
+DYN_HIDDEN Went plan_build_map(Plan *p, uint32_t pairs);
+
+/* ---- methods.c: of lists, dicts and sets */
+DYN_HIDDEN bool plan_of_method(Plan *p, PyObject *o, PlanValue *v); /* bound to an object */
+DYN_HIDDEN PlanValue plan_bound_to(Plan *p, const PlanValue *method);
+DYN_HIDDEN PyObject *plan_known_method(const PlanValue *self, const char *name); /* borrowed */
+DYN_HIDDEN Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
+/* ---- slices.c */
+DYN_HIDDEN Went plan_build_slice(Plan *p, uint32_t n);
+DYN_HIDDEN bool plan_slice_item(Plan *p, PlanValue list, PlanValue slice, PlanValue *out);
+DYN_HIDDEN bool plan_store_slice(Plan *p, PlanValue list, PlanValue slice, PlanValue v);
+/* A slice that is an object (of numbers it is a constant from CPython 3.14 on) as one that was built here; others as they are. */
+DYN_HIDDEN PlanValue plan_const_slice(Plan *p, PlanValue v);
+DYN_HIDDEN PlanValue plan_slice(Plan *p, PlanValue start, PlanValue stop, PlanValue step);
+
 /* ---- lists.c */
+/* An item: the object, and where it is taken out of when it is known what it is. */
+typedef struct PlanItem {
+    uint32_t reg, shape;
+    uint32_t list, index; /* DYN_NONE: it stays there */
+} PlanItem;
 DYN_HIDDEN bool plan_of_list(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
 DYN_HIDDEN bool plan_of_list_iterator(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
 DYN_HIDDEN bool plan_may_end(Plan *p, const PlanValue *v);
+DYN_HIDDEN uint32_t plan_which(Plan *p, const PlanValue *v);
+DYN_HIDDEN Went plan_list_extend(Plan *p, uint32_t below);
 DYN_HIDDEN PlanValue plan_tuple_object(Plan *p, const PlanValue *v); /* of a CONST that is a tuple; else the value itself */
 DYN_HIDDEN uint32_t plan_list_size(Plan *p, const PlanValue *v);
 /* An item in two steps: the object, and then, maybe on several ways, what it is. */
-DYN_HIDDEN bool plan_list_item(Plan *p, PlanValue list, PlanValue index, uint32_t *item);
-DYN_HIDDEN Went plan_push_item(Plan *p, const PlanValue *list, uint32_t item, uint32_t drop);
-DYN_HIDDEN bool plan_single_item(Plan *p, const PlanValue *list, uint32_t item, PlanValue *out); /* where there is one kind */
+DYN_HIDDEN bool plan_in_list(Plan *p, PlanValue item, PlanValue all, bool negated, PlanValue *out);
+DYN_HIDDEN bool plan_list_item(Plan *p, PlanValue list, PlanValue index, PlanItem *item);
+DYN_HIDDEN Went plan_push_item(Plan *p, const PlanItem *item, uint32_t drop);
+DYN_HIDDEN bool plan_single_item(Plan *p, const PlanItem *item, PlanValue *out); /* where there is one kind */
+DYN_HIDDEN bool plan_holds(Plan *p, uint32_t shape, const PlanValue *v);         /* it is stored there; false: nothing to store */
+/* The instruction that stores v in an object; false: that isn't in the language. */
+typedef enum PlanStoring { PLAN_SET, PLAN_APPEND, PLAN_PUT, PLAN_DICT_INT, PLAN_DICT_OBJECT, PLAN_NAME } PlanStoring;
+DYN_HIDDEN bool plan_storing(Plan *p, PlanValue *v, PlanStoring how, DynRegionOp *op, uint32_t *reg);
+DYN_HIDDEN bool plan_list_index(Plan *p, const PlanValue *list, PlanValue *index, uint32_t *reg);
+DYN_HIDDEN PlanValue plan_made(Plan *p, DynRegionKind kind, uint32_t reg);
 DYN_HIDDEN bool plan_store_in_list(Plan *p, PlanValue list, PlanValue index, PlanValue v);
 DYN_HIDDEN bool plan_append(Plan *p, PlanValue list, PlanValue v);
 DYN_HIDDEN Went plan_build_list(Plan *p, uint32_t n);
 DYN_HIDDEN bool plan_list_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out); /* one of them is a list */
 DYN_HIDDEN Went plan_list_append(Plan *p, uint32_t below);
 DYN_HIDDEN bool plan_unpack_list(Plan *p, PlanValue list, uint32_t n);
-DYN_HIDDEN PyObject *plan_list_method(const char *name);
-DYN_HIDDEN Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
 DYN_HIDDEN bool plan_list_iterator(Plan *p, PlanValue list, PlanValue *out);
 DYN_HIDDEN uint32_t plan_list_more(Plan *p, const PlanValue *it); /* a register: there is another item */
-DYN_HIDDEN uint32_t plan_list_next(Plan *p, PlanValue *it);       /* the next item */
+DYN_HIDDEN PlanItem plan_list_next(Plan *p, PlanValue *it);       /* the next item */
 
 /* ---- texts.c */
+DYN_HIDDEN PlanValue plan_text_of(uint32_t object, uint32_t data, uint32_t size, uint32_t which);
 DYN_HIDDEN bool plan_of_text(Plan *p, PyObject *o, PlanValue *v);
 DYN_HIDDEN PlanValue plan_text(Plan *p, const PlanValue *v); /* of a CONST that is a text; else the value itself */
 DYN_HIDDEN bool plan_as_char(const Plan *p, const PlanValue *v, PlanValue *out);     /* false: it isn't one character */
@@ -283,6 +391,8 @@ DYN_HIDDEN Went plan_yield(Plan *p);
 DYN_HIDDEN Went plan_end_generator(Plan *p);
 
 /* ---- names.c, calls.c */
+DYN_HIDDEN uint32_t plan_object_reg(Plan *p, PyObject *o); /* a register with an object that is taken for granted */
+DYN_HIDDEN Went plan_call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, uint32_t n, uint32_t slots);
 DYN_HIDDEN const DynCode *plan_decoded(Plan *p, PyCodeObject *code); /* the plan's; NULL: it stops */
 DYN_HIDDEN Went plan_global(Plan *p, const DynInstr *in);
 DYN_HIDDEN bool plan_ufunc(Plan *p, PyObject *o, PlanValue *out); /* with registers for its loop; false: there are too many */

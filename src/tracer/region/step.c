@@ -1,6 +1,8 @@
 /* step.c: the instructions of bytecode that move values, jump and build tuples; the rest is handed on to the file of its family.
  * Called by plan.c for one instruction after the other. */
 #include "tracer/region/plan.h"
+#include "base/cpy.h"
+#include <opcode.h>
 
 static PyObject *const_of(Plan *p, uint32_t index) { return PyTuple_GET_ITEM(plan_frame(p)->c->code->co_consts, index); }
 static PyObject *name_of(Plan *p, uint32_t index) { return PyTuple_GET_ITEM(plan_frame(p)->c->code->co_names, index); }
@@ -36,10 +38,13 @@ static Went store_fast(Plan *p, const DynInstr *in, PlanValue v) {
     PlanValue *slot = &p->s.values[plan_frame(p)->base + in->arg];
     bool kept_alive = slot->v.kind == DYN_RK_CONST;
     bool may_be_last = slot->v.kind == DYN_RK_ENTRY || slot->v.kind == DYN_RK_ARRAY;
-    if (slot->v.kind == DYN_RK_LIST && slot->v.dtype == 0 && slot->v.n == plan_frame(p)->base + in->arg + 1 &&
-        p->s.nframes == 1 && !plan_may_end(p, slot)) {
-        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a list is dropped that may be the last to hold something");
+    bool holds =
+        slot->v.kind == DYN_RK_LIST || slot->v.kind == DYN_RK_DICT || slot->v.kind == DYN_RK_SET || slot->v.kind == DYN_RK_INST;
+    bool of_slot = holds && p->s.nframes == 1 && plan_which(p, slot) == plan_frame(p)->base + in->arg + 1;
+    if (of_slot && !plan_may_end(p, slot)) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped that may be the last to hold something");
     }
+    may_be_last = may_be_last || slot->v.kind == DYN_RK_METHOD;
     if (may_be_last && !(slot->v.flags & DYN_RF_DROPPABLE)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped whose end may be seen");
     }
@@ -112,11 +117,15 @@ static Went unpack(Plan *p, uint32_t n) {
     return WENT_ON;
 }
 
+static bool is_object(const PlanValue *v) {
+    return v->v.kind == DYN_RK_LIST || v->v.kind == DYN_RK_INST || v->v.kind == DYN_RK_DICT || v->v.kind == DYN_RK_SET;
+}
+
 static Went is_op(Plan *p, const DynInstr *in) {
     PlanValue b = *plan_top(p, 0), a = *plan_top(p, 1);
     PyObject *x = plan_object(p, &a), *y = plan_object(p, &b);
     bool same;
-    if (a.v.kind == DYN_RK_LIST && b.v.kind == DYN_RK_LIST) {
+    if (is_object(&a) && is_object(&b)) {
         uint32_t reg = plan_emit(p, DYN_RO_PEQ, a.v.regs[0], b.v.regs[0], DYN_NONE);
         reg = in->arg != 0 ? plan_emit(p, DYN_RO_NOT, reg, DYN_NONE, DYN_NONE) : reg;
         p->s.n -= 2;
@@ -199,12 +208,30 @@ static Went result(Plan *p, bool done, uint32_t operands, PlanValue out) {
     return WENT_ON;
 }
 
+/* list += other */
+static Went change_list(Plan *p, int op) {
+    PlanValue list = *plan_top(p, 1), none = plan_const(p, Py_None);
+    if (op != NB_ADD) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a list that an operator changes in place");
+    }
+    if (!plan_store_slice(p, list, plan_slice(p, plan_int(INT64_MAX), none, none), *plan_top(p, 0))) {
+        return WENT_NOWHERE;
+    }
+    p->s.n--;
+    plan_effect(p, plan_frame(p)->at + 1);
+    return WENT_ON;
+}
+
 static Went operation(Plan *p, const DynInstr *in) {
     PlanValue out, top = *plan_top(p, 0);
     switch (in->op) {
     case DYN_I_BINARY_OP:
         if (in->arg != 0 && plan_top(p, 1)->v.kind == DYN_RK_LIST && !(plan_top(p, 1)->v.flags & DYN_RF_TUPLE)) {
-            return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a list that an operator changes in place");
+            return change_list(p, in->sub);
+        }
+        if (top.v.kind == DYN_RK_INST || plan_top(p, 1)->v.kind == DYN_RK_INST) {
+            return in->arg != 0 ? plan_unknown(p, DYN_R_UNSUPPORTED_OP, "an operator that changes an object in place")
+                                : plan_operator(p, in->sub, *plan_top(p, 1), top);
         }
         return result(p, plan_binary(p, in->sub, *plan_top(p, 1), top, &out), 2, out);
     case DYN_I_COMPARE_OP:
@@ -216,10 +243,13 @@ static Went operation(Plan *p, const DynInstr *in) {
         }
         return result(p, true, 2, out);
     case DYN_I_BINARY_SUBSCR:
-        if (plan_top(p, 1)->v.kind == DYN_RK_LIST) {
-            uint32_t item;
-            PlanValue list = *plan_top(p, 1);
-            return plan_list_item(p, list, top, &item) ? plan_push_item(p, &list, item, 2) : WENT_NOWHERE;
+        top = plan_const_slice(p, top);
+        if (plan_top(p, 1)->v.kind == DYN_RK_LIST && top.v.kind != DYN_RK_SLICE) {
+            PlanItem item;
+            return plan_list_item(p, *plan_top(p, 1), top, &item) ? plan_push_item(p, &item, 2) : WENT_NOWHERE;
+        }
+        if (plan_top(p, 1)->v.kind == DYN_RK_DICT) {
+            return plan_dict_item(p, *plan_top(p, 1), top);
         }
         return result(p, plan_item(p, *plan_top(p, 1), top, &out), 2, out);
     case DYN_I_TO_BOOL: {
@@ -236,32 +266,69 @@ static Went operation(Plan *p, const DynInstr *in) {
 
 static Went contains(Plan *p, const DynInstr *in) {
     PlanValue out, all = plan_text(p, plan_top(p, 0));
+    if (all.v.kind == DYN_RK_DICT || all.v.kind == DYN_RK_SET) {
+        return result(p, plan_in_dict(p, *plan_top(p, 1), all, in->arg != 0, &out), 2, out);
+    }
     if (all.v.kind != DYN_RK_TEXT) {
-        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "whether something is in an object that is no text");
+        return result(p, plan_in_list(p, *plan_top(p, 1), all, in->arg != 0, &out), 2, out);
     }
     return result(p, plan_in_text(p, *plan_top(p, 1), all, in->arg != 0, &out), 2, out);
 }
 
 static Went store_subscr(Plan *p) {
-    PlanValue index = *plan_top(p, 0), a = *plan_top(p, 1), v = *plan_top(p, 2);
+    PlanValue index = plan_const_slice(p, *plan_top(p, 0)), a = *plan_top(p, 1), v = *plan_top(p, 2);
     if (!plan_store_item(p, a, index, v)) {
         return WENT_NOWHERE;
     }
     p->s.n -= 3;
+    if (!p->s.logged || a.v.kind != DYN_RK_LIST || index.v.kind == DYN_RK_SLICE) {
+        plan_effect(p, plan_frame(p)->at + 1);
+    }
+    return WENT_ON;
+}
+
+static Went store_slice(Plan *p) {
+    PlanValue stop = *plan_top(p, 0), start = *plan_top(p, 1), a = *plan_top(p, 2), v = *plan_top(p, 3);
+    if (!plan_store_item(p, a, plan_slice(p, start, stop, plan_const(p, Py_None)), v)) {
+        return WENT_NOWHERE;
+    }
+    p->s.n -= 4;
     plan_effect(p, plan_frame(p)->at + 1);
     return WENT_ON;
 }
 
+static Went binary_slice(Plan *p) {
+    PlanValue stop = *plan_top(p, 0), start = *plan_top(p, 1), out;
+    return result(p, plan_item(p, *plan_top(p, 2), plan_slice(p, start, stop, plan_const(p, Py_None)), &out), 3, out);
+}
+
 static Went load_attr(Plan *p, const DynInstr *in) {
-    PlanValue out;
+    PlanValue out, o = *plan_top(p, 0);
+    if (plan_is_field(p, &o, name_of(p, in->arg))) {
+        return plan_load_field(p, o, name_of(p, in->arg));
+    }
+    bool of_class =
+        o.v.kind == DYN_RK_INST && dyn_cpy_lookup_special(p->classes[plan_class_number(p, &o)].type, name_of(p, in->arg)) != NULL;
+    if (of_class && !plan_attribute(p, o, name_of(p, in->arg), &out)) {
+        return plan_of_class(p, o, name_of(p, in->arg));
+    }
     return result(p, plan_attribute(p, *plan_top(p, 0), name_of(p, in->arg), &out), 1, out);
+}
+
+static Went store_attr(Plan *p, const DynInstr *in) {
+    PlanValue o = *plan_top(p, 0);
+    if (o.v.kind != DYN_RK_INST) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE,
+                            "an attribute is stored of an object that loops in native code don't know");
+    }
+    return plan_store_field(p, o, name_of(p, in->arg), *plan_top(p, 1));
 }
 
 /* The attribute with a NULL, as CPython has where it is no method: other methods aren't in the language. */
 static Went load_method(Plan *p, const DynInstr *in) {
     PlanValue out, none = plan_value(DYN_RK_NULL, DYN_NONE), self = *plan_top(p, 0);
-    const char *name = self.v.kind == DYN_RK_LIST ? PyUnicode_AsUTF8(name_of(p, in->arg)) : NULL;
-    PyObject *method = name == NULL ? NULL : plan_list_method(name);
+    const char *name = is_object(&self) ? PyUnicode_AsUTF8(name_of(p, in->arg)) : NULL;
+    PyObject *method = name == NULL ? NULL : plan_known_method(&self, name);
     if (method != NULL) { /* as CPython has a method: it, and what it is called on */
         p->s.n--;
         plan_push(p, plan_const(p, method));
@@ -269,7 +336,8 @@ static Went load_method(Plan *p, const DynInstr *in) {
         return WENT_ON;
     }
     bool may_have = self.v.kind == DYN_RK_ENTRY || self.v.kind == DYN_RK_CONST;
-    if (may_have && plan_method(p, &self, name_of(p, in->arg), &out)) {
+    bool instance = self.v.kind == DYN_RK_INST && plan_class_method(p, &self, name_of(p, in->arg), &out);
+    if (instance || (may_have && plan_method(p, &self, name_of(p, in->arg), &out))) {
         p->s.n--;
         plan_push(p, out);
         plan_push(p, self);
@@ -352,6 +420,12 @@ Went plan_step(Plan *p, const DynInstr *in) {
     case DYN_I_UNPACK_SEQUENCE: return unpack(p, in->arg);
     case DYN_I_IS_OP: return is_op(p, in);
     case DYN_I_STORE_SUBSCR: return store_subscr(p);
+    case DYN_I_STORE_SLICE: return store_slice(p);
+    case DYN_I_BINARY_SLICE: return binary_slice(p);
+    case DYN_I_BUILD_SLICE: return plan_build_slice(p, in->arg);
+    case DYN_I_BUILD_MAP: return plan_build_map(p, in->arg);
+    case DYN_I_STORE_ATTR: return store_attr(p, in);
+    case DYN_I_LIST_EXTEND: return plan_list_extend(p, in->arg);
     case DYN_I_CONTAINS_OP: return contains(p, in);
     case DYN_I_GET_ITER: return get_iter(p);
     case DYN_I_FOR_ITER: return plan_next(p, in);

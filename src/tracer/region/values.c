@@ -290,7 +290,7 @@ static bool of_array_iterator(Plan *p, PyObject *o, PlanValue *v) {
 static bool of_iterator(Plan *p, PyObject *o, PlanValue *v);
 
 static bool of_one(Plan *p, PyObject *o, PlanValue *v) {
-    return of_range_iterator(p, o, v) || of_array_iterator(p, o, v) || plan_of_list_iterator(p, o, p->which, v);
+    return of_range_iterator(p, o, v) || of_array_iterator(p, o, v) || plan_of_list_iterator(p, o, PLAN_INNER, v);
 }
 
 /* zip(it, it) takes of one iterator twice. */
@@ -359,13 +359,14 @@ PlanValue plan_of_object(Plan *p, PyObject *o, uint32_t slot, bool live, bool st
         v = plan_value(DYN_RK_COMPLEX, DYN_NONE);
         new_reg(p, &v, 'D');
         new_reg(p, &v, 'D');
+    } else if (plan_of_method(p, o, &v)) {
+        return v;
     } else if (is_named(o)) {
         v = plan_value(DYN_RK_CONST, DYN_NONE);
         v.v.ref = object_index(p, o);
     } else if (!of_scalar(p, o, &v) && !of_array(p, o, &v) && !plan_of_list(p, o, slot + 1, &v) && !plan_of_text(p, o, &v) &&
-               stack) {
+               !plan_of_dict(p, o, slot + 1, &v) && !plan_of_instance(p, o, slot, &v) && stack) {
         PlanValue iterator;
-        p->which = slot + 1;
         if (of_iterator(p, o, &iterator)) {
             iterator.v.ref = slot;
             return iterator;

@@ -1,0 +1,262 @@
+/* cpy_lookup.c: looking things up in instances, dicts and sets as CPython does, where that can't run code. Called by native loops
+ * and their planner (tracer/region, ir/region_world.c), with the GIL. Owns nothing.
+ *
+ * The tables are gone through as Objects/dictobject.c and setobject.c do. A key of another type than int and str with the hash
+ * that is looked for would be asked whether it is the same: then nothing is said. */
+#include "base/cpy_internal.h"
+#include "base/cpy_region.h"
+#include <internal/pycore_dict.h>
+#include <structmember.h>
+
+/* ---- instances */
+
+static PyDictKeysObject *shared_keys(PyTypeObject *t) {
+    return (t->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 ? ((PyHeapTypeObject *)t)->ht_cached_keys : NULL;
+}
+
+bool dyn_cpy_has_no_dict(PyTypeObject *t) { return t->tp_dictoffset == 0 && (t->tp_flags & Py_TPFLAGS_MANAGED_DICT) == 0; }
+
+static bool has_fields(PyTypeObject *t) {
+#if DYN_PY >= 313
+    return (t->tp_flags & Py_TPFLAGS_INLINE_VALUES) != 0;
+#else
+    return (t->tp_flags & Py_TPFLAGS_MANAGED_DICT) != 0;
+#endif
+}
+
+static uint32_t key_count(PyTypeObject *t) {
+    PyDictKeysObject *keys = shared_keys(t);
+    return keys == NULL ? 0 : (uint32_t)keys->dk_nentries;
+}
+
+uint32_t dyn_cpy_class_version(PyTypeObject *t, uint32_t *nkeys) {
+    bool plain = t->tp_getattro == PyObject_GenericGetAttr && t->tp_setattro == PyObject_GenericSetAttr &&
+                 (t->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && (has_fields(t) || dyn_cpy_has_no_dict(t));
+    static PyObject *some_name;
+    some_name = some_name != NULL ? some_name : PyUnicode_InternFromString("__class__");
+    if (!plain || some_name == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    (void)_PyType_Lookup(t, some_name); /* which gives it a version */
+    *nkeys = key_count(t);
+    bool valid = DYN_PY >= 313 || (t->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0;
+    return valid ? (uint32_t)t->tp_version_tag : 0;
+}
+
+bool dyn_cpy_class_is(PyTypeObject *t, uint32_t version, uint32_t nkeys) {
+    uint32_t now = 0;
+    return dyn_cpy_class_version(t, &now) == version && now == nkeys;
+}
+
+static bool is_slot(PyObject *descr, PyTypeObject *t, int64_t *at) {
+    if (!Py_IS_TYPE(descr, &PyMemberDescr_Type) || !PyType_IsSubtype(t, PyDescr_TYPE(descr))) {
+        return false;
+    }
+    const PyMemberDef *member = ((PyMemberDescrObject *)descr)->d_member;
+    *at = member->offset;
+    return member->type == T_OBJECT_EX && (member->flags & READONLY) == 0;
+}
+
+bool dyn_cpy_field(PyTypeObject *t, PyObject *name, bool *direct, int64_t *at) {
+    PyObject *descr = _PyType_Lookup(t, name);
+    PyDictKeysObject *keys = shared_keys(t);
+    *direct = descr != NULL;
+    if (descr != NULL || keys == NULL || !has_fields(t)) {
+        return descr != NULL && is_slot(descr, t, at);
+    }
+    for (Py_ssize_t i = 0; i < keys->dk_nentries; i++) {
+        if (DK_UNICODE_ENTRIES(keys)[i].me_key == name) {
+            *at = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool dyn_cpy_shares_key(PyTypeObject *t, PyObject *name) {
+    PyDictKeysObject *keys = shared_keys(t);
+    for (Py_ssize_t i = 0; keys != NULL && i < keys->dk_nentries; i++) {
+        if (DK_UNICODE_ENTRIES(keys)[i].me_key == name) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- keys */
+
+typedef struct Key {
+    int64_t number; /* text NULL: an int. */
+    PyObject *text;
+    Py_hash_t hash;
+} Key;
+
+static Key int_key(int64_t number) {
+    const uint64_t modulus = _PyHASH_MODULUS;
+    uint64_t size = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    Py_hash_t hash = (Py_hash_t)(size < modulus ? size : size % modulus);
+    hash = number < 0 ? -hash : hash;
+    return (Key){number, NULL, hash == -1 ? -2 : hash};
+}
+
+static Py_hash_t hash_of(PyObject *text) {
+    Py_hash_t hash = ((PyASCIIObject *)text)->hash; /* once it was asked for */
+    return hash != -1 ? hash : PyObject_Hash(text);
+}
+
+static Key text_key(PyObject *text) { return (Key){0, text, hash_of(text)}; }
+
+/* An int of at most one digit. */
+static bool is_small(PyObject *o, int64_t *number) {
+#if DYN_PY >= 312
+    const PyLongObject *l = (const PyLongObject *)o;
+    uintptr_t tag = l->long_value.lv_tag;
+    *number = (1 - (int64_t)(tag & 3)) * (int64_t)l->long_value.ob_digit[0];
+    return PyLong_CheckExact(o) && tag < 2 << 3;
+#else
+    (void)o;
+    (void)number;
+    return false;
+#endif
+}
+
+/* Of a key with the same hash: 1, 0, or -1: that can't be said. */
+static int is_same(const Key *key, PyObject *o) {
+    int overflow = 0;
+    int64_t small;
+    if (key->text == NULL && is_small(o, &small)) {
+        return small == key->number;
+    }
+    if (o == key->text) {
+        return 1;
+    }
+    if (PyUnicode_CheckExact(o)) {
+        return key->text != NULL && PyUnicode_Compare(o, key->text) == 0;
+    }
+    if (PyLong_CheckExact(o) || PyBool_Check(o)) {
+        int64_t number = PyLong_AsLongLongAndOverflow(o, &overflow);
+        return key->text == NULL && overflow == 0 && number == key->number;
+    }
+    return -1;
+}
+
+/* ---- dicts */
+
+static int64_t index_at(const PyDictKeysObject *keys, uint64_t i) {
+    switch (keys->dk_log2_index_bytes - keys->dk_log2_size) {
+    case 0: return ((const int8_t *)keys->dk_indices)[i];
+    case 1: return ((const int16_t *)keys->dk_indices)[i];
+    case 2: return ((const int32_t *)keys->dk_indices)[i];
+    default: return ((const int64_t *)keys->dk_indices)[i];
+    }
+}
+
+enum { SHIFT = 5, NONE_THERE = -1 };
+
+/* *place: where the value lies; NULL: there is none. */
+static int find(PyObject *dict, const Key *key, PyObject ***place) {
+    PyDictKeysObject *keys = ((PyDictObject *)dict)->ma_keys;
+    uint64_t mask = (UINT64_C(1) << keys->dk_log2_size) - 1, perturb = (uint64_t)key->hash, i = perturb & mask;
+    bool general = keys->dk_kind == DICT_KEYS_GENERAL;
+    *place = NULL;
+    if (((PyDictObject *)dict)->ma_values != NULL) {
+        return 1;
+    }
+    if (!general && key->text == NULL) { /* strings alone */
+        return 0;
+    }
+    for (;; perturb >>= SHIFT, i = mask & (i * 5 + perturb + 1)) {
+        int64_t at = index_at(keys, i);
+        if (at == NONE_THERE) {
+            return 0;
+        }
+        if (at < 0) {
+            continue;
+        }
+        PyObject *o = general ? DK_ENTRIES(keys)[at].me_key : DK_UNICODE_ENTRIES(keys)[at].me_key;
+        Py_hash_t hash = general ? DK_ENTRIES(keys)[at].me_hash : hash_of(o);
+        int same = hash == key->hash ? is_same(key, o) : 0;
+        if (same != 0) {
+            *place = general ? &DK_ENTRIES(keys)[at].me_value : &DK_UNICODE_ENTRIES(keys)[at].me_value;
+            return same < 0;
+        }
+    }
+}
+
+int dyn_cpy_dict_place_int(PyObject *dict, int64_t number, PyObject ***place) {
+    Key key = int_key(number);
+    return find(dict, &key, place);
+}
+
+int dyn_cpy_dict_place_text(PyObject *dict, PyObject *text, PyObject ***place) {
+    Key key = text_key(text);
+    return find(dict, &key, place);
+}
+
+int dyn_cpy_dict_find_int(PyObject *dict, int64_t number, PyObject **value) {
+    PyObject **place;
+    int unknown = dyn_cpy_dict_place_int(dict, number, &place);
+    *value = place == NULL ? NULL : *place;
+    return unknown;
+}
+
+int dyn_cpy_dict_find_text(PyObject *dict, PyObject *text, PyObject **value) {
+    PyObject **place;
+    int unknown = dyn_cpy_dict_place_text(dict, text, &place);
+    *value = place == NULL ? NULL : *place;
+    return unknown;
+}
+
+void dyn_cpy_dict_changed(PyObject *dict) {
+#if DYN_PY < 312
+    static uint64_t versions = UINT64_C(1) << 63; /* CPython itself counts from 0 */
+    ((PyDictObject *)dict)->ma_version_tag = ++versions;
+#else
+    (void)dict; /* of those that nobody watches nobody asks */
+#endif
+}
+
+bool dyn_cpy_dict_is_watched(PyObject *dict) {
+#if DYN_PY >= 314
+    return (((PyDictObject *)dict)->_ma_watcher_tag & 0xff) != 0;
+#elif DYN_PY >= 312
+    return (((PyDictObject *)dict)->ma_version_tag & 0xff) != 0;
+#else
+    (void)dict;
+    return false;
+#endif
+}
+
+/* ---- sets */
+
+enum { PROBES = 9 };
+
+static int has(PyObject *o, const Key *key, int64_t *found) {
+    const PySetObject *set = (const PySetObject *)o;
+    uint64_t mask = (uint64_t)set->mask, perturb = (uint64_t)key->hash, i = perturb & mask;
+    *found = 0;
+    for (;; perturb >>= SHIFT, i = (i * 5 + 1 + perturb) & mask) {
+        const setentry *entry = &set->table[i], *last = entry + (i + PROBES <= mask ? PROBES : 0);
+        for (; entry <= last; entry++) {
+            if (entry->hash == 0 && entry->key == NULL) {
+                return 0;
+            }
+            int same = entry->hash == key->hash ? is_same(key, entry->key) : 0;
+            if (same != 0) {
+                *found = 1;
+                return same < 0;
+            }
+        }
+    }
+}
+
+int dyn_cpy_set_has_int(PyObject *set, int64_t number, int64_t *found) {
+    Key key = int_key(number);
+    return has(set, &key, found);
+}
+
+int dyn_cpy_set_has_text(PyObject *set, PyObject *text, int64_t *found) {
+    Key key = text_key(text);
+    return has(set, &key, found);
+}

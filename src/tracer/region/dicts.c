@@ -1,0 +1,139 @@
+/* dicts.c: dicts with ints, strings and characters as keys, and sets of them: looked up, stored, asked. Called by step.c and
+ * methods.c. Looking a key up runs no code: where that can't be said of the keys that are there, the region is left
+ * (base/cpy_lookup.c). A dict's values are items as those of lists are. */
+#include "tracer/region/plan.h"
+
+static bool no(Plan *p, DynReason why, const char *what) {
+    plan_unknown(p, why, what);
+    return false;
+}
+
+bool plan_of_dict(Plan *p, PyObject *o, uint32_t which, PlanValue *v) {
+    bool dict = PyDict_CheckExact(o);
+    uint32_t reg = dict || PySet_CheckExact(o) ? dyn_region_reg(p->r, 'P') : DYN_NONE;
+    if (reg == DYN_NONE) {
+        return false;
+    }
+    *v = plan_value(dict ? DYN_RK_DICT : DYN_RK_SET, reg);
+    uint32_t shape = plan_root(p, which);
+    v->v.shape = (uint16_t)shape;
+    if (dict) {
+        plan_look_into(p, shape, o, 4);
+    }
+    if (p->ends[which]) {
+        v->v.flags |= dyn_region_is_droppable(o) ? DYN_RF_DROPPABLE : 0;
+    }
+    return true;
+}
+
+/* A key as an int (*is_int), or as an object. */
+static bool key_of(Plan *p, PlanValue *key, bool *is_int, uint32_t *reg) {
+    PlanValue text = plan_text(p, key);
+    *is_int = key->v.kind == DYN_RK_INT || key->v.kind == DYN_RK_BOOL;
+    if (*is_int) {
+        *reg = plan_reg(p, key);
+    } else if (key->v.kind == DYN_RK_CHAR) {
+        *reg = plan_emit_or(p, DYN_RO_CHAROBJECT, key->v.regs[0], DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY);
+    } else if (text.v.kind == DYN_RK_TEXT && text.v.n == DYN_TEXT_STR) {
+        *reg = text.v.regs[0];
+    } else {
+        return no(p, DYN_R_UNSUPPORTED_VALUE, "a key that is no int and no string");
+    }
+    return true;
+}
+
+static bool find(Plan *p, PlanValue dict, PlanValue key, uint32_t *item) {
+    bool is_int;
+    uint32_t reg;
+    if (!key_of(p, &key, &is_int, &reg)) {
+        return false;
+    }
+    *item = plan_emit_or(p, is_int ? DYN_RO_DICTI : DYN_RO_DICTP, dict.v.regs[0], reg, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    return true;
+}
+
+Went plan_dict_item(Plan *p, PlanValue dict, PlanValue key) {
+    uint32_t item;
+    if (plan_shape(p, plan_contents(&dict))->bits == 0) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an item of a dict that held none");
+    }
+    if (!find(p, dict, key, &item)) {
+        return WENT_NOWHERE;
+    }
+    plan_emit_or(p, DYN_RO_IDX, plan_iconst(p, 0), plan_emit(p, DYN_RO_NOTNULL, item, DYN_NONE, DYN_NONE), DYN_NONE,
+                 DYN_R_EXCEPTION); /* leaves where there is none */
+    return plan_push_item(p, &(PlanItem){item, plan_contents(&dict), DYN_NONE, DYN_NONE}, 2);
+}
+
+/* d.get(key), d.get(key, other): the callable, the dict and the arguments are `slots` values on the stack. */
+Went plan_dict_get(Plan *p, PlanValue dict, const PlanValue *args, uint32_t n, uint32_t slots) {
+    uint32_t item;
+    PlanWays ways;
+    PlanValue other = n > 1 ? args[1] : plan_const(p, Py_None);
+    if (!find(p, dict, args[0], &item)) {
+        return WENT_NOWHERE;
+    }
+    if (!plan_two_ways(p, plan_emit(p, DYN_RO_NOTNULL, item, DYN_NONE, DYN_NONE), &ways)) {
+        return WENT_AWAY;
+    }
+    Went went = plan_push_item(p, &(PlanItem){item, plan_contents(&dict), DYN_NONE, DYN_NONE}, slots);
+    if (went == WENT_ON) {
+        plan_go(p, plan_frame(p)->at + 1);
+    } else if (went == WENT_NOWHERE) { /* it holds nothing that is known: CPython looks it up */
+        plan_leave(p);
+    }
+    plan_other_way(p, &ways);
+    p->s.n -= slots;
+    plan_push(p, other);
+    return plan_go(p, plan_frame(p)->at + 1);
+}
+
+bool plan_store_in_dict(Plan *p, PlanValue dict, PlanValue key, PlanValue v) {
+    bool is_int;
+    uint32_t at, reg;
+    DynRegionOp op;
+    if (!key_of(p, &key, &is_int, &at) || !plan_storing(p, &v, is_int ? PLAN_DICT_INT : PLAN_DICT_OBJECT, &op, &reg)) {
+        return false;
+    }
+    plan_settle_doubts(p);
+    plan_holds(p, plan_contents(&dict), &v);
+    plan_emit_or(p, op, dict.v.regs[0], at, reg, DYN_R_UNSUPPORTED_VALUE);
+    return true;
+}
+
+bool plan_in_dict(Plan *p, PlanValue key, PlanValue dict, bool negated, PlanValue *out) {
+    bool is_int;
+    uint32_t reg;
+    if (!key_of(p, &key, &is_int, &reg)) {
+        return false;
+    }
+    if (dict.v.kind == DYN_RK_SET) {
+        reg = plan_emit_or(p, is_int ? DYN_RO_SETHASI : DYN_RO_SETHASP, dict.v.regs[0], reg, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    } else {
+        reg = plan_emit_or(p, is_int ? DYN_RO_DICTI : DYN_RO_DICTP, dict.v.regs[0], reg, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+        reg = plan_emit(p, DYN_RO_NOTNULL, reg, DYN_NONE, DYN_NONE);
+    }
+    reg = negated ? plan_emit(p, DYN_RO_NOT, reg, DYN_NONE, DYN_NONE) : reg;
+    *out = plan_value(DYN_RK_BOOL, reg);
+    return true;
+}
+
+bool plan_add_to_set(Plan *p, PlanValue set, PlanValue key) {
+    bool is_int;
+    uint32_t reg;
+    if (key.v.kind == DYN_RK_BOOL || !key_of(p, &key, &is_int, &reg)) {
+        return key.v.kind == DYN_RK_BOOL ? no(p, DYN_R_UNSUPPORTED_VALUE, "a bool in a set") : false;
+    }
+    plan_settle_doubts(p);
+    plan_emit_or(p, is_int ? DYN_RO_SETADDI : DYN_RO_SETADDP, set.v.regs[0], reg, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    return true;
+}
+
+/* {} */
+Went plan_build_map(Plan *p, uint32_t pairs) {
+    if (pairs > 0) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a dict with items");
+    }
+    plan_push(p, plan_made(p, DYN_RK_DICT, plan_emit_or(p, DYN_RO_NEWDICT, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY)));
+    return WENT_ON;
+}

@@ -1,0 +1,183 @@
+/* methods.c: methods of lists, dicts and sets. Called by step.c and calls.c. */
+#include "tracer/region/plan.h"
+#include "base/cpy_region.h"
+
+static Went done(Plan *p, uint32_t slots, PlanValue result) {
+    p->s.n -= slots;
+    plan_push(p, result);
+    plan_effect(p, plan_frame(p)->at + 1);
+    return WENT_ON;
+}
+
+static Went append(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    (void)n;
+    return plan_append(p, self, args[0]) ? done(p, slots, plan_const(p, Py_None)) : WENT_NOWHERE;
+}
+
+static Went pop(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    PlanItem item;
+    if (!plan_list_item(p, self, n > 0 ? args[0] : plan_int(-1), &item)) {
+        return WENT_NOWHERE;
+    }
+    item.list = self.v.regs[0];
+    return plan_push_item(p, &item, slots);
+}
+
+/* As list.insert: places beyond its ends are the ends. */
+static Went insert(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    (void)n;
+    PlanValue index = args[0];
+    if (index.v.kind != DYN_RK_INT) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "an index of a list that is no int");
+    }
+    uint32_t size = plan_list_size(p, &self), zero = plan_iconst(p, 0), i = plan_reg(p, &index);
+    uint32_t from_end = plan_emit(p, DYN_RO_IADDW, i, size, DYN_NONE);
+    i = plan_emit(p, DYN_RO_ISELECT, plan_emit(p, DYN_RO_ILT, i, zero, DYN_NONE), from_end, i);
+    i = plan_emit(p, DYN_RO_IMAX0, i, DYN_NONE, DYN_NONE);
+    i = plan_emit(p, DYN_RO_ISELECT, plan_emit(p, DYN_RO_ILT, size, i, DYN_NONE), size, i);
+    if (!plan_append(p, self, args[1])) {
+        return WENT_NOWHERE;
+    }
+    plan_emit(p, DYN_RO_LROTATE, self.v.regs[0], i, DYN_NONE);
+    return done(p, slots, plan_const(p, Py_None));
+}
+
+static Went reverse(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    (void)args;
+    (void)n;
+    plan_settle_doubts(p);
+    plan_emit(p, DYN_RO_LREVERSE, self.v.regs[0], DYN_NONE, DYN_NONE);
+    return done(p, slots, plan_const(p, Py_None));
+}
+
+static Went sort(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    (void)args;
+    (void)n;
+    plan_settle_doubts(p);
+    plan_emit_or(p, DYN_RO_LSORT, self.v.regs[0], DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    return done(p, slots, plan_const(p, Py_None));
+}
+
+static bool all_of(Plan *p, PlanValue self, PlanValue *out) {
+    PlanValue none = plan_const(p, Py_None);
+    return plan_slice_item(p, self, plan_slice(p, none, none, none), out);
+}
+
+static Went copy(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    PlanValue out;
+    (void)args;
+    (void)n;
+    if (!all_of(p, self, &out)) {
+        return WENT_NOWHERE;
+    }
+    p->s.n -= slots;
+    plan_push(p, out);
+    return WENT_ON;
+}
+
+static Went store_all(Plan *p, PlanValue self, PlanValue from, PlanValue start, uint32_t slots) {
+    PlanValue none = plan_const(p, Py_None);
+    if (!plan_store_slice(p, self, plan_slice(p, start, none, none), from)) {
+        return WENT_NOWHERE;
+    }
+    return done(p, slots, none);
+}
+
+static Went clear(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    (void)args;
+    (void)n;
+    PlanValue nothing = plan_value(DYN_RK_LIST, plan_emit_or(p, DYN_RO_NEWLIST, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY));
+    p->r->makes = true;
+    return store_all(p, self, nothing, plan_const(p, Py_None), slots);
+}
+
+static Went extend(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    (void)n;
+    return store_all(p, self, args[0], plan_int(INT64_MAX), slots);
+}
+
+static Went get(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    return plan_dict_get(p, self, args, n, slots);
+}
+
+static Went add(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    (void)n;
+    return plan_add_to_set(p, self, args[0]) ? done(p, slots, plan_const(p, Py_None)) : WENT_NOWHERE;
+}
+
+static const struct Method {
+    const char *name;
+    PyTypeObject *type;
+    Went (*handler)(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
+    uint32_t least, most;
+} methods[] = {{"append", &PyList_Type, append, 1, 1}, {"pop", &PyList_Type, pop, 0, 1},
+               {"insert", &PyList_Type, insert, 2, 2}, {"reverse", &PyList_Type, reverse, 0, 0},
+               {"sort", &PyList_Type, sort, 0, 0},     {"copy", &PyList_Type, copy, 0, 0},
+               {"clear", &PyList_Type, clear, 0, 0},   {"extend", &PyList_Type, extend, 1, 1},
+               {"get", &PyDict_Type, get, 1, 2},       {"add", &PySet_Type, add, 1, 1}};
+
+static PyTypeObject *type_of(const PlanValue *self) {
+    bool tuple = (self->v.flags & DYN_RF_TUPLE) != 0;
+    switch (self->v.kind) {
+    case DYN_RK_LIST: return tuple ? NULL : &PyList_Type;
+    case DYN_RK_DICT: return &PyDict_Type;
+    case DYN_RK_SET: return &PySet_Type;
+    default: return NULL;
+    }
+}
+
+PyObject *plan_known_method(const PlanValue *self, const char *name) {
+    PyTypeObject *t = type_of(self);
+    for (size_t i = 0; i < DYN_COUNTOF(methods); i++) {
+        if (methods[i].type == t && strcmp(methods[i].name, name) == 0) {
+            return dyn_cpy_lookup_named(t, name);
+        }
+    }
+    return NULL;
+}
+
+/* out.append in a variable. */
+bool plan_of_method(Plan *p, PyObject *o, PlanValue *v) {
+    PyObject *self = PyCFunction_CheckExact(o) ? PyCFunction_GET_SELF(o) : NULL;
+    PyObject *method = self == NULL ? NULL : dyn_cpy_lookup_named(Py_TYPE(self), ((PyCFunctionObject *)o)->m_ml->ml_name);
+    bool known = false;
+    for (size_t i = 0; i < DYN_COUNTOF(methods) && method != NULL; i++) {
+        known =
+            known || (methods[i].type == Py_TYPE(self) && strcmp(methods[i].name, ((PyCFunctionObject *)o)->m_ml->ml_name) == 0);
+    }
+    if (!known || dyn_region_bound_to(o, method) != self) {
+        PyErr_Clear();
+        return false;
+    }
+    uint32_t shape = plan_root_of(p, self);
+    if (!PySet_Check(self)) {
+        plan_look_into(p, shape, self, 4);
+    }
+    *v = plan_const(p, method);
+    v->v.kind = DYN_RK_METHOD;
+    v->v.shape = (uint16_t)shape;
+    v->v.nregs = 2;
+    v->v.regs[0] = dyn_region_reg(p->r, 'P');
+    v->v.regs[1] = dyn_region_reg(p->r, 'P');
+    return p->stop == DYN_R_OK;
+}
+
+PlanValue plan_bound_to(Plan *p, const PlanValue *method) {
+    PyTypeObject *t = PyDescr_TYPE(p->r->objects.at[method->v.ref]);
+    PlanValue self = plan_value(t == &PyList_Type   ? DYN_RK_LIST
+                                : t == &PyDict_Type ? DYN_RK_DICT
+                                                    : DYN_RK_SET,
+                                method->v.regs[1]);
+    self.v.shape = method->v.shape;
+    return self;
+}
+
+Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    for (size_t i = 0; i < DYN_COUNTOF(methods); i++) {
+        const struct Method *m = &methods[i];
+        if (m->type == type_of(&self) && dyn_cpy_lookup_named(m->type, m->name) == method && n >= m->least && n <= m->most) {
+            return m->handler(p, self, args, n, slots);
+        }
+    }
+    return plan_unknown(p, DYN_R_OPAQUE_CALL, "a method that loops in native code don't know");
+}

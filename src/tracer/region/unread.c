@@ -1,0 +1,104 @@
+/* unread.c: slots whose values aren't read any more: what they hold is of no account for what a place is compiled for, and at the
+ * head of a loop a register may tell what it is. Called by plan.c. */
+#include "tracer/region/plan.h"
+
+static uint32_t nothing(Plan *p, char type) {
+    switch (type) {
+    case 'P': return plan_emit(p, DYN_RO_PNULL, DYN_NONE, DYN_NONE, DYN_NONE);
+    case 'D': return plan_emit(p, DYN_RO_DCONST, DYN_NONE, DYN_NONE, DYN_NONE);
+    case 'S': return plan_emit(p, DYN_RO_SZERO, DYN_NONE, DYN_NONE, DYN_NONE);
+    default: return plan_emit(p, DYN_RO_ICONST, DYN_NONE, DYN_NONE, DYN_NONE);
+    }
+}
+
+/* What stands for all numbers in registers of a type, where it is told apart by another register. */
+static DynRegionKind common_kind(char type) { return type == 'D' ? DYN_RK_FLOAT : type == 'I' ? DYN_RK_INT : DYN_RK_NP; }
+
+/* A slot whose value isn't read, at a head for which there is a hint: that value, or what was there at the entry. */
+static void apply_hint(Plan *p, const PlanHint *hint, PlanValue *v) {
+    const DynRegionValue *to = &hint->value;
+    bool same = v->v.kind == to->kind && v->v.dtype == to->dtype && v->v.n == to->n && v->v.nregs + 1 == to->nregs;
+    bool number = plan_is_number(v) && to->nregs == 2 && to->kind == common_kind(p->r->regs.at[v->v.regs[0]]);
+    if (v->v.flags & DYN_RF_MAYBE) {
+        return;
+    }
+    if (number || (same && (v->v.flags | DYN_RF_MAYBE | DYN_RF_DROPPABLE) == to->flags)) {
+        v->v.regs[v->v.nregs++] = plan_iconst(p, dyn_region_what(&v->v));
+        v->v.kind = to->kind;
+        v->v.dtype = to->dtype;
+        v->known = false;
+    } else if (v->v.kind == DYN_RK_ENTRY && v->v.ref == hint->slot && v->v.flags & DYN_RF_DROPPABLE) {
+        v->v = *to;
+        for (uint32_t i = 0; i < to->nregs; i++) {
+            v->v.regs[i] = nothing(p, hint->types[i]);
+        }
+    } else {
+        return;
+    }
+    v->v.flags = to->flags;
+    v->v.ref = hint->slot;
+}
+
+static bool begins_empty(const Plan *p, uint32_t at, uint32_t slot) {
+    for (uint32_t i = 0; i < p->versions.n; i++) {
+        const PlanState *s = p->versions.at[i].state;
+        const DynRegionValue *v = &s->values[slot].v;
+        if (s->nframes == 1 && s->frames[0].at == at && v->kind == DYN_RK_ENTRY && v->ref == slot &&
+            v->flags & DYN_RF_DROPPABLE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_container(const PlanValue *v) {
+    return v->v.kind == DYN_RK_LIST || v->v.kind == DYN_RK_INST || v->v.kind == DYN_RK_DICT || v->v.kind == DYN_RK_SET;
+}
+
+static void add_hint(Plan *p, uint32_t at, uint32_t slot, PlanValue *v) {
+    PlanHint hint = {.at = at, .slot = slot};
+    bool simple = v->v.kind != DYN_RK_ENTRY && !dyn_region_has_items(v->v.kind) && v->v.kind != DYN_RK_CONST &&
+                  v->v.kind != DYN_RK_NULL && !is_container(v);
+    if (!simple || v->v.nregs + 1 >= DYN_REGION_REGS || v->v.ref != DYN_NONE || !begins_empty(p, at, slot)) {
+        return;
+    }
+    plan_reg(p, v);
+    hint.value = v->v;
+    for (uint32_t i = 0; i < v->v.nregs; i++) {
+        hint.types[i] = p->r->regs.at[v->v.regs[i]];
+    }
+    if (plan_is_number(v) && hint.types[0] != 'S') {
+        hint.value.kind = (uint8_t)common_kind(hint.types[0]);
+        hint.value.dtype = 0;
+    }
+    hint.types[hint.value.nregs++] = 'I';
+    hint.value.flags |= DYN_RF_MAYBE | DYN_RF_DROPPABLE;
+    if (dyn_vec_push(&p->hints, hint) < 0) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+    }
+    p->more_hints = true;
+}
+
+void plan_forget_unread(Plan *p) {
+    const PlanFrame *f = plan_frame(p);
+    for (uint32_t s = 0; s < f->loops->nslots; s++) {
+        PlanValue *v = &p->s.values[f->base + s];
+        if (plan_is_live(f->loops, f->at, s)) {
+            continue;
+        }
+        if (p->s.nframes > 1) { /* nobody sees the variables of an inlined call */
+            *v = plan_value(DYN_RK_NULL, DYN_NONE);
+            continue;
+        }
+        const PlanHint *hint = NULL;
+        for (uint32_t i = 0; i < p->hints.n && hint == NULL; i++) {
+            hint = p->hints.at[i].at == f->at && p->hints.at[i].slot == s ? &p->hints.at[i] : NULL;
+        }
+        if (hint != NULL) {
+            plan_reg(p, v);
+            apply_hint(p, hint, v);
+        } else if (plan_is_head(f->loops, f->at) && !(v->v.flags & DYN_RF_MAYBE)) {
+            add_hint(p, f->at, s, v);
+        }
+    }
+}
