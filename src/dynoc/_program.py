@@ -204,8 +204,10 @@ def text_of(data):
         imports = {imported(name, value) for name, value in code.globals.items()} | {"import torch"}
     except BackendError as error:  # an operator that neither library has
         return f"raise SystemExit({str(error)!r})\n"
-    lines = [f"        {random_input(data, k, captured.tensors[k], captured.device)},  # {data['sources'][data['nodes'][k]['source']]}\n"
-             for k in data["inputs"]]  # fmt: skip
+    inputs = [
+        f"        {random_input(data, k, captured.tensors[k], captured.device)},  # {data['sources'][data['nodes'][k]['source']]}\n"
+        for k in data["inputs"]
+    ]
     function = re.sub(r"^def forward\(_(, )?", "def graph(", code.src)
-    main = MAIN.format(inputs="".join(lines), names=[node.name for node in results])
+    main = MAIN.format(inputs="".join(inputs), names=[node.name for node in results])
     return HEADING.format(name=data["name"], imports="\n".join(sorted(imports))) + function + main
