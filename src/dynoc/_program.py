@@ -204,10 +204,9 @@ def text_of(data):
         imports = {imported(name, value) for name, value in code.globals.items()} | {"import torch"}
     except BackendError as error:  # an operator that neither library has
         return f"raise SystemExit({str(error)!r})\n"
-    inputs = [
-        f"        {random_input(data, k, captured.tensors[k], captured.device)},  # {data['sources'][data['nodes'][k]['source']]}\n"
-        for k in data["inputs"]
-    ]
+    paths = [data["sources"][data["nodes"][k]["source"]] for k in data["inputs"]]
+    made = [random_input(data, k, captured.tensors[k], captured.device) for k in data["inputs"]]
+    inputs = [f"        {value},  # {path}\n" for value, path in zip(made, paths, strict=True)]
     function = re.sub(r"^def forward\(_(, )?", "def graph(", code.src)
     main = MAIN.format(inputs="".join(inputs), names=[node.name for node in results])
     return HEADING.format(name=data["name"], imports="\n".join(sorted(imports))) + function + main

@@ -1,5 +1,6 @@
-"""Under PyTorch's emit_nvtx, calls and kernels are NVTX ranges, which Nsight Systems shows. Needs PyTorch for CUDA and a device; a
-library of this test's own is what NVTX hands the ranges to, as it would to nsys."""
+"""Under PyTorch's emit_nvtx, calls and kernels are NVTX ranges, which Nsight Systems shows. Needs PyTorch for CUDA and a device.
+
+A library of this test's own is what NVTX hands the ranges to, as it would to nsys."""
 
 import shutil
 import subprocess
