@@ -3,8 +3,8 @@
     python bench/gpu_training.py [--compile]
 
 Needs PyTorch and a device. Each program is a model and a loss; its step is forward, backward and the optimiser's, eager but for
-the model. Losses of ten steps are compared with eager's. Host and device are waited for at both ends of a row of thirty steps; the
-median of seven rows. The cell is examples/lltm's, forward and backward apart.
+the model. Losses of ten steps are compared with eager's. Host and device are waited for at both ends of a row of thirty steps;
+the median of seven rows. The cell is examples/lltm's, forward and backward apart.
 """
 
 import argparse
@@ -116,7 +116,8 @@ def programs():
         lambda out: F.cross_entropy(out[:, :-1].flatten(0, 1), words[:, 1:].flatten()),
     )
     classes = torch.randint(0, 10, (64,), device="cuda")
-    yield "convolutional, 64", Convolutional(), torch.randn(64, 3, 32, 32, device="cuda"), lambda out: F.cross_entropy(out, classes)
+    images = torch.randn(64, 3, 32, 32, device="cuda")
+    yield "convolutional, 64", Convolutional(), images, lambda out: F.cross_entropy(out, classes)
     yield "rows written out, 65536 x 1024", Rows(), torch.randn(65536, 1024, device="cuda"), lambda out: out.square().mean()
     small = torch.randn(32, 64, device="cuda")
     yield "dense, 32 x 64", Dense(), small, lambda out: (out - small).square().mean()
