@@ -398,8 +398,13 @@ static bool find_profiler(void) {
     return profiler_names != NULL;
 }
 
+bool dyn_torch_profiled;
+
+/* Asked by each call that has tensors: PyDict_GetItem takes twice as long, as it puts aside an exception that there isn't. */
 bool dyn_torch_profiling(void) {
-    return (profiler_names != NULL || find_profiler()) && PyDict_GetItem(profiler_names, profiler_flag) == Py_True;
+    bool known = profiler_names != NULL || find_profiler();
+    dyn_torch_profiled = known && PyDict_GetItemWithError(profiler_names, profiler_flag) == Py_True;
+    return dyn_torch_profiled;
 }
 
 PyObject *dyn_torch_range(const char *name) {

@@ -46,8 +46,9 @@ DYN_HIDDEN bool dyn_torch_records_gradients(void); /* torch.is_grad_enabled() */
 DYN_HIDDEN bool dyn_torch_grad_off(void);
 DYN_HIDDEN void dyn_torch_grad_back(bool was_on);
 
-/* Is a profiler of PyTorch's on? */
+/* Is a profiler of PyTorch's on? dyn_torch_profiled is what was found last: a call asks once, in front of its graph. */
 DYN_HIDDEN bool dyn_torch_profiling(void);
+extern DYN_HIDDEN bool dyn_torch_profiled;
 /* A range of that profiler, begun: to hand to dyn_torch_range_end, which keeps the current exception. NULL: there is none. */
 DYN_HIDDEN PyObject *dyn_torch_range(const char *name);
 DYN_HIDDEN void dyn_torch_range_end(PyObject *range);

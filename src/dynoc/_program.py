@@ -84,7 +84,9 @@ class Program(_capture.Capture):
         shape = tuple(self.data["symbols"][k]["value"] for k in n["shape"])
         made = self.graph.create_node("call_function", random, (shape, self.dtype(n["dtype"], True)), name=f"value_{i}")
         made.meta["stands_for"] = name
-        return made if self.tensors[i] else self.method("numpy", made)
+        if not self.tensors[i]:
+            return self.method("numpy", made)
+        return made if self.device == "cpu" else self.method("to", made, self.device)
 
 
 def random():
@@ -166,13 +168,14 @@ def names_of(data):
     return [f"{name}_" if name in taken or keyword.iskeyword(name) else name for name in _capture.input_names(data)]
 
 
-def random_input(data, node, tensor):
+def random_input(data, node, tensor, device):
     """The expression of an input of the shape and memory order that were recorded."""
     n = data["nodes"][node]
     shape = tuple(data["symbols"][k]["value"] for k in n["shape"])
     plain = n["order"] == tuple(range(len(shape)))
     axes = "" if plain else "".join(f", {axis}" for axis in n["order"])
-    return f"random({shape}, torch.{_capture.DTYPES[n['dtype']]}{axes}){'' if tensor else '.numpy()'}"
+    there = f".to({device!r})" if device != "cpu" else ""
+    return f"random({shape}, torch.{_capture.DTYPES[n['dtype']]}{axes}){there if tensor else '.numpy()'}"
 
 
 def text_of(data):
@@ -201,8 +204,9 @@ def text_of(data):
         imports = {imported(name, value) for name, value in code.globals.items()} | {"import torch"}
     except BackendError as error:  # an operator that neither library has
         return f"raise SystemExit({str(error)!r})\n"
-    lines = [f"        {random_input(data, k, captured.tensors[k])},  # {data['sources'][data['nodes'][k]['source']]}\n"
-             for k in data["inputs"]]  # fmt: skip
+    paths = [data["sources"][data["nodes"][k]["source"]] for k in data["inputs"]]
+    made = [random_input(data, k, captured.tensors[k], captured.device) for k in data["inputs"]]
+    inputs = [f"        {value},  # {path}\n" for value, path in zip(made, paths, strict=True)]
     function = re.sub(r"^def forward\(_(, )?", "def graph(", code.src)
-    main = MAIN.format(inputs="".join(lines), names=[node.name for node in results])
+    main = MAIN.format(inputs="".join(inputs), names=[node.name for node in results])
     return HEADING.format(name=data["name"], imports="\n".join(sorted(imports))) + function + main

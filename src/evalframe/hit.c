@@ -367,7 +367,9 @@ static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv 
         } else {
             PyObject *range = DYN_UNLIKELY(e->tensors) ? range_of(c) : NULL;
             run_entry(e, env, out);
-            dyn_torch_range_end(range);
+            if (DYN_UNLIKELY(range != NULL)) {
+                dyn_torch_range_end(range);
+            }
         }
         if (DYN_UNLIKELY(began != 0)) {
             dyn_watched_call(c, e, began, checked);

@@ -1,5 +1,7 @@
 """graph.py of the debug folder where a graph has tensors: it runs by itself, and its function gives what the entry gives."""
 
+import copy
+
 import numpy as np
 import pytest
 from compare import dynoc
@@ -45,9 +47,9 @@ def library(x, y):
 
 
 def made(x, y):
-    size = x.shape[0] * 2
-    some = torch.arange(size) * 2, torch.zeros(size, 3, dtype=torch.float64) + 1
-    return *some, torch.ones_like(x) * y, torch.full((2, 2), 7.0) + x[:2, :2]
+    size, there = x.shape[0] * 2, x.device
+    some = torch.arange(size, device=there) * 2, torch.zeros(size, 3, dtype=torch.float64, device=there) + 1
+    return *some, torch.ones_like(x) * y, torch.full((2, 2), 7.0, device=there) + x[:2, :2]
 
 
 def scaled(x, k=2, by=0.5):
@@ -89,10 +91,19 @@ CASES = {
 }
 
 
+def on_a_device(case):
+    fn, *args = case
+    fn = copy.deepcopy(fn).cuda() if isinstance(fn, torch.nn.Module) else fn
+    return fn, *(a.cuda() if isinstance(a, torch.Tensor) else a for a in args)
+
+
 @pytest.fixture
 def graph(tmp_path, request):
     """Of a case: the folder, what the entry's second call gives, and what came into the graph."""
-    fn, *args = CASES[request.param]
+    return looked_into(tmp_path, *CASES[request.param])
+
+
+def looked_into(tmp_path, fn, *args):
     with torch.no_grad():
         fast = dynoc.optimize(fn, wait=True, options={"debug": True, "debug_dir": str(tmp_path / "made")})
         fast(*args)
@@ -116,7 +127,19 @@ def flat(result):
 
 @pytest.mark.parametrize("graph", CASES, indirect=True)
 def test_it_gives_what_the_entry_gives(graph):
-    path, result, inputs = graph
+    gives_the_same(*graph)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("name", ["elementwise", "reductions", "narrow", "made", "Attention"])
+def test_on_a_device(tmp_path, name):
+    path, result, inputs = looked_into(tmp_path, *on_a_device(CASES[name]))
+    gives_the_same(path, result, inputs)
+    code, _, said = run_python([str(path)])
+    assert code == 0, said
+
+
+def gives_the_same(path, result, inputs):
     text = path.read_text()
     assert "stands for" not in text
     scope = {"__name__": "graph"}
