@@ -173,18 +173,39 @@ void dyn_cpy_sequence_iterator_set(PyObject *o, int64_t index) { ((SequenceItera
 void dyn_cpy_sequence_iterator_over(PyObject *o, PyObject *sequence) { Py_XSETREF(((SequenceIterator *)o)->sequence, sequence); }
 
 /* Of all of these they lie as those of other sequences do. A str has two kinds: of ASCII, and of more. */
-PyObject *dyn_cpy_list_iterator(PyObject *o, int64_t *index) {
-    static PyTypeObject *types[DYN_OVER_COUNT + 1];
+static PyObject *iterator_over_nothing(int over) {
+    PyObject *nothing;
+    switch (over) {
+    case DYN_OVER_LIST: nothing = PyList_New(0); break;
+    case DYN_OVER_TUPLE: nothing = PyTuple_New(0); break;
+    case DYN_OVER_STR: nothing = PyUnicode_FromString("a"); break;
+    case DYN_OVER_BYTES: nothing = PyBytes_FromStringAndSize(NULL, 0); break;
+    case DYN_OVER_BYTEARRAY: nothing = PyByteArray_FromStringAndSize(NULL, 0); break;
+    default: nothing = PyUnicode_FromOrdinal(255); break;
+    }
+    PyObject *it = nothing == NULL ? NULL : PyObject_GetIter(nothing);
+    Py_XDECREF(nothing);
+    return it;
+}
+
+static PyTypeObject *types[DYN_OVER_COUNT + 1]; /* the last is that of a str with more than ASCII */
+
+static bool know_types(void) {
     for (int k = 0; k <= DYN_OVER_COUNT && types[DYN_OVER_COUNT] == NULL; k++) {
-        PyObject *more = k == DYN_OVER_COUNT ? PyUnicode_FromOrdinal(255) : NULL;
-        PyObject *it = more != NULL ? PyObject_GetIter(more) : dyn_cpy_list_iterator_blank(k);
-        Py_XDECREF(more);
+        PyObject *it = iterator_over_nothing(k);
         if (it == NULL) {
-            PyErr_Clear();
-            return NULL;
+            return false;
         }
         types[k] = Py_TYPE(it);
         Py_DECREF(it);
+    }
+    return true;
+}
+
+PyObject *dyn_cpy_list_iterator(PyObject *o, int64_t *index) {
+    if (!know_types()) {
+        PyErr_Clear();
+        return NULL;
     }
     for (int k = 0; k <= DYN_OVER_COUNT; k++) {
         if (Py_IS_TYPE(o, types[k])) {
@@ -195,25 +216,16 @@ PyObject *dyn_cpy_list_iterator(PyObject *o, int64_t *index) {
     return NULL;
 }
 
-PyObject *dyn_cpy_list_iterator_blank(int over) {
-    PyObject *nothing;
-    switch (over) {
-    case DYN_OVER_LIST: nothing = PyList_New(0); break;
-    case DYN_OVER_TUPLE: nothing = PyTuple_New(0); break;
-    case DYN_OVER_STR: nothing = PyUnicode_FromString("a"); break;
-    case DYN_OVER_BYTES: nothing = PyBytes_FromStringAndSize(NULL, 0); break;
-    default: nothing = PyByteArray_FromStringAndSize(NULL, 0); break;
-    }
-    PyObject *it = nothing == NULL ? NULL : PyObject_GetIter(nothing);
-    Py_XDECREF(nothing);
-    return it;
-}
+PyObject *dyn_cpy_list_iterator_blank(int over) { return know_types() ? iterator_over_nothing(over) : NULL; }
 
 void dyn_cpy_list_iterator_set(PyObject *o, int64_t index) { ((SequenceIterator *)o)->index = (Py_ssize_t)index; }
 
 PyObject *dyn_cpy_list_iterator_over(PyObject *o, PyObject *list) {
     PyObject *old = ((SequenceIterator *)o)->sequence;
     ((SequenceIterator *)o)->sequence = list;
+    if (list != NULL && PyUnicode_CheckExact(list)) { /* o was a blank, or one of the types that are known */
+        Py_SET_TYPE(o, types[PyUnicode_IS_ASCII(list) ? DYN_OVER_STR : DYN_OVER_COUNT]);
+    }
 #if DYN_PY >= 313
     bool by_index = Py_IS_TYPE(o, &PyListIter_Type) || (DYN_PY >= 314 && Py_IS_TYPE(o, &PyByteArrayIter_Type));
     if (list == NULL && by_index) {

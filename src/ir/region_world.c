@@ -197,7 +197,11 @@ static void keep_object(PyObject *o) {
     }
 }
 
-static bool can_keep(PyObject *o) { return is_plain(o) || Py_REFCNT(o) > 1 || dyn_region_made->n < DYN_REGION_MADE; }
+/* Otherwise a destructor would run later than it should, and CPython has to take it out. */
+static bool can_keep(PyObject *o) {
+    bool room = Py_REFCNT(o) > 1 || dyn_region_made->n < DYN_REGION_MADE;
+    return is_plain(o) || (room && dyn_cpy_drops_quietly(o));
+}
 
 /* Of so many times None, which are replaced before anybody sees it. */
 static PyObject *new_tuple(int64_t n) {
@@ -232,6 +236,9 @@ DynRegionLog dyn_region_log;
 
 static int log_object(PyObject **place) {
     DynRegionLog *log = &dyn_region_log;
+    if (*place != NULL && !dyn_cpy_drops_quietly(*place)) {
+        return 1;
+    }
     log->at[log->n].place = place;
     log->at[log->n++].o = Py_XNewRef(*place);
     log->nobjects++;

@@ -72,3 +72,16 @@ def test_bytes(kind):
 def test_a_string_with_large_codes_is_left_alone():
     text = "a€b"
     assert Case(hashed, (text, 1), [iter(text)]).refusal()[0] == "UNSUPPORTED_VALUE"
+
+
+def iterated_inside(texts, s):
+    for text in texts:
+        for k, ch in enumerate(text):
+            s += k * ord(ch)
+            s += 7 // (k - 4)
+    return s, ch
+
+
+@pytest.mark.parametrize("texts", [["ab", "x\xe9z\xff"], ["x\xe9zabc"], ["ab", "abcdefg"], ["\xe9"]])
+def test_an_iterator_that_is_made_at_an_exit_is_of_its_text(texts):
+    check(iterated_inside, (texts, 0), [iter(texts)])

@@ -92,6 +92,9 @@ bool plan_store_in_dict(Plan *p, PlanValue dict, PlanValue key, PlanValue v) {
     bool is_int;
     uint32_t at, reg;
     DynRegionOp op;
+    if (key.v.kind == DYN_RK_BOOL) { /* it may become a key */
+        return no(p, DYN_R_UNSUPPORTED_VALUE, "a bool as a key that is stored");
+    }
     if (!key_of(p, &key, &is_int, &at) || !plan_storing(p, &v, is_int ? PLAN_DICT_INT : PLAN_DICT_OBJECT, &op, &reg)) {
         return false;
     }

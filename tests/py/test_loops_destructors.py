@@ -1,0 +1,125 @@
+"""Destructors and callbacks of weak references run when they do in CPython, whatever loops take out of other objects."""
+
+import weakref
+
+import pytest
+from compare import dynoc
+
+died = []
+
+
+class Told:
+    def __init__(self, x):
+        self.x = x
+
+    def __del__(self):
+        died.append(self.x)
+
+
+class Plain:
+    def __init__(self, x):
+        self.x = x
+
+
+class Holder:
+    def __init__(self, held):
+        self.held = held
+
+
+def replaced(objects, other, out):
+    for i in range(5):
+        objects[i] = other
+        out.append(len(died))
+
+
+def stored(objects, other, out):
+    for o in objects:
+        o.held = other
+        out.append(len(died))
+
+
+def put(holder, other):
+    holder.held = other
+    return len(died)
+
+
+def stored_in_a_call(objects, other, out):
+    for o in objects:
+        out.append(put(o, other))
+
+
+def popped(objects, out):
+    s = 0
+    while objects:
+        s += objects.pop().x
+        out.append(len(died))
+    return s
+
+
+def stored_in_a_dict(d, keys, other, out):
+    for k in keys:
+        d[k] = other
+        out.append(len(died))
+
+
+def rows_replaced(rows, out):
+    for i in range(5):
+        rows[i] = [1]
+        out.append(len(died))
+
+
+def told(n=5):
+    return [Told(i) for i in range(n)]
+
+
+def watched(n=5):
+    items = [Plain(i) for i in range(n)]
+    refs = [weakref.ref(item, lambda ref: died.append(-1)) for item in items]
+    refs.append(items)  # they live on
+    for item in items:
+        item.refs = refs[:n]
+    return items
+
+
+CASES = [
+    (replaced, lambda: (told(), Plain(9), [])),
+    (replaced, lambda: (told(), Told(9), [])),
+    (replaced, lambda: (told() * 2, Plain(9), [])),
+    (replaced, lambda: (watched(), Plain(9), [])),
+    (replaced, lambda: ([Holder(Told(i)) for i in range(5)], Holder(None), [])),
+    (replaced, lambda: ([Holder([Plain((Told(i), 2))]) for i in range(5)], Holder(None), [])),
+    (stored, lambda: ([Holder(Told(i)) for i in range(5)], Plain(1), [])),
+    (stored, lambda: ([Holder(Told(i)) for i in range(5)], 3, [])),
+    (stored_in_a_call, lambda: ([Holder(Told(i)) for i in range(5)], Plain(1), [])),
+    (stored_in_a_call, lambda: ([Holder(t) for t in told() for _ in range(2)], Plain(1), [])),
+    (popped, lambda: (told(), [])),
+    (stored_in_a_dict, lambda: ({k: Told(k) for k in range(5)}, list(range(5)), Told(7), [])),
+    (stored_in_a_dict, lambda: ({k: Told(1) for k in "abc"}, ["a", "b", "c"], 3, [])),
+    (rows_replaced, lambda: ([[Told(i)] for i in range(5)], [])),
+    (rows_replaced, lambda: ([[Plain(Told(i))] for i in range(5)], [])),
+]
+
+
+def outcome(function, make):
+    died.clear()
+    args = make()
+    function(*args)
+    out, at_end = list(args[-1]), list(died)
+    del args
+    return out, at_end, sorted(died)
+
+
+@pytest.mark.parametrize("function, make", CASES, ids=[f"{case[0].__name__}-{k}" for k, case in enumerate(CASES)])
+def test_what_dies_in_a_loop_dies_at_its_time(function, make):
+    wanted = outcome(function, make)
+    fast = dynoc.optimize(function, wait=True)
+    assert [outcome(fast, make) for _ in range(3)] == [wanted] * 3
+
+
+def test_what_dies_quietly_is_taken_out_natively():
+    fast = dynoc.optimize(replaced, wait=True)
+    for _ in range(3):
+        objects, other, out = [Plain(Holder([i, (1.5, "x")])) for i in range(5)], Plain(0), []
+        fast(objects, other, out)
+        assert objects[:5] == [other] * 5
+    assert fast.loops[0].startswith("native")
