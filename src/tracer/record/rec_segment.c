@@ -256,7 +256,7 @@ void rec_deliver(DynRec *r) {
     PyErr_Fetch(&type, &value, &tb);
     uint32_t last = 0; /* segments behind the last one with array work aren't worth an entry */
     for (uint32_t i = 0; i < r->done.n; i++) {
-        if (rec_has_work(r->done.at[i])) {
+        if (rec_has_work(r->done.at[i]) || r->done.at[i]->stands_in) {
             work = true;
             last = i;
         }
