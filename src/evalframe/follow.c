@@ -537,12 +537,14 @@ void dyn_follow_free(DynFollow *f) {
     PyMem_RawFree(f);
 }
 
-/* A node of autograd's takes as long as a call and this many elements that PyTorch goes over, and back (docs/lab/training.md). */
+/* A node of autograd's takes as long as a call and this many elements that PyTorch goes over, and back (docs/lab/training.md). On a
+ * device PyTorch's kernel of one call is as good as any. */
 #define MOST_ELEMENTS 3000
 
 bool dyn_follow_is_call(const DynGraph *g, const DynFollow *f, const DynFollowStep *s, const DynScalar *sym) {
     bool is_call = f->plain && s->whole != NULL;
-    return is_call && s->weight * dyn_estimate_work(g, dyn_graph_node(g, s->whole->node), sym) < MOST_ELEMENTS;
+    bool device = g->device != 0;
+    return is_call && (device || s->weight * dyn_estimate_work(g, dyn_graph_node(g, s->whole->node), sym) < MOST_ELEMENTS);
 }
 
 bool dyn_follow_is_ready(const DynFollow *f) {
