@@ -1,6 +1,6 @@
-/* cpy_drops.c: does dropping a reference to an object run code, if it is the last one? Called by native loops (ir/region_world.c), which
- * keep what they take out of other objects until they are left: where a destructor, or the callback of a weak reference, would run
- * by then, CPython has to do it, at its time. With the GIL. Owns nothing.
+/* cpy_drops.c: does dropping a reference to an object run code, if it is the last one? Called by native loops
+ * (ir/region_world.c), which keep what they take out of other objects until they are left: where a destructor, or the callback of
+ * a weak reference, would run by then, CPython has to do it, at its time. With the GIL. Owns nothing.
  *
  * While a loop runs references are counted that eager wouldn't have any more: of variables that got another value, of lists that
  * were made in earlier trips. So a count above one says nothing, but one above all references that could be dropped by then. */

@@ -264,8 +264,8 @@ static void loosen(DynCache *root, Objects *dropped) {
 }
 
 /* Loops' regions can't be loose: they go, and are planned again when their functions are called; their code is on disk. Of a call
- * that goes on its loop code stays, and its loops are planned again when they are arrived at. What dies runs code, by which families
- * come and go. */
+ * that goes on its loop code stays, and its loops are planned again when they are arrived at. What dies runs code, by which
+ * families come and go. */
 static void drop_loops(void) {
     for (DynCache *c = dyn_cache_first(); c != NULL;) {
         bool drops = c->known && c->loops != NULL && c->refs == 1;
