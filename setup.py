@@ -4,8 +4,9 @@ DYNOC_BUILD_DEBUG=1 turns the verifiers on (-DDYN_DEBUG) and optimisation down; 
 builds with that sanitizer. Objects whose source and headers did not change are kept (the compiler writes beside each object which
 files it has read), the others are compiled side by side.
 
-The built-in tier goes beside the extension: one shared object for each instruction set, of a text that the extension writes when
-it is there (src/codegen/run/builtin_rows.c). Where one can't be compiled the package works without it.
+The built-in tier goes beside the extension: a shared object for this machine's instruction set, of a text that the extension writes
+when it is there (src/codegen/run/builtin_rows.c); what is for other machines too has one for each instruction set, which takes
+minutes (DYNOC_BUILD_PORTABLE=1; cibuildwheel's wheels). Where one can't be compiled the package works without it.
 
 An interpreter that the extension isn't made for (src/dynoc/_python.py) gets the package without it.
 """
@@ -25,14 +26,16 @@ from glob import glob
 
 from setuptools import Distribution, Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
-NEEDED = ("setup.cfg", "README.md", "LICENSE", "src/dynoc/__init__.py", "src/dynoc/settings.def", "src/base/base.h")
+NEEDED = ("setup.cfg", "README.md", "LICENSE", "docs/reasons", "src/dynoc/__init__.py", "src/dynoc/settings.def", "src/base/base.h")
 FLAGS = (
     "-std=c11 -fvisibility=hidden -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Wno-cast-function-type".split()
 )
 JOBS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 MANY = 16  # sources, from which on it pays to compile the headers that they share
 debug = os.environ.get("DYNOC_BUILD_DEBUG", "0") not in ("", "0")
+portable = any(os.environ.get(name, "0") not in ("", "0") for name in ("DYNOC_BUILD_PORTABLE", "CIBUILDWHEEL"))
 sanitizer = os.environ.get("DYNOC_BUILD_SANITIZE", "")
 asked = os.environ.get("CFLAGS", "").split()
 flags = [*FLAGS, "-MMD"]
@@ -91,7 +94,8 @@ module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 text, levels = module._builtin_source()
 for name, flags in levels:
-    print(name, flags)
+    if "--portable" in sys.argv or name == module.build_info()["isa"]:
+        print(name, flags)
 print()
 print(text)
 """
@@ -143,7 +147,7 @@ class Build(build_ext):
             name = {"address": "libasan.so", "undefined": "libubsan.so", "thread": "libtsan.so"}.get(sanitizer, "")
             path = subprocess.run([*compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
             env.update(LD_PRELOAD=path.stdout.strip(), ASAN_OPTIONS="detect_leaks=0")
-        command = [sys.executable, "-c", SOURCE_OF_TIER, os.path.abspath(extension)]
+        command = [sys.executable, "-c", SOURCE_OF_TIER, os.path.abspath(extension), *["--portable"] * portable]
         written = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
         head, text = written.split("\n\n", 1)
         folder = os.path.join("build", "builtin")
@@ -235,6 +239,17 @@ class Build(build_ext):
         self.build_tier()
 
 
+class BuildPython(build_py):
+    """With the pages about reasons, which messages name: `python -m dynoc reason CODE` shows them."""
+
+    def run(self):
+        super().run()
+        folder = os.path.join(self.build_lib, "dynoc", "reasons")
+        os.makedirs(folder, exist_ok=True)
+        for page in glob("docs/reasons/*.md"):
+            shutil.copyfile(page, os.path.join(folder, os.path.basename(page)))
+
+
 class OfOneInterpreter(Distribution):
     """A package without the extension is no package for the interpreters that are to have it."""
 
@@ -260,7 +275,7 @@ def main():
     known = python["is_known"]()
     if not known:
         tell(f"functions run as plain Python on {python['description']()}: {python['ADVICE']}")
-    setup(cmdclass={"build_ext": Build}, distclass=OfOneInterpreter, ext_modules=[EXTENSION] if known else [])
+    setup(cmdclass={"build_ext": Build, "build_py": BuildPython}, distclass=OfOneInterpreter, ext_modules=[EXTENSION] if known else [])
 
 
 if __name__ == "__main__":

@@ -6,12 +6,14 @@
 Called by tools/dev.py with an interpreter that has NumPy (its headers are needed for the warnings).
 """
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -207,6 +209,32 @@ def warnings():
             yield from lines
 
 
+def typed_files():
+    """What a type checker has to find nothing in: programs that use dynoc as a user does."""
+    own = ("run_all", "bert", "resnet18")  # without stubs for PyTorch there is nothing to check in these
+    examples = [path for path in sorted((ROOT / "examples").glob("*.py")) if path.stem not in own]
+    return [*examples, ROOT / "tests" / "py" / "types_example.py"]
+
+
+def type_checkers():
+    """mypy and pyright, where they are on the PATH or named by MYPY and PYRIGHT."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = {"include": [*map(str, typed_files())], "extraPaths": [str(ROOT / "src")], "pythonVersion": "3.11"}
+        config |= {"reportMissingImports": False, "reportMissingModuleSource": False}
+        Path(folder, "pyrightconfig.json").write_text(json.dumps(config))
+        mypy = ["--no-error-summary", "--cache-dir", os.devnull, "--python-version", "3.11", "--ignore-missing-imports"]
+        commands = {"mypy": [*mypy, *map(str, typed_files())], "pyright": ["--project", folder]}
+        for program, arguments in commands.items():
+            found = os.environ.get(program.upper()) or shutil.which(program)
+            if not found:
+                print(f"check: {program} is not installed, so it isn't run (pip install {program})")
+                continue
+            environment = {**os.environ, "MYPYPATH": str(ROOT / "src")}
+            done = subprocess.run([found, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+            if done.returncode:
+                yield from (f"{program}: {line}" for line in (done.stdout + done.stderr).splitlines())
+
+
 CHECKS = (
     include_directions,
     version_fence,
@@ -219,6 +247,7 @@ CHECKS = (
     promises,
     layout,
     warnings,
+    type_checkers,
 )
 
 

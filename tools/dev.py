@@ -105,8 +105,10 @@ def venv(version, python):
         run([*inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", REQUIREMENTS])
         if version == "3.11":
             pip = [*inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--find-links", WHEELS, "-r", TORCH]
-            if subprocess.run(pip, cwd=ROOT).returncode:
-                print("PyTorch could not be installed: its tests will be skipped", flush=True)
+            done = subprocess.run(pip, cwd=ROOT, capture_output=True, text=True)
+            if done.returncode:
+                why = next((line for line in done.stderr.splitlines()[::-1] if line.startswith("ERROR")), "pip failed")
+                print(f"not needed, and not installed: PyTorch, so its tests will be skipped ({why})", flush=True)
         stamp.write_text(wanted)
     return inside
 
@@ -284,7 +286,7 @@ def wheel(version, python, source, auditor, into):
     """Build the version's wheel in the unpacked sdist by tools/oldgcc, and give it the tag of the oldest C library that it runs
     with. Then try it in a clean environment."""
     inside = venv(version, python)
-    environment = clean_environment(CC=str(ROOT / "tools" / "oldgcc"))
+    environment = clean_environment(CC=str(ROOT / "tools" / "oldgcc"), DYNOC_BUILD_PORTABLE="1")
     with TemporaryDirectory(prefix="dynoc-wheel-") as scratch:
         raw, clean = Path(scratch) / "raw", Path(scratch) / "clean"
         options = ["--no-build-isolation", "--no-deps", "--disable-pip-version-check", "--wheel-dir", raw]

@@ -28,10 +28,11 @@ make_root() {
     fi
 }
 
-# share_network ROOT: names are resolved and certificates trusted in it as they are outside.
+# share_network ROOT: names are resolved and certificates trusted in it as they are outside, those that this machine has added too
+# where the root's package of certificates is installed later, which makes its list anew.
 share_network() {
     local root=$1 file
-    for file in /etc/resolv.conf /etc/ssl/certs/ca-certificates.crt "${PIP_CERT:-}"; do
+    for file in /etc/resolv.conf /etc/ssl/certs/ca-certificates.crt "${PIP_CERT:-}" /usr/local/share/ca-certificates/*.crt; do
         if [ -e "$file" ] && ! cmp -s "$file" "$root$file"; then
             install -D -m 644 "$file" "$root$file"
         fi

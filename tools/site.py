@@ -21,6 +21,7 @@ NAV = {
     "Home": "index.md",
     "Getting started": "getting_started.md",
     "How it works": "how_it_works.md",
+    "Loops": "loops.md",
     "PyTorch": "pytorch.md",
     "Performance": "performance.md",
     "Debugging": "debugging.md",
@@ -31,7 +32,8 @@ NAV = {
     "Known issues": "known_issues.md",
     "NumPy coverage": "numpy_coverage.md",
     "PyTorch coverage": "torch_coverage.md",
-    "Compared with others": "lab/peers.md",
+    "Beside torch.compile, Numba and JAX": "comparison.md",
+    "The suite beside its peers": "lab/peers.md",
     "Changes": "CHANGELOG.md",
     "Architecture": "ARCHITECTURE.md",
     "Representations": "ir.md",
@@ -106,7 +108,7 @@ def make_pages():
 
 def configuration():
     nav = "\n".join(f"  - {title}: {page}" for title, page in NAV.items())
-    others = "validation: {omitted_files: ignore, links: {not_found: warn, anchors: ignore, unrecognized_links: warn}}"
+    others = "validation: {omitted_files: ignore, links: {not_found: warn, anchors: warn, unrecognized_links: warn}}"
     theme = "theme: {name: mkdocs, color_mode: auto, user_color_mode_toggle: true}"
     return f"site_name: dynoc\ndocs_dir: {PAGES}\nsite_dir: {SITE}\n{theme}\n{others}\nnav:\n{nav}\n"
 

@@ -398,8 +398,13 @@ static bool find_profiler(void) {
     return profiler_names != NULL;
 }
 
+bool dyn_torch_profiled;
+
+/* Asked by each call that has tensors: PyDict_GetItem takes twice as long, as it puts aside an exception that there isn't. */
 bool dyn_torch_profiling(void) {
-    return (profiler_names != NULL || find_profiler()) && PyDict_GetItem(profiler_names, profiler_flag) == Py_True;
+    bool known = profiler_names != NULL || find_profiler();
+    dyn_torch_profiled = known && PyDict_GetItemWithError(profiler_names, profiler_flag) == Py_True;
+    return dyn_torch_profiled;
 }
 
 PyObject *dyn_torch_range(const char *name) {
@@ -489,16 +494,24 @@ static PyObject *sizes_and_strides(DynDtype dt, int ndim, const int64_t *dims, c
     return args;
 }
 
+PyObject *dyn_torch_device_object(uint8_t device) {
+    static PyObject *devices[DYN_MOST_DEVICES];
+    PyObject **at = &devices[device - 1];
+    if (*at == NULL) {
+        PyObject *where = PyUnicode_FromFormat(dyn_cuda_stands_in ? "cpu" : "cuda:%d", device - 1);
+        *at = where == NULL ? NULL : PyObject_CallOneArg((PyObject *)dyn_torch_device, where);
+        Py_XDECREF(where);
+    }
+    return *at;
+}
+
 /* dtype= and device=, always both, as there is no default for the device; borrowed, NULL: no memory. */
 static PyObject *device_keywords(DynDtype dt, uint8_t device) {
     static PyObject *keywords[DYN_MOST_DEVICES][DYN_DTYPE_COUNT];
     PyObject **at = &keywords[device - 1][dt];
     if (*at == NULL) {
-        PyObject *where = PyUnicode_FromFormat(dyn_cuda_stands_in ? "cpu" : "cuda:%d", device - 1);
-        PyObject *d = where == NULL ? NULL : PyObject_CallOneArg((PyObject *)dyn_torch_device, where);
+        PyObject *d = dyn_torch_device_object(device);
         *at = d == NULL ? NULL : Py_BuildValue("{sOsO}", "dtype", dtypes[dt], "device", d);
-        Py_XDECREF(where);
-        Py_XDECREF(d);
     }
     return *at;
 }
@@ -629,7 +642,8 @@ PyObject *dyn_torch_window(PyObject *base, const DynArrayView *view, bool detach
 
 PyObject *dyn_torch_to_numpy(PyObject *tensor) {
     DynArrayView v;
-    if (!dyn_torch_view(tensor, &v)) {
+    bool seen = dyn_torch_look(tensor, &v) && (v.device == 0 || dyn_cuda_stands_in);
+    if (!seen) {
         PyErr_SetString(PyExc_SystemError, "dynoc: a tensor of another kind than was recorded");
         return NULL;
     }

@@ -46,8 +46,9 @@ DYN_HIDDEN bool dyn_torch_records_gradients(void); /* torch.is_grad_enabled() */
 DYN_HIDDEN bool dyn_torch_grad_off(void);
 DYN_HIDDEN void dyn_torch_grad_back(bool was_on);
 
-/* Is a profiler of PyTorch's on? */
+/* Is a profiler of PyTorch's on? dyn_torch_profiled is what was found last: a call asks once, in front of its graph. */
 DYN_HIDDEN bool dyn_torch_profiling(void);
+extern DYN_HIDDEN bool dyn_torch_profiled;
 /* A range of that profiler, begun: to hand to dyn_torch_range_end, which keeps the current exception. NULL: there is none. */
 DYN_HIDDEN PyObject *dyn_torch_range(const char *name);
 DYN_HIDDEN void dyn_torch_range_end(PyObject *range);
@@ -59,6 +60,8 @@ DYN_HIDDEN int dyn_torch_bump(PyObject *const *tensors, Py_ssize_t n);
 /* A new tensor of these sizes and this memory order (dense); strides in bytes where they are given; in the memory of `device`
  * (DynArrayView). New reference. */
 DYN_HIDDEN PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout, uint8_t device);
+/* torch.device of a CUDA device (DynArrayView); borrowed, NULL with an exception. */
+DYN_HIDDEN PyObject *dyn_torch_device_object(uint8_t device);
 /* The stream on which PyTorch works now on that device. false: it doesn't say. */
 DYN_HIDDEN bool dyn_torch_stream(uint8_t device, void **stream);
 /* An address in PyTorch's library, of which dladdr says the file. NULL: no torch yet. */

@@ -14,6 +14,8 @@ typedef struct DynTarget DynTarget; /* a device and the language of its code: ta
 /* Each stage: 0, or -1 with a reason (and a sentence in error). */
 DYN_HIDDEN int dyn_common(DynGraph *g, DynArena *arena); /* -1: no memory */
 DYN_HIDDEN DynLoops *dyn_lower(const DynGraph *g, const DynConfig *config, DynArena *arena, DynReason *why, DynStr *error);
+/* From now on recompute and fuse write there why they did what they did. */
+DYN_HIDDEN void dyn_loops_tell(DynLoops *p, DynStr *story);
 DYN_HIDDEN int dyn_recompute(DynLoops *p, DynReason *why, DynStr *error);
 DYN_HIDDEN int dyn_fuse(DynLoops *p, DynReason *why, DynStr *error);
 DYN_HIDDEN int dyn_schedule(DynLoops *p, DynReason *why, DynStr *error);
@@ -42,6 +44,8 @@ DYN_HIDDEN void dyn_artifact_incref(DynArtifact *a);
 DYN_HIDDEN void dyn_artifact_decref(DynArtifact *a); /* with the GIL */
 /* The generated C, which is written again where it isn't kept (any more). */
 DYN_HIDDEN void dyn_artifact_source(const DynArtifact *a, DynStr *out);
+/* Setting debug, with the GIL: the file gets a line for each build of it, those that have ended and those that will. */
+DYN_HIDDEN void dyn_artifact_tell_builds(DynArtifact *a, const char *path);
 DYN_HIDDEN long dyn_artifact_kernel_count(const DynArtifact *a);
 /* A dict for each step that ran while somebody watched (base/watch.h), appended to the list. -1 with an exception. */
 DYN_HIDDEN int dyn_artifact_times(const DynArtifact *a, PyObject *list);

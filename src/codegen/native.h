@@ -78,6 +78,7 @@ DYN_HIDDEN void dyn_artifact_publish(DynArtifact *a, DynLoaded *loaded);
 DYN_HIDDEN void dyn_artifact_fail(DynArtifact *a, DynReason why, const char *detail);
 /* One of both has happened, with the GIL: nobody builds it again, and its text goes. */
 DYN_HIDDEN void dyn_artifact_settle(DynArtifact *a);
+DYN_HIDDEN void dyn_artifact_note_build(DynArtifact *a, const char *line); /* with the GIL; nothing without the setting debug */
 
 /* ---- build.c offers to codegen/region: text that belongs to no artifact. With the GIL. */
 typedef struct DynBuildText DynBuildText;

@@ -4,6 +4,7 @@
     python -m dynoc [options] -m package.module [arguments]
     python -m dynoc explain FILE::FUNCTION [arguments]      run a program, and tell what became of one of its functions
     python -m dynoc minify FOLDER                           the smallest graph that still fails, from a debug folder
+    python -m dynoc reason CODE                             what a reason means for a program, and what helps
     python -m dynoc doctor [--json]                         what dynoc needs and can use here
     python -m dynoc cache info|clear|prune [DAYS]           the folder of compiled objects
 
@@ -213,6 +214,12 @@ def minify(words):
     sys.exit(_minify.main(words))
 
 
+def reason(words):
+    from dynoc import _reason
+
+    sys.exit(_reason.main(words))
+
+
 def explain(words):
     from dynoc import _explain_program
 
@@ -240,7 +247,7 @@ def write_report(path):
         print(f"dynoc: --report: {error}", file=sys.stderr)
 
 
-COMMANDS = {"doctor": doctor, "cache": cache, "explain": explain, "minify": minify}
+COMMANDS = {"doctor": doctor, "cache": cache, "explain": explain, "minify": minify, "reason": reason}
 
 
 def main():

@@ -179,12 +179,9 @@ class Capture:
         self.nodes, self.numbers, self.objects, self.of_call = {}, {}, {}, {}
         self.modules = {}
         self.tensors = tensors_in(data["nodes"])
+        self.device = f"cuda:{data['device'] - 1}" if data["device"] else "cpu"
         self.symbols = self.leading() if dynamic else []
-        for number in self.symbols:
-            self.numbers[number] = graph.placeholder(f"s{number}")
-        for k, node in enumerate(data["inputs"]):
-            made = get_input(k, names[k]) if get_input else graph.placeholder(names[k])
-            self.nodes[node] = self.described(made, node)
+        self.take(names, get_input)
         used = {a for n in data["nodes"] for kind, a in n["args"] if kind == "source"}
         self.sources = sorted(used)
         for source in self.sources:
@@ -192,6 +189,14 @@ class Capture:
         for i, n in enumerate(data["nodes"]):
             if n["kind"] != "input":
                 self.nodes[i] = self.convert(i, n)
+
+    def take(self, names, get_input):
+        """Makes what comes in: numbers first, then arrays."""
+        for number in self.symbols:
+            self.numbers[number] = self.graph.placeholder(f"s{number}")
+        for k, node in enumerate(self.data["inputs"]):
+            made = get_input(k, names[k]) if get_input else self.graph.placeholder(names[k])
+            self.nodes[node] = self.described(made, node)
 
     def outputs(self):
         """The nodes of the graph's outputs."""
@@ -263,7 +268,7 @@ class Capture:
         n = self.data["nodes"][i]
         hints = [self.data["symbols"][i]["value"] for i in n["shape"]]
         if not n["flags"] & OBJECT:
-            node.meta.update(dtype=self.dtype(n["dtype"], self.tensors[i]), shape=tuple(hints), device="cpu")
+            node.meta.update(dtype=self.dtype(n["dtype"], self.tensors[i]), shape=tuple(hints), device=self.device)
         if n["place"] is not None:
             file, line, name = n["place"]
             node.meta["place"] = f"{file}:{line}"
@@ -432,19 +437,20 @@ class Capture:
 
     def create(self, i, n, torch):
         shape, dtype, module = self.shape(n), self.dtype(n["dtype"], torch), sys.modules["torch"] if torch else np
+        how = {"dtype": dtype} if self.device == "cpu" else {"dtype": dtype, "device": self.device}
         if n["op"] == "iota":
-            return self.call(module.arange, shape[0], dtype=dtype)
+            return self.call(module.arange, shape[0], **how)
         fills = [self.number(a) for kind, a in n["args"] if kind == "sym"]
         order = n["order"]
         plain = order == tuple(range(len(order)))
         fill = self.call(complex, *fills) if n["op"] == "complex" else fills[0] if fills else None
         if plain and fill is None:
-            return self.call(module.empty, shape, dtype=dtype)
+            return self.call(module.empty, shape, **how)
         if plain:
-            return self.call(module.full, shape, fill, dtype=dtype)
+            return self.call(module.full, shape, fill, **how)
         back = tuple(order.index(k) for k in range(len(order)))
         turned = tuple(shape[k] for k in order)
-        made = self.call(module.full, turned, 0 if fill is None else fill, dtype=dtype)
+        made = self.call(module.full, turned, 0 if fill is None else fill, **how)
         return self.method("permute" if torch else "transpose", made, back)
 
     def copy(self, i, n, torch):

@@ -2,6 +2,7 @@
 
 import ctypes
 import ctypes.util
+import glob
 import importlib.util
 import json
 import os
@@ -19,7 +20,15 @@ MIN_FREE = 100 << 20
 PROGRAM = """#include <math.h>
 double dynoc_doctor(double x) { return sqrt(x); }
 """
-OK, MISSING, OPTIONAL = "ok", "MISSING", "not found"
+OK, MISSING, OPTIONAL, UNUSABLE = "ok", "MISSING", "not found", "unusable"
+OLDEST_CUDA = 12000  # OLDEST of src/base/cuda.c
+CUDA_ADVICE = {  # by the number of the error that cuInit gives
+    34: "this is the toolkit's stub, which only links: take its folder out of LD_LIBRARY_PATH",
+    100: "no GPU is to be seen: look at CUDA_VISIBLE_DEVICES, and at what the container was given (--gpus all)",
+    803: "library and kernel module are of two versions: reboot, or install the driver again",
+    804: "the GPU has no forward compatibility: install a newer driver, or take the compat library out of LD_LIBRARY_PATH",
+    999: "often /dev/nvidia-uvm is missing: run nvidia-modprobe -u -c=0",
+}
 
 
 def python():
@@ -64,7 +73,7 @@ def instruction_sets():
 def builtin_tier():
     if _dynoc.build_info()["builtin"]:
         return OK, "serves until native code is ready", ""
-    advice = "reinstall with a C compiler; functions run as plain Python until native code is ready"
+    advice = "reinstall on this machine, with a C compiler; functions run as plain Python until native code is ready"
     return OPTIONAL, "the package's own loops", advice
 
 
@@ -83,20 +92,48 @@ def vector_math():
     return OK, f"libmvec, glibc {platform.libc_ver()[1]}", ""
 
 
-def library(name):
-    def look():
-        try:
-            ctypes.CDLL(name)
-        except OSError:
-            return OPTIONAL, name, "only needed for arrays on a GPU"
-        return OK, name, ""
+def said_by(driver, function, error):
+    """The name or sentence of an error."""
+    text = ctypes.c_char_p()
+    getattr(driver, function)(error, ctypes.byref(text))
+    return (text.value or b"unknown").decode()
 
-    return look
+
+def cuda_driver():
+    """The driver, and why it can't be used where it is there: asked as dynoc does, without a context on a device."""
+    name = "libcuda.so.1"
+    try:
+        driver = ctypes.CDLL(name)
+    except OSError as error:
+        if "No such file" in str(error):
+            return OPTIONAL, name, "only needed for arrays on a GPU"
+        return UNUSABLE, str(error), "install the driver again"
+    version, count = ctypes.c_int(), ctypes.c_int()
+    error = driver.cuInit(0)
+    if error:
+        why = f"{said_by(driver, 'cuGetErrorName', error)}: {said_by(driver, 'cuGetErrorString', error)}"
+        return UNUSABLE, f"{name}: {why}", CUDA_ADVICE.get(error, "what does nvidia-smi say?")
+    driver.cuDriverGetVersion(ctypes.byref(version))
+    found = f"{name} for CUDA {version.value // 1000}.{version.value % 1000 // 10}"
+    if version.value < OLDEST_CUDA:
+        return UNUSABLE, found, "install a driver for CUDA 12 or newer"
+    driver.cuDeviceGetCount(ctypes.byref(count))
+    if count.value == 0:
+        return UNUSABLE, f"{found}: it has no device", CUDA_ADVICE[100]
+    room = ctypes.create_string_buffer(256)
+    driver.cuDeviceGetName(room, len(room), 0)
+    more = f" and {count.value - 1} more" if count.value > 1 else ""
+    return OK, f"{found}: {room.value.decode()}{more}", ""
 
 
 def nvrtc():
-    found = ctypes.util.find_library("nvrtc")
-    return (OK, found, "") if found else (OPTIONAL, "libnvrtc", "only needed for arrays on a GPU")
+    """Where codegen/cuda/nvrtc.c looks: PyTorch's packages, the toolkit, the system's folders."""
+    homes = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
+    folders = [os.path.join(path, "nvidia", "*", "lib") for path in sys.path]
+    folders += [os.path.join(home, "lib64") for home in (*homes, "/usr/local/cuda")]
+    found = (path for folder in folders for path in glob.glob(os.path.join(folder, "libnvrtc.so*")))
+    path = next(found, None) or ctypes.util.find_library("nvrtc")
+    return (OK, path, "") if path else (OPTIONAL, "libnvrtc", "only needed for arrays on a GPU: it comes with PyTorch for CUDA")
 
 
 def package(names, advice, absent=OPTIONAL):
@@ -137,7 +174,7 @@ CHECKS = {
     "built-in tier": builtin_tier,
     "vector math": vector_math,
     "OpenMP": openmp,
-    "CUDA driver": library("libcuda.so.1"),
+    "CUDA driver": cuda_driver,
     "NVRTC": nvrtc,
     **PACKAGES,
     "cache folder": cache_folder,

@@ -5,7 +5,9 @@ from math import prod
 
 from dynoc._optimize import optimize
 
-MOST_SHOWN = 4  # guards of one group, and breaks at one place, that a printed explanation has; the others are counted
+LINES, COLUMNS = 50, 120  # of the screen that a printed explanation is made for
+MOST_SHOWN = 4  # guards of one group, and places of one kind, that it has at most; the others are counted
+MOST_GRAPHS = 8
 ITEM_BYTES = {"bool": 1, "bf16": 2}
 
 
@@ -40,6 +42,19 @@ def readable_bytes(n):
 
 def readable_time(seconds):
     return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def cut(line):
+    """A line that fits on the screen."""
+    return line if len(line) <= COLUMNS else f"{line[: COLUMNS - 1]}…"
+
+
+def some_of(texts, most, indent, name):
+    """Lines of the first few texts, and how many more there are under which attribute."""
+    lines = [f"{indent}{text}".replace("\n", f"\n{indent}  ") for text in texts[:most]]
+    if len(texts) > most:
+        lines.append(f"{indent}… and {len(texts) - most} more (all of them: .{name})")
+    return [line for text in lines for line in text.splitlines()]
 
 
 def grouped(pairs):
@@ -116,9 +131,9 @@ class Explanation:
         return f"{self.name}: {', '.join(counts)}"
 
     def _findings(self):
-        """(heading, texts) of what a reader wants to know first."""
-        found = {"breaks": self.breaks, "not captured": self.refusals, "loops": self.loops}
-        return [(heading, list(dict.fromkeys(texts))) for heading, texts in found.items() if texts]
+        """(heading, texts, where all of them are) of what a reader wants to know first."""
+        found = (("breaks", self.breaks, "breaks"), ("loops", self.loops, "loops"), ("not captured", self.refusals, "refusals"))
+        return [(heading, list(dict.fromkeys(texts)), name) for heading, texts, name in found if texts]
 
     def _times(self):
         """The sum of all stages, and those that make a hundredth of it, the longest first."""
@@ -132,29 +147,35 @@ class Explanation:
 
     def __str__(self):
         lines = [self._title()]
-        for heading, texts in self._findings():
-            lines += ["", heading]
-            lines += ["  " + text.replace("\n", "\n    ") for text in texts]
+        for heading, texts, name in self._findings():
+            lines += ["", heading, *some_of(texts, MOST_SHOWN, "  ", name)]
         if self._graphs:
-            lines += ["", "graphs      operations  kernels  in and out  tier"]
-            for i, (operations, kernels, size, tier) in enumerate(self._graphs):
-                lines.append(f"  {i:<9} {operations:>10}  {kernels:>7}  {size:>10}  {tier}")
-        if self.guards:
-            lines += ["", f"guards: {sum(map(len, self._guards.values()))}"]
+            rows = [
+                f"{i:<9} {operations:>10}  {kernels:>7}  {size:>10}  {tier}"
+                for i, (operations, kernels, size, tier) in enumerate(self._graphs)
+            ]
+            lines += ["", "graphs      operations  kernels  in and out  tier", *some_of(rows, MOST_GRAPHS, "  ", "graphs")]
+        times = ["", f"compiled in {self._times()}"] if self._times() else []
+        lines += self._guard_lines(LINES - len(lines) - len(times)) + times
+        return "\n".join(map(cut, lines))
+
+    def _guard_lines(self, room):
+        """Guards in groups: as many of each as there is room for in so many lines, and counts."""
+        if not self.guards:
+            return []
+        most = max(0, min(MOST_SHOWN, (room - 2) // len(self._guards) - 2))
+        lines = ["", f"guards: {sum(map(len, self._guards.values()))}"]
         for heading, guards in self._guards.items():
-            lines += [f"  {heading}: {len(guards)}", *(f"    {guard}" for guard in guards[:MOST_SHOWN])]
-            if len(guards) > MOST_SHOWN:
-                lines.append(f"    … and {len(guards) - MOST_SHOWN} more (all of them: .guards)")
-        if self._times():
-            lines += ["", f"compiled in {self._times()}"]
-        return "\n".join(lines)
+            lines.append(f"  {heading}: {len(guards)}")
+            lines += some_of(guards, most, "    ", "guards") if most else []
+        return lines
 
     def _repr_html_(self):
         def listed(texts):
             return "".join(f"<pre>{html.escape(text)}</pre>" for text in texts)
 
         parts = [f"<h4>{html.escape(self._title())}</h4>"]
-        for heading, texts in self._findings():
+        for heading, texts, _ in self._findings():
             parts.append(f"<h5>{heading}</h5>{listed(texts)}")
         if self._graphs:
             cells = [("graph", "operations", "kernels", "in and out", "tier")]

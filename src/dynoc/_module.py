@@ -9,6 +9,15 @@ import types
 from dynoc import _dynoc
 
 
+class Wrapped:
+    """``__wrapped__`` of optimised modules: the module itself. Their classes have none, so that `inspect` finds their source."""
+
+    def __get__(self, module, cls):
+        if module is None:
+            raise AttributeError("__wrapped__")
+        return cls._dynoc_module
+
+
 class Optimized:
     """What an optimised module has before its own class: pickling and copying go by the module that was optimised.
 
@@ -16,6 +25,7 @@ class Optimized:
     """
 
     __slots__ = ()
+    __wrapped__ = Wrapped()
 
     def __init_subclass__(cls, **_):
         pass  # the module's class has no new kind of module to register
@@ -71,7 +81,7 @@ def optimized(module, settings):
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
         "__slots__": (),
-        "__wrapped__": module,
+        "_dynoc_module": module,
         "_dynoc_settings": settings,
     }
     new = object.__new__(type(cls)(cls.__name__, (Optimized, cls), names))

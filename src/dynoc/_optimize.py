@@ -73,10 +73,15 @@ def wrap_module(module, settings):
 
 def wrap(fn, settings):
     """What `optimize` returns for `fn`."""
+    if isinstance(fn, _dynoc.OptimizedFunction):  # which says that it is a function, too
+        return wrap_function(fn.__wrapped__, settings)
+    if getattr(fn, "__name__", None) == "step" and "torch" in sys.modules and not settings["exact"]:
+        from dynoc import _optimizers
+
+        if _optimizers.stand_in(fn, fn) is not None:
+            return types.MethodType(_optimizers.step, fn)
     if isinstance(fn, types.FunctionType):
         return wrap_function(fn, settings)
-    if isinstance(fn, _dynoc.OptimizedFunction):
-        return wrap_function(fn.__wrapped__, settings)
     if isinstance(fn, (classmethod, staticmethod)):
         return type(fn)(wrap(fn.__func__, settings))
     if isinstance(fn, types.MethodType):

@@ -80,6 +80,11 @@ class OptimizedFunction(functools.partial):
     __closure__, __globals__ = map(forwarded, ("__closure__", "__globals__"))
 
     @property
+    def __class__(self):
+        """That of the function, so that `inspect` finds its file."""
+        return type(self.func)
+
+    @property
     def entries(self):
         """Cache entries: there are none."""
         return []

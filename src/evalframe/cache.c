@@ -118,6 +118,7 @@ void dyn_entry_decref(DynEntry *e) {
     Py_XDECREF(e->handed);
     dyn_plain_free(&e->waiting);
     dyn_plain_free(&e->aside);
+    dyn_plain_free(&e->around);
     Py_XDECREF(e->function);
     Py_XDECREF(e->code);
     for (int i = 0; i < DYN_WAYS; i++) {
@@ -515,6 +516,7 @@ static int traverse_entry(DynEntry *e, visitproc visit, void *arg) {
     Py_VISIT(e->function);
     Py_VISIT(e->waiting.function);
     Py_VISIT(e->aside.function);
+    Py_VISIT(e->around.function);
     Py_VISIT(e->handed);
     for (int i = 0; i < DYN_WAYS; i++) {
         Py_VISIT(e->resume[i]);

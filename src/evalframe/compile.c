@@ -78,7 +78,7 @@ static int verify(Job *j) {
         dyn_graph_print(&j->capture->graph, &j->dump.graph);
     }
     if (j->config.debug) {
-        dyn_graph_print_python(&j->capture->graph, &j->dump.python);
+        dyn_debug_program(j->capture, &j->dump.python);
     }
     return 0;
 }
@@ -155,6 +155,7 @@ static int follow(Job *j) {
     if (j->entry->follow != NULL) {
         dyn_count("graphs", "compiled");
         j->entry->follow->judged = dyn_profit_is_measured(j->root);
+        j->entry->follow->plain = dyn_profit_is_judged(j->root);
         if (j->entry->follow->judged && !dyn_estimate_followed(&j->capture->graph, j->entry->follow, NULL)) {
             dyn_cache_tell(j->root, DYN_R_NO_PROFIT, NULL);
             if (j->cache == j->root && j->capture->end == DYN_END_RETURN) { /* there is nothing else in the function */
@@ -171,14 +172,6 @@ static int follow(Job *j) {
     return 0;
 }
 
-static bool has_tensors(const DynGraph *g) {
-    bool found = false;
-    for (uint32_t i = 0; i < g->nodes.n; i++) {
-        found = found || (g->nodes.at[i].flags & DYN_NODE_TENSOR) != 0;
-    }
-    return found;
-}
-
 static int lower(Job *j) {
     DynGraph *g = &j->capture->graph;
     if (j->root->options->exact || g->device != 0) {
@@ -188,11 +181,11 @@ static int lower(Job *j) {
         return 0;
     }
     j->entry->works = true;
-    j->entry->tensors = has_tensors(g);
+    j->entry->tensors = dyn_graph_has_tensors(g);
     j->target = dyn_target_of(g);
     dyn_count("graphs", "captured");
     if (dyn_follow_wanted(g)) {
-        return g->device == 0 ? follow(j) : leave(j, DYN_R_REQUIRES_GRAD); /* a device's aren't followed yet */
+        return follow(j);
     }
     bool interpreted = j->root->options->eager || j->root->options->hands_on, device = g->device != 0;
     if (interpreted && !device) {
@@ -206,6 +199,9 @@ static int lower(Job *j) {
         return fail(j, DYN_R_NO_MEMORY);
     }
     j->loops = dyn_lower(g, &j->config, &j->scratch, &j->why, &j->error);
+    if (j->loops != NULL && dyn_debug_wanted(&j->config, DYN_LOG_fusion)) {
+        dyn_loops_tell(j->loops, &j->dump.story);
+    }
     return j->loops == NULL ? -1 : 0;
 }
 

@@ -14,7 +14,7 @@ bool dyn_debug_wanted(const DynConfig *config, DynLog log) { return config->debu
 
 void dyn_debug_free(DynDump *d) {
     DynStr *const all[] = {&d->graph,  &d->python,   &d->loops[0], &d->loops[1], &d->loops[2],
-                           &d->guards, &d->bytecode, &d->source,   &d->program};
+                           &d->guards, &d->bytecode, &d->source,   &d->story,    &d->program};
     for (size_t i = 0; i < DYN_COUNTOF(all); i++) {
         dyn_str_free(all[i]);
     }
@@ -32,6 +32,22 @@ void dyn_debug_add_text(PyObject **list, DynStr *s) {
         Py_CLEAR(*list);
     }
     Py_XDECREF(text);
+}
+
+/* What operators are in PyTorch's words the Python face knows. */
+void dyn_debug_program(const DynCapture *c, DynStr *out) {
+    if (!dyn_graph_has_tensors(&c->graph)) {
+        dyn_graph_print_python(&c->graph, out);
+        return;
+    }
+    PyObject *data = dyn_capture_data(c), *face = data == NULL ? NULL : PyImport_ImportModule("dynoc._program");
+    PyObject *text = face == NULL ? NULL : PyObject_CallMethod(face, "text_of", "O", data);
+    const char *utf8 = text != NULL && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : NULL;
+    dyn_str_puts(out, utf8 != NULL ? utf8 : "raise SystemExit(\"this graph has no program\")\n");
+    Py_XDECREF(text);
+    Py_XDECREF(face);
+    Py_XDECREF(data);
+    PyErr_Clear();
 }
 
 /* dis.Bytecode(code).dis(). */
@@ -147,10 +163,14 @@ static void write_folder(const DynDump *d, const DynStr *times) {
         const DynStr *text;
     } files[] = {{"graph.py", &d->python},       {"graph.txt", &d->graph},   {"guards.txt", &d->guards},
                  {"bytecode.txt", &d->bytecode}, {"kernels.c", &d->program}, {"schedule.txt", &schedule},
-                 {"timing.txt", times}};
+                 {"fusion.txt", &d->story},      {"timing.txt", times}};
     int done = folder_of(d, &folder);
     for (size_t i = 0; done == 0 && i < DYN_COUNTOF(files); i++) {
         done = write_text(&folder, files[i].name, files[i].text);
+    }
+    if (done == 0 && d->entry->artifact != NULL) {
+        dyn_str_puts(&folder, "/timing.txt");
+        dyn_artifact_tell_builds(d->entry->artifact, dyn_str_at(&folder));
     }
     if (done < 0) {
         dyn_warn_once(DYN_R_CACHE_IO, "debug folder %s: %s", dyn_str_at(&folder), strerror(errno));
@@ -180,6 +200,7 @@ void dyn_debug_entry(DynDump *d) {
     }
     log_text(d, DYN_LOG_graph, &d->graph);
     log_text(d, DYN_LOG_guards, &d->guards);
+    log_text(d, DYN_LOG_fusion, &d->story);
     log_text(d, DYN_LOG_fusion, &d->loops[1]);
     log_text(d, DYN_LOG_schedule, &d->loops[2]);
     log_text(d, DYN_LOG_output_code, &d->source);

@@ -295,6 +295,10 @@ static int forward_set(PyObject *self, PyObject *value, void *name) {
     return PyObject_SetAttrString(((DynDoor *)self)->func, name, value);
 }
 
+/* isinstance() says that it is a function, and so `inspect` finds its file and source: whoever asks for less than its type, as
+ * `type()` and C do, sees that it isn't one. */
+static PyObject *get_class(PyObject *self, void *none) { return Py_NewRef((PyObject *)Py_TYPE(((DynDoor *)self)->func)); }
+
 static PyObject *get_wrapped(PyObject *self, void *none) { return Py_NewRef(((DynDoor *)self)->func); }
 
 static PyObject *get_entries(PyObject *self, void *none) { return dyn_pyentry_list(((DynDoor *)self)->cache); }
@@ -320,6 +324,7 @@ static PyGetSetDef getset[] = {
     FORWARD_READ(__closure__),
     FORWARD_READ(__globals__),
     FORWARD_READ(__builtins__),
+    {"__class__", get_class, NULL, "That of the function.", NULL},
     {"__wrapped__", get_wrapped, NULL, "The function itself.", NULL},
     {"__dict__", PyObject_GenericGetDict, NULL, NULL, NULL},
     {"refusals", get_refusals, NULL, "What was not captured, why and where: a few different ones.", NULL},

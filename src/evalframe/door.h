@@ -102,6 +102,7 @@ struct DynCache {
     bool raises;        /* of a root: exceptions are raised for real */
     bool sure;          /* of a root: an entry guessed, and was wrong (DynRecording.sure) */
     bool works;         /* a recording saw array work in it, whatever became of that: its calls are counted */
+    bool stands_in;     /* of a root: one of its segments ends in front of a call that is made in another way (DynCapture) */
     bool names_vary;    /* an entry was missed by the keys of a dict or by a string (DynRecording.names_vary) */
     bool quiet;         /* nobody asked for this function: no warnings */
     uint32_t return_at; /* a RETURN_VALUE of the code, DYN_NONE: none; looked up by the hook when it needs it first */
@@ -167,6 +168,7 @@ typedef enum DynHitKind {
     DYN_HIT_PLAIN,  /* an entry fits, and the function is to be run as plain Python */
     DYN_HIT_WAIT,   /* … until there is native code: go on with dyn_hit_break. entry */
     DYN_HIT_ASIDE,  /* … up to the end of the loop: as WAIT */
+    DYN_HIT_AROUND, /* … up to the instruction that the entry ends in front of: as WAIT */
     DYN_HIT_RETURN, /* result: new reference, or NULL with an exception */
     DYN_HIT_BREAK,  /* entry, state: go on with dyn_hit_break */
     DYN_HIT_LEAVE   /* leave: go on with dyn_leave_call or dyn_leave_fill */
@@ -175,7 +177,7 @@ static inline bool dyn_hit_serves(DynHitKind kind) {
     return kind == DYN_HIT_RETURN || kind == DYN_HIT_BREAK || kind == DYN_HIT_LEAVE;
 }
 static inline bool dyn_hit_goes_on(DynHitKind kind) { /* with dyn_hit_break */
-    return kind == DYN_HIT_BREAK || kind == DYN_HIT_WAIT || kind == DYN_HIT_ASIDE;
+    return kind == DYN_HIT_BREAK || kind == DYN_HIT_WAIT || kind == DYN_HIT_ASIDE || kind == DYN_HIT_AROUND;
 }
 typedef struct DynLeave DynLeave;
 typedef struct DynHit {
@@ -225,6 +227,7 @@ DYN_HIDDEN int dyn_rewrite_pass(DynCache *cache, DynEntry *e, PyObject *func);  
 /* The plain code is there, or was made; false: there can be none. */
 DYN_HIDDEN bool dyn_rewrite_waiting(DynEntry *e);
 DYN_HIDDEN bool dyn_rewrite_aside(DynEntry *e);
+DYN_HIDDEN bool dyn_rewrite_around(DynEntry *e);
 DYN_HIDDEN void dyn_plain_free(DynPlain *p);
 
 /* ---- way_out.c: what waiting code asks at its trap: go on in the resume functions of `e`, because there is native code by now?
@@ -284,11 +287,13 @@ typedef struct DynDump {
     const DynEntry *entry;
     const DynConfig *config;
     DynStr graph, python, loops[3], guards, bytecode, source; /* loops: after lower, fuse, schedule and plan */
+    DynStr story;                                             /* what was fused, what wasn't, and why */
     DynStr program;                                           /* kernels.c: the source, and what times it */
 } DynDump;
 DYN_HIDDEN bool dyn_debug_wanted(const DynConfig *config, DynLog log);
 DYN_HIDDEN void dyn_debug_entry(DynDump *d);
 DYN_HIDDEN void dyn_debug_free(DynDump *d);
+DYN_HIDDEN void dyn_debug_program(const DynCapture *c, DynStr *out); /* the graph as a Python program */
 DYN_HIDDEN void dyn_debug_disassemble(PyObject *code, DynStr *out);
 /* The text as a str, and one more str of a list (which is dropped, with an exception, where memory is out); both take it over. */
 DYN_HIDDEN PyObject *dyn_debug_text(DynStr *s);

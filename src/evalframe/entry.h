@@ -74,6 +74,7 @@ typedef struct DynEntry {
     PyObject *runner;            /* BREAK: what code calls first */
     DynPlain waiting;            /* BREAK, code with loops: what runs while there is no native code yet */
     DynPlain aside;              /* BREAK, one trip of a for loop: the loop, which is left at its end; PASS: up to the end */
+    DynPlain around;             /* BREAK: the stretch, up to the instruction that it ends in front of, where it isn't served */
     PyObject *resume[DYN_WAYS];  /* BREAK, PASS: the doors of the resume functions; NULL: no such way */
     PyObject *goes_on[DYN_WAYS]; /* … and what code calls there: their continuations */
     bool tensors;                /* it has tensors of PyTorch's */

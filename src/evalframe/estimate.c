@@ -23,7 +23,8 @@
 #define EXTERN_NS 300.0  /* a call is made from the graph in place of from bytecode */
 /* With gradients, forward and back (docs/lab/training.md). */
 #define GRAD_NS 8000.0       /* an operator of PyTorch's, … */
-#define GRAD_ELEMENT_NS 2.0  /* … and for each element */
+#define GRAD_ELEMENT_NS 2.0  /* … and for each element, … */
+#define GRAD_DEVICE_NS 0.01  /* … on a device */
 #define UNFOLLOWED_NS 3000.0 /* one that autograd doesn't follow */
 #define PART_NS 10000.0      /* a part: a node of autograd's, … */
 #define OUTPUT_NS 2000.0     /* … and each tensor that it gives, or saves */
@@ -31,7 +32,7 @@
 
 /* Elements that the operator goes over, in the call that symbols have these values in; sizes that only a call tells, and all of
  * them where sym is NULL, are what they were when it was recorded. */
-static double work_of(const DynGraph *g, const DynNode *n, const DynScalar *sym) {
+double dyn_estimate_work(const DynGraph *g, const DynNode *n, const DynScalar *sym) {
     bool reduces = dyn_ops[n->op].kind == DYN_K_REDUCE && n->nargs > 0 && n->args[0].kind == DYN_ARG_NODE;
     const DynNode *over = reduces ? dyn_graph_node(g, n->args[0].id) : n;
     double elements = 1;
@@ -43,7 +44,7 @@ static double work_of(const DynGraph *g, const DynNode *n, const DynScalar *sym)
 }
 
 static double node_gain(const DynGraph *g, const DynNode *n) {
-    double more = ELEMENT_NS * work_of(g, n, NULL);
+    double more = ELEMENT_NS * dyn_estimate_work(g, n, NULL);
     switch (dyn_ops[n->op].kind) {
     case DYN_K_INPUT:
     case DYN_K_RESULT: return 0;
@@ -81,18 +82,27 @@ double dyn_estimate_gain(const DynCapture *c, uint32_t ninstrs) {
     return gain - cost;
 }
 
+/* What PyTorch takes for the node, forward and back. */
+static double followed_gain(const DynGraph *g, uint32_t id, const DynScalar *sym) {
+    const DynNode *n = dyn_graph_node(g, id);
+    bool computed = n->op != DYN_OP_INPUT && n->op != DYN_OP_RESULT && !dyn_node_calls(n) && !(n->flags & DYN_NODE_VIEW);
+    double once = n->flags & DYN_NODE_GRAD ? GRAD_NS : UNFOLLOWED_NS;
+    double element = g->device == 0 ? GRAD_ELEMENT_NS : GRAD_DEVICE_NS;
+    return computed ? once + element * dyn_estimate_work(g, n, sym) : 0;
+}
+
 bool dyn_estimate_followed(const DynGraph *g, const DynFollow *f, const DynScalar *sym) {
     double gain = 0;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        gain += followed_gain(g, i, sym);
+    }
     for (uint32_t i = 0; i < f->steps.n; i++) {
         const DynFollowStep *s = &f->steps.at[i];
-        bool follows = s->kind == DYN_FOLLOW_PART && dyn_follow_part_follows(s->part);
-        gain -= follows ? PART_NS + OUTPUT_NS * dyn_follow_part_outputs(s->part) : STEP_NS;
-    }
-    for (uint32_t i = 0; i < g->nodes.n; i++) {
-        const DynNode *n = &g->nodes.at[i];
-        bool computed = n->op != DYN_OP_INPUT && n->op != DYN_OP_RESULT && !dyn_node_calls(n) && !(n->flags & DYN_NODE_VIEW);
-        double once = n->flags & DYN_NODE_GRAD ? GRAD_NS : UNFOLLOWED_NS;
-        gain += computed ? once + GRAD_ELEMENT_NS * work_of(g, n, sym) : 0;
+        bool is_call = dyn_follow_is_call(g, f, s, sym), follows = s->kind == DYN_FOLLOW_PART && dyn_follow_part_follows(s->part);
+        gain -= follows && !is_call ? PART_NS + OUTPUT_NS * dyn_follow_part_outputs(s->part) : STEP_NS;
+        for (uint32_t k = is_call ? s->whole->first : 0; is_call && k <= s->whole->node; k++) { /* PyTorch's, as in eager */
+            gain -= followed_gain(g, k, sym);
+        }
     }
     return gain >= 0;
 }

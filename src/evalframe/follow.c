@@ -343,6 +343,41 @@ static uint32_t find_inputs(Split *s, uint32_t level, bool changing, const uint3
     return n;
 }
 
+static const DynWhole *whole_of(const DynGraph *g, uint32_t node) {
+    for (uint32_t i = g->wholes.n; i-- > 0 && g->wholes.at[i].node >= node;) {
+        if (g->wholes.at[i].node == node) {
+            return &g->wholes.at[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_among(const uint32_t *at, uint32_t n, uint32_t id) {
+    bool found = false;
+    for (uint32_t i = 0; i < n; i++) {
+        found = found || at[i] == id;
+    }
+    return found;
+}
+
+/* Is the part one call of PyTorch's, of the tensors that it takes and no others? */
+static void find_whole(const Split *s, DynFollowStep *step) {
+    const DynWhole *w = step->outputs.n == 1 ? whole_of(s->g, step->outputs.at[0]) : NULL;
+    bool same = w != NULL && dyn_follow_part_follows(step->part);
+    for (int i = 0; same && i < w->n; i++) {
+        same = w->args[i] != NULL || is_among(step->inputs.at, step->inputs.n, w->operands[i]);
+    }
+    for (uint32_t i = 0; same && i < step->inputs.n; i++) {
+        same = is_among(w->operands, (uint32_t)w->n, step->inputs.at[i]);
+    }
+    if (same) {
+        step->whole = w;
+        for (uint32_t i = w->first; i <= w->node; i++) {
+            step->weight += is_computed(node_at(s, i));
+        }
+    }
+}
+
 /* What is computed at a level, or what is changed in place. */
 static int add_part(Split *s, DynFollow *f, DynPartShare *share, uint32_t level, bool changing, uint32_t *room) {
     uint32_t n = 0, total = s->g->nodes.n;
@@ -372,11 +407,20 @@ static int add_part(Split *s, DynFollow *f, DynPartShare *share, uint32_t level,
         PyErr_Clear();
         return -1;
     }
+    if (!changing) {
+        find_whole(s, &step);
+    }
     if (dyn_vec_push(&f->steps, step) < 0) {
         Py_DECREF((PyObject *)step.part);
         return -1;
     }
-    return dyn_follow_part_compile(step.part);
+    int done = dyn_follow_part_compile(step.part);
+    if (done == 0 && s->g->device != 0 && !dyn_follow_part_has_code(step.part)) {
+        *s->why = DYN_R_REQUIRES_GRAD;
+        dyn_str_puts(s->error, "there are no kernels on a device for a part of the graph, or for its gradients");
+        return -1;
+    }
+    return done;
 }
 
 static int add_steps(Split *s, DynFollow *f, DynPartShare *share) {
@@ -491,6 +535,14 @@ void dyn_follow_free(DynFollow *f) {
     dyn_vec_free(&f->steps);
     dyn_arena_free(&f->arena);
     PyMem_RawFree(f);
+}
+
+/* A node of autograd's takes as long as a call and this many elements that PyTorch goes over, and back (docs/lab/training.md). */
+#define MOST_ELEMENTS 3000
+
+bool dyn_follow_is_call(const DynGraph *g, const DynFollow *f, const DynFollowStep *s, const DynScalar *sym) {
+    bool is_call = f->plain && s->whole != NULL;
+    return is_call && s->weight * dyn_estimate_work(g, dyn_graph_node(g, s->whole->node), sym) < MOST_ELEMENTS;
 }
 
 bool dyn_follow_is_ready(const DynFollow *f) {

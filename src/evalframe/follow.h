@@ -11,18 +11,21 @@
 typedef struct DynPart DynPart; /* a Python object, dynoc._dynoc.Part */
 typedef enum DynFollowKind { DYN_FOLLOW_PART, DYN_FOLLOW_CHANGES, DYN_FOLLOW_CALL, DYN_FOLLOW_VIEW } DynFollowKind;
 typedef struct DynFollowStep {
-    uint8_t kind;       /* DynFollowKind */
-    uint32_t node;      /* CALL, VIEW: the node */
-    DynPart *part;      /* PART, CHANGES: strong */
-    DynList inputs;     /* PART, CHANGES: nodes of the graph that it takes … */
-    DynList outputs;    /* … and gives; CHANGES gives nothing */
-    DynWatched watched; /* CALL: what it took while somebody watched */
-    DynList drops;      /* nodes that nobody needs behind it */
+    uint8_t kind;          /* DynFollowKind */
+    uint32_t node;         /* CALL, VIEW: the node */
+    DynPart *part;         /* PART, CHANGES: strong */
+    DynList inputs;        /* PART, CHANGES: nodes of the graph that it takes … */
+    DynList outputs;       /* … and gives; CHANGES gives nothing */
+    const DynWhole *whole; /* PART: the call that all of it is, of the graph; NULL: it is more */
+    uint32_t weight;       /* … and of how many operators it was made */
+    DynWatched watched;    /* CALL: what it took while somebody watched */
+    DynList drops;         /* nodes that nobody needs behind it */
 } DynFollowStep;
 struct DynFollow {
     DYN_VEC(DynFollowStep)
     steps;
     bool judged; /* calls that don't look as if they paid are CPython's */
+    bool plain;  /* … and parts that are one small call of PyTorch's are that call */
     DynArena arena;
 };
 
@@ -37,11 +40,15 @@ DYN_HIDDEN void dyn_follow_free(DynFollow *f);
 /* The nodes of a graph that have been made are `values`; these are needed too: they are made as a part of their own, which
  * autograd follows. 0, or -1 with an exception. */
 DYN_HIDDEN int dyn_follow_complete(const DynGraph *g, DynRun *run, const bool *need);
+/* Is the part made as the call that it is, as its tensors are small? sym: NULL: with the sizes that it was recorded with. */
+DYN_HIDDEN bool dyn_follow_is_call(const DynGraph *g, const DynFollow *f, const DynFollowStep *s, const DynScalar *sym);
 DYN_HIDDEN bool dyn_follow_is_ready(const DynFollow *f);            /* is there code for its parts, or will there be none? */
 DYN_HIDDEN DynTier dyn_follow_tier(const DynFollow *f);             /* the lowest of its parts */
 DYN_HIDDEN void dyn_follow_source(const DynFollow *f, DynStr *out); /* the generated C of its parts */
 DYN_HIDDEN size_t dyn_follow_bytes(const DynFollow *f);
 
+/* estimate.c: elements that a node goes over. */
+DYN_HIDDEN double dyn_estimate_work(const DynGraph *g, const DynNode *n, const DynScalar *sym);
 /* estimate.c: does a call look as if its parts paid? sym: NULL: with the sizes that it was recorded with. */
 DYN_HIDDEN bool dyn_estimate_followed(const DynGraph *g, const DynFollow *f, const DynScalar *sym);
 
@@ -60,6 +67,7 @@ DYN_HIDDEN size_t dyn_follow_part_bytes(const DynPart *p);
 /* Runs it: a new tuple of its outputs, or NULL with an exception. sym: values of the symbols that g's table had. */
 DYN_HIDDEN PyObject *dyn_follow_part_call(DynPart *p, const DynScalar *sym, PyObject *const *inputs);
 DYN_HIDDEN int dyn_follow_part_compile(DynPart *p); /* asks for its code; -1: the parts can't be compiled, with no exception */
+DYN_HIDDEN bool dyn_follow_part_has_code(const DynPart *p); /* of its values, and of gradients that are expected; or will have */
 DYN_HIDDEN int dyn_follow_init(PyObject *module);
 
 /* ---- follow_node.c */

@@ -339,3 +339,34 @@ PyObject *dyn_follow_part_gradient(DynPart *p, PyObject *key) {
     }
     return kept(p, key, new_gradient(p, PyTuple_GET_ITEM(key, 0), PyTuple_GET_ITEM(key, 1)));
 }
+
+static PyObject *bool_tuple(const bool *at, uint32_t n) {
+    PyObject *t = PyTuple_New(n);
+    for (uint32_t i = 0; t != NULL && i < n; i++) {
+        PyTuple_SET_ITEM(t, i, Py_NewRef(at[i] ? Py_True : Py_False));
+    }
+    return t;
+}
+
+DynPart *dyn_follow_part_expected(DynPart *p) {
+    const DynGraph *g = &p->saving.graph;
+    bool *reached = DYN_NEW_N(&p->arena, bool, g->nodes.n + 1), *given = DYN_NEW_N(&p->arena, bool, g->outputs.n + 1);
+    if (!DYN_ALLOCATED(reached, given)) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (uint32_t i = 0; i < g->inputs.n; i++) {
+        reached[g->inputs.at[i]] = p->wanted[i];
+    }
+    dyn_derive_reach(g, g->nodes.n, reached);
+    for (uint32_t i = 0; i < p->nout; i++) { /* those behind them are saved, and nobody else sees them */
+        given[i] = reached[g->outputs.at[i]];
+    }
+    PyObject *first = bool_tuple(given, g->outputs.n), *second = bool_tuple(p->wanted, g->inputs.n);
+    PyObject *key = first == NULL || second == NULL ? NULL : PyTuple_Pack(2, first, second);
+    PyObject *made = key == NULL ? NULL : dyn_follow_part_gradient(p, key);
+    Py_XDECREF(first);
+    Py_XDECREF(second);
+    Py_XDECREF(key);
+    return made == NULL ? NULL : (DynPart *)PyTuple_GET_ITEM(made, 0);
+}

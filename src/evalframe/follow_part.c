@@ -208,7 +208,9 @@ static void compile(DynPart *p, Unit *u) {
     }
     if (u->artifact == NULL) {
         dyn_count_reason("graphs_failed", u->failed == DYN_R_OK ? DYN_R_LOWERING : u->failed);
-        dyn_warn_once(u->failed, "a part of %s: %s", u->graph.name, dyn_str_at(&error));
+        if (u->graph.device == 0) { /* there such a graph is left to eager: follow.c says so */
+            dyn_warn_once(u->failed, "a part of %s: %s", u->graph.name, dyn_str_at(&error));
+        }
     } else {
         u->failed = DYN_R_OK;
         dyn_artifact_build(u->artifact, p->share->wait);
@@ -231,17 +233,18 @@ static int make_unit(DynPart *p, Unit *u) {
     return made ? 0 : -1;
 }
 
-/* Is there code for it, or will there be none, so that it is run node by node? */
+/* Is there code for it, or will there be none, so that it is run node by node? That isn't done for tensors on a device but where
+ * autograd has no other way. */
 static bool is_ready(Unit *u) {
     const char *detail;
     if (u->artifact == NULL) {
-        return true;
+        return u->graph.device == 0;
     }
     if (dyn_artifact_tier(u->artifact) != DYN_TIER_EAGER) {
         return true;
     }
     dyn_build_poll();
-    return dyn_artifact_failure(u->artifact, &detail) != DYN_R_OK;
+    return u->graph.device == 0 && dyn_artifact_failure(u->artifact, &detail) != DYN_R_OK;
 }
 
 /* ---- running it */
@@ -276,8 +279,67 @@ static PyObject *run_by_numpy(const DynGraph *g, DynRun *run) {
     return made;
 }
 
-/* By compiled code, where there is some that was found to be right. */
+/* Each tensor becomes what this method of it gives. argument: NULL: it has none. */
+static int replace(PyObject **tensors, Py_ssize_t n, const char *method, PyObject *argument) {
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *made = PyObject_CallMethod(tensors[i], method, argument == NULL ? NULL : "O", argument);
+        if (made == NULL) {
+            return -1;
+        }
+        Py_SETREF(tensors[i], made);
+    }
+    return 0;
+}
+
+/* Inputs that the part changes in place were changed `here`: that goes to where they lie. */
+static int copy_changed(const DynGraph *g, PyObject *const *inputs, PyObject *const *here) {
+    for (uint32_t i = 0; i < g->inputs.n; i++) {
+        bool changed = false;
+        for (uint32_t k = 0; k < g->nodes.n && here[i] != inputs[i]; k++) {
+            const DynNode *n = dyn_graph_node(g, k);
+            changed = changed || (dyn_node_stores(n) && n->storage == g->inputs.at[i]);
+        }
+        PyObject *done = changed ? PyObject_CallMethod(inputs[i], "copy_", "O", here[i]) : Py_NewRef(Py_None);
+        Py_XDECREF(done);
+        if (done == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* In this machine's memory, of a part whose tensors lie on a device: where kernels for it can't be had. */
+static PyObject *run_here(const DynGraph *g, DynRun *run) {
+    PyObject **here = PyMem_Calloc(g->inputs.n + 1, sizeof(*here)), *made = NULL;
+    if (here == NULL) {
+        return PyErr_NoMemory();
+    }
+    for (uint32_t i = 0; i < g->inputs.n; i++) {
+        here[i] = Py_NewRef(run->inputs[i]);
+    }
+    DynRun there = *run;
+    there.inputs = here;
+    bool grad = dyn_torch_grad_off();
+    made = replace(here, g->inputs.n, "cpu", NULL) < 0 ? NULL : run_by_numpy(g, &there);
+    PyObject *device = dyn_torch_device_object(g->device), **outputs = made == NULL ? NULL : PySequence_Fast_ITEMS(made);
+    bool back = made != NULL && device != NULL && copy_changed(g, run->inputs, here) == 0;
+    if (!back || replace(outputs, g->outputs.n, "to", device) < 0) {
+        Py_CLEAR(made);
+    }
+    dyn_torch_grad_back(grad);
+    for (uint32_t i = 0; i < g->inputs.n; i++) {
+        Py_DECREF(here[i]);
+    }
+    PyMem_Free(here);
+    return made;
+}
+
+/* By compiled code, where there is some that was found to be right. On a device there is nothing better to do meanwhile than to
+ * wait for it. */
 static DynRunStatus run_compiled(DynPart *p, Unit *u, DynRun *run) {
+    if (u->graph.device != 0 && u->artifact != NULL && !is_ready(u)) {
+        dyn_artifact_build(u->artifact, true);
+    }
     bool there = u->artifact != NULL && is_ready(u) && dyn_artifact_tier(u->artifact) != DYN_TIER_EAGER;
     if (!there || u->verify.differs) {
         return DYN_RUN_AGAIN;
@@ -312,7 +374,7 @@ PyObject *dyn_follow_part_run(DynPart *p, Unit *u, const DynScalar *known, PyObj
     DynRun run = {.inputs = inputs, .config = &s->config, .sym = sym, .outputs = outputs};
     DynRunStatus status = run_compiled(p, u, &run);
     if (status == DYN_RUN_AGAIN) {
-        made = run_by_numpy(&u->graph, &run);
+        made = (u->graph.device == 0 ? run_by_numpy : run_here)(&u->graph, &run);
     } else if (status == DYN_RUN_OK) {
         made = PyTuple_New(u->graph.outputs.n);
         for (uint32_t i = 0; i < u->graph.outputs.n; i++) {
@@ -342,12 +404,20 @@ bool dyn_follow_part_follows(const DynPart *p) {
 }
 
 int dyn_follow_part_compile(DynPart *p) {
-    bool follows = dyn_follow_part_follows(p);
+    bool follows = dyn_follow_part_follows(p), ahead = follows && p->graph.device != 0;
     int done = follows && dyn_follow_part_prepare(p) < 0 ? -1 : make_unit(p, follows ? &p->saving : &p->plain);
+    if (done == 0 && ahead) { /* there are no other tiers that could serve until backward's code is there */
+        p->expected = dyn_follow_part_expected(p);
+        done = p->expected == NULL ? -1 : make_unit(p->expected, &p->expected->plain);
+    }
     if (done < 0) {
         PyErr_Clear();
     }
     return done;
+}
+
+bool dyn_follow_part_has_code(const DynPart *p) {
+    return dyn_follow_part_artifact(p) != NULL && (p->expected == NULL || p->expected->plain.artifact != NULL);
 }
 
 const DynArtifact *dyn_follow_part_artifact(const DynPart *p) { return p->prepared ? p->saving.artifact : p->plain.artifact; }
@@ -384,7 +454,9 @@ int dyn_follow_part_times(const DynPart *p, PyObject *list) {
 
 uint32_t dyn_follow_part_outputs(const DynPart *p) { return p->prepared ? p->saving.graph.outputs.n : p->nout; }
 
-bool dyn_follow_part_is_ready(DynPart *p) { return is_ready(p->prepared ? &p->saving : &p->plain); }
+bool dyn_follow_part_is_ready(DynPart *p) {
+    return is_ready(p->prepared ? &p->saving : &p->plain) && (p->expected == NULL || is_ready(&p->expected->plain));
+}
 
 PyTypeObject dyn_follow_part_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dynoc._dynoc.Part",

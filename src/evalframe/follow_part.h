@@ -31,6 +31,7 @@ struct DynPart {
     bool prepared;      /* what is below is known */
     uint32_t nout;      /* outputs; behind them in saving.graph.outputs what else is saved */
     DynList saves;      /* nodes of the graph that backward reads: inputs, outputs and others */
+    DynPart *expected;  /* the gradients that backward mostly asks for, where their code was asked for; `known` has it */
     DynList changes;    /* nodes that change inputs in place: what the part is for, where there are any */
 };
 
@@ -52,6 +53,9 @@ DYN_HIDDEN PyObject *dyn_follow_part_plan(DynPart *p, PyObject *needs);
  * takes behind the given gradients, which of its outputs is the gradient of each input or None). Borrowed, NULL with an
  * exception. */
 DYN_HIDDEN PyObject *dyn_follow_part_gradient(DynPart *p, PyObject *key);
+/* The part of the gradients that backward asks for where all outputs have gradients, and all inputs that may want some do.
+ * Borrowed, NULL with an exception. */
+DYN_HIDDEN DynPart *dyn_follow_part_expected(DynPart *p);
 
 /* ---- follow_node.c */
 /* Calls the part as a node of autograd's: a new tuple of its outputs, or NULL with an exception. */

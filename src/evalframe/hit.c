@@ -344,6 +344,13 @@ static PyObject *range_of(const DynCache *c) {
     return range;
 }
 
+/* The entry is left to CPython, as it doesn't look as if it paid, or isn't ready. Does what stands behind it pay, so that dynoc
+ * goes on there? */
+static bool goes_on_behind(const DynCache *c, DynEntry *e) {
+    const DynCache *root = c->root != NULL ? c->root : c;
+    return root->stands_in && e->capture->end == DYN_END_BREAK && dyn_rewrite_around(e);
+}
+
 static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv *env, DynHit *out) {
     int64_t began = dyn_watch_now();
     for (uint32_t i = 0; i < c->entries.n; i++) {
@@ -367,7 +374,13 @@ static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv 
         } else {
             PyObject *range = DYN_UNLIKELY(e->tensors) ? range_of(c) : NULL;
             run_entry(e, env, out);
-            dyn_torch_range_end(range);
+            if (DYN_UNLIKELY(range != NULL)) {
+                dyn_torch_range_end(range);
+            }
+            if (DYN_UNLIKELY(out->kind == DYN_HIT_PLAIN && e->follow != NULL) && goes_on_behind(c, e)) {
+                e->declined = 0;
+                hand_to_python(e, DYN_HIT_AROUND, out);
+            }
         }
         if (DYN_UNLIKELY(began != 0)) {
             dyn_watched_call(c, e, began, checked);
@@ -456,8 +469,11 @@ PyObject *dyn_hit_function(PyObject *code, PyObject *func) {
 /* The function that runs the entry's code for a call of func: new reference. */
 static PyObject *function_for(DynEntry *e, DynHitKind kind, PyObject *func) {
     DynPlain *plain = NULL;
-    if (kind == DYN_HIT_WAIT || kind == DYN_HIT_ASIDE) {
-        plain = kind == DYN_HIT_WAIT ? &e->waiting : &e->aside;
+    switch (kind) {
+    case DYN_HIT_WAIT: plain = &e->waiting; break;
+    case DYN_HIT_ASIDE: plain = &e->aside; break;
+    case DYN_HIT_AROUND: plain = &e->around; break;
+    default: break;
     }
     PyObject **kept = plain != NULL ? &plain->function : &e->function;
     if (*kept == NULL) {

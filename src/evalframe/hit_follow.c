@@ -119,7 +119,23 @@ static int run_view(const DynGraph *g, DynRun *run, PyObject **values, uint32_t 
     return values[id] == NULL ? -1 : 0;
 }
 
-static int run_part(const DynFollowStep *s, DynRun *run, PyObject **values) {
+static int run_as_call(const DynFollowStep *s, PyObject **values) {
+    const DynWhole *w = s->whole;
+    PyObject *args[DYN_MOST_WHOLE_ARGS];
+    int npos = w->n - (w->kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(w->kwnames));
+    for (int i = 0; i < w->n; i++) {
+        args[i] = w->args[i] != NULL ? w->args[i] : values[w->operands[i]];
+    }
+    dyn_extern_calling = w->callable; /* nobody is to serve its frame, if it is a Python function */
+    values[w->node] = PyObject_Vectorcall(w->callable, args, (size_t)npos, w->kwnames);
+    dyn_extern_calling = NULL;
+    return values[w->node] == NULL ? -1 : 0;
+}
+
+static int run_part(const DynEntry *e, const DynFollowStep *s, DynRun *run, PyObject **values) {
+    if (dyn_follow_is_call(&e->capture->graph, e->follow, s, run->sym)) {
+        return run_as_call(s, values);
+    }
     PyObject **inputs = PyMem_Malloc(sizeof(*inputs) * (s->inputs.n + 1)), *made;
     if (inputs == NULL) {
         PyErr_NoMemory();
@@ -167,7 +183,7 @@ static DynRunStatus run_steps(const DynEntry *e, DynRun *run, PyObject **values)
             if (status != DYN_EXTERN_OK) {
                 return acted ? dyn_hit_leave(g, run, values, status, s->node) : (PyErr_Clear(), DYN_RUN_AGAIN);
             }
-        } else if ((s->kind == DYN_FOLLOW_VIEW ? run_view(g, run, values, s->node) : run_part(s, run, values)) < 0) {
+        } else if ((s->kind == DYN_FOLLOW_VIEW ? run_view(g, run, values, s->node) : run_part(e, s, run, values)) < 0) {
             return DYN_RUN_ERROR;
         }
         acted = acted || s->kind == DYN_FOLLOW_CHANGES;

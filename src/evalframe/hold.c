@@ -230,6 +230,7 @@ static void loosen_entries(DynCache *c, Loosening *l) {
         give_up(&e->function, l->dropped);
         give_up(&e->waiting.function, l->dropped);
         give_up(&e->aside.function, l->dropped);
+        give_up(&e->around.function, l->dropped);
     }
 }
 

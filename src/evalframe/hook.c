@@ -3,6 +3,7 @@
  * the finder found.
  *
  * Installed while it is needed (counted), since it costs plain Python calls their short way. GIL throughout. */
+#include "base/torch.h"
 #include "evalframe/finder.h"
 #include "evalframe/hold.h"
 #include "evalframe/hook.h"
@@ -76,6 +77,7 @@ static void captured(DynRecording *r, DynCapture *capture) {
         return;
     }
     rec->kept = true;
+    root->stands_in |= made->capture->stands_in;
     if (made->interpreted && root->options->hands_on && dyn_vec_push(&rec->hands, made) == 0) {
         dyn_entry_incref(made);
     } else {
@@ -193,6 +195,24 @@ static DynReason may_inline(DynRecording *r, PyObject *func) {
     return code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR) ? DYN_R_GENERATOR : DYN_R_OK;
 }
 
+/* A step of an optimiser of PyTorch's goes by its fused operators (src/dynoc/_optimizers.py), where rounding may differ. */
+static PyObject *stand_in(DynRecording *r, PyObject *func, PyObject *of) {
+    static PyObject *face; /* strong */
+    if (((Recording *)r)->cache->options->exact || dyn_torch_tensor == NULL) {
+        return NULL;
+    }
+    DynRaised before = dyn_callback_begin();
+    own_business++;
+    if (face == NULL) {
+        face = PyImport_ImportModule("dynoc._optimizers");
+    }
+    PyObject *found = face == NULL ? NULL : PyObject_CallMethod(face, "stand_in", "OO", func, of); /* the module holds it */
+    own_business--;
+    Py_XDECREF(found);
+    dyn_callback_end(before);
+    return found == Py_None ? NULL : found;
+}
+
 static void wait_for_native(Recording *rec) {
     DynRaised before = dyn_callback_begin();
     for (uint32_t i = 0; i < rec->waits.n; i++) {
@@ -285,6 +305,7 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
         .ended = ended,
         .evaluate = dyn_hit_evaluate,
         .may_inline = may_inline,
+        .stand_in = stand_in,
         .takes_loop = takes_loop,
     };
     DynResume *row = NULL;
@@ -446,6 +467,7 @@ static PyObject *serve_bound(PyThreadState *ts, DynFrame *f, DynCache *c, PyObje
     case DYN_HIT_BREAK:
     case DYN_HIT_WAIT:
     case DYN_HIT_ASIDE:
+    case DYN_HIT_AROUND:
         dyn_count_call(*served ? DYN_SERVED_PARTLY : DYN_SERVED_NOT);
         return serve_partly(ts, f, c, func, &hit, slots);
     case DYN_HIT_LEAVE: dyn_count_call(DYN_SERVED_PARTLY); return dyn_leave_fill(hit.leave, ts, f);

@@ -17,7 +17,7 @@ static size_t held, entries;
 static size_t code_bytes(const PyObject *code) { return code == NULL ? 0 : dyn_code_bytes((const PyCodeObject *)code); }
 
 static size_t all_code_bytes(const DynEntry *e) {
-    return code_bytes(e->code) + code_bytes(e->waiting.code) + code_bytes(e->aside.code);
+    return code_bytes(e->code) + code_bytes(e->waiting.code) + code_bytes(e->aside.code) + code_bytes(e->around.code);
 }
 
 static size_t bytes_of(const DynEntry *e) {

@@ -6,6 +6,7 @@
 #include "base/pool.h"
 #include "ir/derive.h"
 #include "evalframe/follow.h"
+#include "evalframe/optimizers.h"
 #include "evalframe/guards/guards.h"
 #include "evalframe/hold.h"
 #include "evalframe/hook.h"
@@ -222,7 +223,7 @@ static int start_rooms(PyObject *module) {
     if (dyn_codegen_init(module) < 0 || dyn_np_init() < 0 || dyn_record_init() < 0) {
         return -1;
     }
-    if (dyn_hit_init() < 0 || dyn_hold_init() < 0 || dyn_follow_init(module) < 0) {
+    if (dyn_hit_init() < 0 || dyn_hold_init() < 0 || dyn_follow_init(module) < 0 || dyn_optimizers_init(module) < 0) {
         return -1;
     }
     if (dyn_loops_init(module) < 0 || dyn_door_init(module) < 0 || dyn_pyentry_init(module) < 0 || dyn_watched_init(module) < 0) {

@@ -186,6 +186,15 @@ static void make_aside(DynEntry *e, Shapes *s) {
     }
 }
 
+static void make_around(DynEntry *e, Shapes *s) {
+    if (e->capture->end == DYN_END_BREAK && e->capture->ways[DYN_WAY_NEXT]) {
+        make_plain(e, s, &s->before, s->ways, &e->around);
+        if (e->around.way_out != NULL) {
+            dyn_way_out_at_once(e->around.way_out);
+        }
+    }
+}
+
 typedef void PlainMaker(DynEntry *e, Shapes *s);
 
 /* Made once; what can't be made isn't tried again. */
@@ -209,3 +218,5 @@ static bool have(DynEntry *e, DynPlain *p, PlainMaker *make) {
 bool dyn_rewrite_waiting(DynEntry *e) { return have(e, &e->waiting, make_waiting); }
 
 bool dyn_rewrite_aside(DynEntry *e) { return have(e, &e->aside, make_aside); }
+
+bool dyn_rewrite_around(DynEntry *e) { return have(e, &e->around, make_around); }

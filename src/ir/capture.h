@@ -218,6 +218,7 @@ typedef struct DynCapture {
     DynFrameState before; /* BREAK, LEAVE */
     bool ways[DYN_WAYS];  /* BREAK: the ways on that there are, in the coordinates of before.code: */
     DynFrameShape after[DYN_WAYS];
+    bool stands_in;   /* BREAK: the call that it ends in front of is made in a way that takes less time */
     DynReason reason; /* why it ended at a BREAK or LEAVE */
     DynPlace end_place;
     DynReason cause;    /* … what was behind it: in a call that didn't come to its end, the reason there */

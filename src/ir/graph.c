@@ -11,6 +11,17 @@ int dyn_graph_init(DynGraph *g, DynArena *arena, const char *name, DynSources *s
     return g->name == NULL ? -1 : 0;
 }
 
+/* Those of nodes from nnodes on. */
+static void forget_wholes(DynGraph *g, uint32_t nnodes) {
+    while (g->wholes.n > 0 && g->wholes.at[g->wholes.n - 1].node >= nnodes) {
+        DynWhole *w = &g->wholes.at[--g->wholes.n];
+        Py_XDECREF(w->kwnames);
+        for (int i = 0; i < w->n; i++) {
+            Py_XDECREF(w->args[i]);
+        }
+    }
+}
+
 void dyn_graph_free(DynGraph *g) {
     dyn_graph_truncate(g, 0);
     for (uint32_t i = 0; i < g->places.n; i++) {
@@ -23,6 +34,8 @@ void dyn_graph_free(DynGraph *g) {
     dyn_vec_free(&g->checks);
     dyn_vec_free(&g->places);
     dyn_vec_free(&g->formulas);
+    forget_wholes(g, 0);
+    dyn_vec_free(&g->wholes);
 }
 
 void dyn_graph_trim(DynGraph *g) {
@@ -33,6 +46,7 @@ void dyn_graph_trim(DynGraph *g) {
     dyn_vec_trim(&g->checks);
     dyn_vec_trim(&g->places);
     dyn_vec_trim(&g->formulas);
+    dyn_vec_trim(&g->wholes);
 }
 
 uint32_t dyn_graph_add(DynGraph *g, DynOp op, DynDtype dtype, int ndim, int nargs, int naux) {
@@ -118,6 +132,7 @@ void dyn_graph_truncate(DynGraph *g, uint32_t nnodes) {
     while (g->formulas.n > 0 && g->formulas.at[g->formulas.n - 1].node >= nnodes) {
         g->formulas.n--;
     }
+    forget_wholes(g, nnodes);
     cut(g->inputs.at, &g->inputs.n, nnodes);
     cut(g->outputs.at, &g->outputs.n, nnodes);
 }

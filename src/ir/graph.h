@@ -118,6 +118,18 @@ typedef struct DynFormula {
     const char *text;   /* as a row's derivative in ops.def, in g, these (a, b and c) and r (the node) */
 } DynFormula;
 
+/* A call of one or two tensors that a row of a binding table made nodes of: where nothing is fused with them, it may be made as
+ * it was. */
+#define DYN_MOST_WHOLE_ARGS 6
+typedef struct DynWhole {
+    uint32_t node, first;                /* what it gives, and the first of its nodes */
+    PyObject *callable;                  /* borrowed: the table has it */
+    PyObject *kwnames;                   /* strong or NULL: the names of the last arguments */
+    PyObject *args[DYN_MOST_WHOLE_ARGS]; /* strong: True, False, None and numbers; NULL: an operand */
+    uint32_t operands[DYN_MOST_WHOLE_ARGS];
+    int n; /* arguments in all */
+} DynWhole;
+
 typedef struct DynGraph {
     DynArena *arena;
     const char *name; /* of the function */
@@ -137,7 +149,9 @@ typedef struct DynGraph {
     DYN_VEC(DynPlace)
     places;
     DYN_VEC(DynFormula)
-    formulas;        /* by node, in order */
+    formulas; /* by node, in order */
+    DYN_VEC(DynWhole)
+    wholes;          /* by node, in order: of tensors that require gradients */
     bool derived;    /* gradients are among its nodes, which CPython can't compute: the call isn't made again for a warning */
     uint32_t graded; /* so many nodes say whether they require gradients: DYN_NODE_GRAD */
     uint8_t device;  /* Where its arrays and tensors lie, all of them, as DynArrayView says it … */
@@ -159,6 +173,13 @@ static inline bool dyn_node_calls(const DynNode *n) { return dyn_ops[n->op].kind
 /* The row of a call; NULL: it has none. */
 static inline DynExtern *dyn_graph_extern(const DynGraph *g, const DynNode *n) {
     return dyn_node_calls(n) && n->extern_index < g->externs.n ? &g->externs.at[n->extern_index] : NULL;
+}
+static inline bool dyn_graph_has_tensors(const DynGraph *g) {
+    bool found = false;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        found = found || (g->nodes.at[i].flags & DYN_NODE_TENSOR) != 0;
+    }
+    return found;
 }
 /* What a node does, as the program calls it. */
 static inline const char *dyn_graph_name_of(const DynGraph *g, const DynNode *n) {

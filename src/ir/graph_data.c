@@ -112,11 +112,11 @@ static PyObject *one_recipe(const void *ctx, uint32_t i) {
 PyObject *dyn_capture_data(const DynCapture *c) {
     const DynGraph *g = &c->graph;
     bool returns = c->end == DYN_END_RETURN && c->done.n == 0;
-    return Py_BuildValue("{sssNsNsNsNsNsNsNsNsN}", "name", g->name, "nodes", tuple_of(g->nodes.n, one_node, g), "inputs",
-                         tuple_of(g->inputs.n, one_id, g->inputs.at), "outputs", tuple_of(g->outputs.n, one_id, g->outputs.at),
-                         "symbols", tuple_of(g->syms->v.n, one_symbol, g->syms), "externs", tuple_of(g->externs.n, one_extern, g),
-                         "checks", tuple_of(g->checks.n, one_id, g->checks.at), "sources",
-                         tuple_of(g->sources->v.n, one_source, g->sources), "recipes",
+    return Py_BuildValue("{sssisNsNsNsNsNsNsNsNsN}", "name", g->name, "device", (int)g->device, "nodes",
+                         tuple_of(g->nodes.n, one_node, g), "inputs", tuple_of(g->inputs.n, one_id, g->inputs.at), "outputs",
+                         tuple_of(g->outputs.n, one_id, g->outputs.at), "symbols", tuple_of(g->syms->v.n, one_symbol, g->syms),
+                         "externs", tuple_of(g->externs.n, one_extern, g), "checks", tuple_of(g->checks.n, one_id, g->checks.at),
+                         "sources", tuple_of(g->sources->v.n, one_source, g->sources), "recipes",
                          returns ? tuple_of(c->recipes.n, one_recipe, c) : PyTuple_New(0), "result",
                          returns ? PyLong_FromUnsignedLong(c->result) : Py_NewRef(Py_None));
 }

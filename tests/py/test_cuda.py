@@ -1,6 +1,7 @@
 """Graphs on CUDA devices, without one: tests/cuda/stand_in.c is the driver and NVRTC, so that generated kernels run on this
 machine's processor, and tensors in its memory count as those of device 0. What eager gives, PyTorch on the CPU gives."""
 
+import copy
 import ctypes
 import os
 import random
@@ -100,6 +101,8 @@ CASES = {
     "any": (lambda x: (x > 2).any(1) | (x < -2).all(1), (37, 130)),
     "softmax": (softmax, (37, 130)),
     "softmax of aligned rows": (softmax, (9, 4096)),
+    "softmax of long rows": (softmax, (3, 20004)),
+    "softmax of halves": (lambda x: softmax(x.half()), (5, 1000)),
     "layer norm": (layer_norm, (37, 130), (130,), (130,)),
     "layer norm of aligned rows": (layer_norm, (5, 256), (256,), (256,)),
     "variance": (lambda x: x.var(1), (37, 130)),
@@ -220,6 +223,15 @@ def test_one_binary_for_every_size(device):
     assert len(fast.entries) == 1
 
 
+def test_rows_longer_than_those_seen_first(device):
+    """Threads hold rows in registers; those that don't fit go another way, by the same binary."""
+    fast = dynoc.optimize(softmax, wait=True)
+    for n in (1000, 1000, 20, 4, 7, 20000, 16384, 16388, 1000):
+        x = randn(3, n, seed=n)
+        torch.testing.assert_close(fast(x), softmax(x))
+    assert len(fast.entries) == 1 and "held" in fast.entries[0].source
+
+
 def test_launches(device):
     fast = dynoc.optimize(lambda x: (torch.sin(x) * 2 + 1) / (x * x + 1), wait=True)
     x = randn(1000)
@@ -284,14 +296,129 @@ def test_text_that_becomes_no_kernel(device, function, reason, monkeypatch, tmp_
     assert dynoc.counters["build"][reason] == 1
 
 
-def test_gradients_are_eagers(device):
-    fast = dynoc.optimize(lambda x: (torch.sin(x) * x).sum(), wait=True)
-    x = randn(30).requires_grad_()
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(8, 16), torch.nn.Linear(16, 4)
+        self.rows, self.batch = torch.nn.LayerNorm(16), torch.nn.BatchNorm1d(16)
+
+    def forward(self, x):
+        h = self.batch(F.gelu(self.rows(self.first(x))))
+        h = h + softmax(h * torch.sigmoid(h))
+        return self.second(torch.tanh(h) * h.mean(0))
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_models_are_trained(device, wait):
+    torch.manual_seed(0)
+    model = Net()
+    eager = copy.deepcopy(model)
+    fast = dynoc.optimize(model, wait=wait)
+    ways = [(m, f, torch.optim.Adam(m.parameters(), lr=0.01)) for m, f in ((eager, eager), (model, fast))]
+    for step in range(12):
+        x = randn(32 if step < 8 else 17, 8, seed=step)
+        for _, f, optimizer in ways:
+            optimizer.zero_grad()
+            (f(x) - x[:, :4]).square().mean().backward()
+            optimizer.step()
+        if step == 2:
+            dynoc.wait()
+        for a, b in zip(model.parameters(), eager.parameters(), strict=True):
+            torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-5)
+        for a, b in zip(model.buffers(), eager.buffers(), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+    assert kernels(fast) > 0 and fast.entries[0].tier == "native"
+
+
+def gradients(f, *args):
+    leaves = [a.clone().requires_grad_() for a in args]
+    made = f(*leaves)
+    return [made.detach(), *torch.autograd.grad(made.sum(), leaves)]
+
+
+GRADIENTS = [
+    "chain",
+    "broadcast",
+    "transposed, ragged",
+    "strided",
+    "three axes",
+    "no axis",
+    "where",
+    "sum of rows",
+    "outer and inner",
+    "softmax of aligned rows",
+    "layer norm",
+    "variance",
+    "gelu",
+    "linear",
+    "library kernels",
+]
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_are_eagers(device, name):
+    f, *shapes = CASES[name]
+    args = [randn(*shape, seed=i) for i, shape in enumerate(shapes)]
+    fast = dynoc.optimize(f, wait=True)
     for _ in range(3):
-        x.grad = None
-        fast(x).backward()
-        torch.testing.assert_close(x.grad, torch.cos(x) * x + torch.sin(x))
-    assert "REQUIRES_GRAD" in str([entry.why for entry in fast.entries]) + str(fast.refusals)
+        for got, want in zip(gradients(fast, *args), gradients(f, *args), strict=True):
+            torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+    assert kernels(fast) > 0, fast.refusals
+
+
+def two(x, y):
+    return torch.sin(x) * y, torch.exp(x * 0.1) + y
+
+
+def test_gradients_that_nobody_expected(device):
+    x, y = randn(30).requires_grad_(), randn(30, seed=1).requires_grad_()
+    fast = dynoc.optimize(two, wait=True)
+    for _ in range(2):
+        fast(x, y)
+    for wanted in ((x,), (y,), (x, y)):
+        for i in range(2):  # one output has a gradient, and not each input is asked for its own
+            got = torch.autograd.grad(fast(x, y)[i].sum(), wanted)
+            torch.testing.assert_close(got, torch.autograd.grad(two(x, y)[i].sum(), wanted))
+    (slope,) = torch.autograd.grad(fast(x, y)[0].sum(), x, create_graph=True)
+    (want,) = torch.autograd.grad(two(x, y)[0].sum(), x, create_graph=True)
+    for leaf in (x, y):
+        got = torch.autograd.grad(slope.sum(), leaf, retain_graph=True)
+        torch.testing.assert_close(got, torch.autograd.grad(want.sum(), leaf, retain_graph=True))
+
+
+def fill(x, counter):
+    with torch.no_grad():
+        counter += 1
+    return torch.sin(x) * 3
+
+
+@pytest.mark.parametrize("function", ["nvrtcCompileProgram", "cuLaunchKernel"])
+def test_gradients_without_kernels(device, function, monkeypatch, tmp_path):
+    """Where there is no kernel (any more) when backward needs one, the values are computed on this machine."""
+    monkeypatch.setattr(dynoc.config, "cache_dir", str(tmp_path))
+    x, y, counter = randn(30).requires_grad_(), randn(30, seed=1).requires_grad_(), torch.zeros(3)
+    fast, counting = dynoc.optimize(two, wait=True), dynoc.optimize(fill, wait=True)
+    for _ in range(2):
+        made, _ = fast(x, y)[0], counting(x, counter)
+    device.stand_in_fail(function.encode(), 6, 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (got,) = torch.autograd.grad(made.sum(), y)
+        torch.testing.assert_close(got, torch.sin(x))
+        torch.testing.assert_close(counting(x, counter), torch.sin(x) * 3)
+        assert counter.tolist() == [3, 3, 3] and counter._version == 3
+
+
+def test_training_without_a_compiler_is_eagers(device, monkeypatch, tmp_path):
+    monkeypatch.setattr(dynoc.config, "cache_dir", str(tmp_path))
+    device.stand_in_fail(b"nvrtcCompileProgram", 6, 0)
+    fast = dynoc.optimize(lambda x: torch.sin(x) * 7 + 1, wait=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(3):
+            for got, want in zip(gradients(fast, randn(50)), gradients(lambda x: torch.sin(x) * 7 + 1, randn(50)), strict=True):
+                torch.testing.assert_close(got, want)
+    assert fast.entries[0].hits == 0 and dynoc.counters["build"]["COMPILER_FAILED"] > 0
 
 
 def test_guards_name_the_device(device):

@@ -8,7 +8,7 @@ import pytest
 import dynoc
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["README.md", "docs/getting_started.md", "docs/how_it_works.md", "docs/graphs.md"]
+PAGES = ["README.md", "docs/getting_started.md", "docs/how_it_works.md", "docs/loops.md", "docs/performance.md", "docs/graphs.md"]
 LINKED = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 
 

@@ -1,5 +1,6 @@
 """What can be seen of an optimised function: entries, source, counters; and how entries are limited, forgotten and counted."""
 
+import re
 import subprocess
 import sys
 import types
@@ -294,6 +295,7 @@ def test_debug_folder(tmp_path):
     assert folder.name.startswith("dumped_")
     assert sorted(p.name for p in folder.iterdir()) == [
         "bytecode.txt",
+        "fusion.txt",
         "graph.py",
         "graph.txt",
         "guards.txt",
@@ -302,6 +304,42 @@ def test_debug_folder(tmp_path):
         "timing.txt",
     ]
     assert "add" in (folder / "graph.py").read_text() and "x.dtype" in (folder / "guards.txt").read_text()
+
+
+def test_timing_has_each_build(tmp_path):
+    """The stages, then a line for each object, when it is there: from the compiler first, from the cache folder next time."""
+    options = {"debug": True, "debug_dir": str(tmp_path / "made"), "cache_dir": str(tmp_path / "cache")}
+
+    def lines(fn):
+        before = set((tmp_path / "made").rglob("timing.txt"))
+        dynoc.optimize(fn, wait=True, options=options)(X)
+        (path,) = set((tmp_path / "made").rglob("timing.txt")) - before
+        return path.read_text().splitlines()
+
+    first, again = lines(lambda x: np.exp(x) * 7.25 - 1), lines(lambda x: np.exp(x) * 7.25 - 1)
+    assert first[0].startswith("verify ") and re.fullmatch(r"compiler +[\d.]+ us, object \w{16}, by the compiler", first[-1])
+    assert re.fullmatch(r"compiler +[\d.]+ us, object \w{16}, was loaded already", again[-1])
+    assert len([line for line in first if line.startswith("compiler ")]) == 1
+
+
+def test_fusion_says_why_of_each_pair(tmp_path):
+    @dynoc.optimize(wait=True, options={"debug": True, "debug_dir": str(tmp_path / "made")})
+    def dumped(x):
+        y = np.exp(x) * 2
+        r, c = y.sum(axis=0), np.sort(y, axis=0)
+        return y - r, c + y, x[1:] * x[:-1]
+
+    dumped(np.ones((30, 400)))
+    (path,) = (tmp_path / "made").rglob("fusion.txt")
+    line = dumped.__code__.co_firstlineno + 2
+    first, second, third = (rf"\(test_entries\.py:{line + i}\)" for i in range(3))
+    for wanted in (
+        rf"%\d+ exp {first}\n    with %\d+ multiply {first}\n    one kernel: it is computed where it is read",
+        rf"%\d+ multiply {first}\n    with %\d+ sum {second}\n    apart: one of them reduces leading axes",
+        rf"%\d+ subtract {third}\n    with %\d+ add {third}\n    one kernel",
+        rf"%\d+ multiply {third}\n    with what stands before %\d+ sort {second}\n    apart: no kernel moves across a call",
+    ):
+        assert re.search(rf"^{wanted}", path.read_text(), re.MULTILINE), (wanted, path.read_text())
 
 
 def test_debug_kernels_time_themselves(tmp_path):

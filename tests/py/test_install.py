@@ -147,3 +147,19 @@ def test_a_build_says_how_far_it_is(monkeypatch):
     assert "compiling: 3 files" in said[0] and said[1:] == [f"compiling: {i} of 3" for i in (1, 2, 3)]
     progress(said.append, "nothing", 0)
     assert len(said) == 4
+
+
+@pytest.mark.parametrize("portable", [False, True])
+def test_the_built_in_tier_is_for_this_machine_or_for_all(portable):
+    pytest.importorskip("setuptools")
+    import runpy
+
+    from dynoc import _dynoc
+
+    program = runpy.run_path(str(ROOT / "setup.py"), run_name="setup")["SOURCE_OF_TIER"]
+    command = [sys.executable, "-c", program, _dynoc.__file__, *["--portable"] * portable]
+    written = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    named = [line.split()[0] for line in written.split("\n\n", 1)[0].splitlines()]
+    levels = [name for name, _ in _dynoc._builtin_source()[1]]
+    assert named == (levels if portable else [_dynoc.build_info()["isa"]])
+    assert set(named) <= set(levels)

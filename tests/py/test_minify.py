@@ -41,6 +41,32 @@ def test_a_wrong_operator_is_what_is_left(folder):
     assert run_python([str(script)])[1] == "it doesn't fail here\n"
 
 
+CALLING = """
+import numpy as np, dynoc
+def fn(x, k):
+    y = np.sqrt(x * x + k)
+    q, r = np.linalg.qr(y)
+    places = np.nonzero(x[0] > 0.5)[0]
+    m = (q @ r) * 2 + np.sort(y, axis=1)
+    y[0] = 3.0
+    return m.sum(axis=0), places * 2 + 1, np.sqrt(abs(m) + r) + r, x[:, places] * 2
+dynoc.optimize(fn, wait=True)(np.random.default_rng(0).random((6, 6)), 2.0)
+"""
+
+
+def test_a_graph_with_calls_of_other_functions(tmp_path):
+    (tmp_path / "program.py").write_text(CALLING)
+    settings = {"DYNOC_DEBUG": 1, "DYNOC_DEBUG_DIR": tmp_path / "debug", "DYNOC_CACHE_DIR": tmp_path / "cache"}
+    code, _, said = run_python([str(tmp_path / "program.py")], **settings)
+    assert code == 0, said
+    (folder,) = (tmp_path / "debug").glob("run_*/fn_0")
+    code, out, said = run_python(["-m", "dynoc", "minify", str(folder)], DYNOC_CFLAGS=WRONG)
+    assert code == 0, said + out
+    assert re.findall(r"^%\d+: f64\[.*\] C = (\w+)\(", out, re.MULTILINE) == ["input", "sqrt"]
+    code, out, _ = run_python(["-m", "dynoc", "minify", str(folder)])
+    assert code == 1 and "whatever its 4 calls of other functions give" in out
+
+
 def test_a_graph_that_is_right_and_misuse(folder, tmp_path):
     code, out, _ = run_python(["-m", "dynoc", "minify", str(folder / "graph.txt")])
     assert code == 1 and "gives what the reference interpreter gives" in out

@@ -1,4 +1,5 @@
-"""The stubs as mypy reads them, where it is installed: over themselves, types_example.py and the example programs."""
+"""The stubs as mypy reads them, where it is installed: over themselves and types_example.py. `make check` has mypy and pyright
+read the example programs."""
 
 import os
 import shutil
@@ -27,9 +28,3 @@ def test_the_stubs_fit_together():
 
 def test_calls_have_the_types_of_what_is_called():
     assert checked("--strict", "--warn-unused-ignores", HERE / "types_example.py").startswith("Success")
-
-
-def test_the_examples_pass():
-    names = ("cosine_sine", "softmax", "heat2d", "report", "nbody", "layer_norm")
-    files = [HERE.parents[1] / "examples" / f"{name}.py" for name in names]
-    assert checked("--ignore-missing-imports", *files).startswith("Success")

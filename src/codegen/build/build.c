@@ -43,6 +43,7 @@ typedef struct Job {
     DynBuildResult result;
     DynStr cache_note; /* why the cache was not used, or that a file was damaged */
     bool cache_unusable, cache_damaged;
+    bool known; /* the object was loaded already */
     DynLoaded *loaded;
     char key[65];
 } Job;
@@ -165,7 +166,7 @@ static DynReason make_object(Job *job, const DynCompiler *compiler, const char *
     dyn_diskcache_key(job->env, compiler, flags, job->source, job->key);
     job->loaded = dyn_load_find(job->key);
     if (job->loaded != NULL) {
-        job->result.cached = true;
+        job->result.cached = job->known = true;
         return DYN_R_OK;
     }
     int folder = job->key[0] == 0 ? -1 : dyn_diskcache_open(job->env, &why);
@@ -424,6 +425,22 @@ static void report(const Job *job) {
     dyn_warn_once(r->why, "%.1000s", dyn_str_at(&r->detail));
 }
 
+/* For `timing.txt` of a debug folder. */
+static void note_times(const Job *job) {
+    const DynBuildResult *r = &job->result;
+    DynStr line = {0};
+    const char *how = r->native ? "by the compiler" : "failed";
+    if (r->cached) {
+        how = job->known ? "was loaded already" : "from the cache folder";
+    }
+    const char *object = job->key[0] != 0 ? job->key : "without a key";
+    dyn_str_printf(&line, "compiler  %9.1f us, object %.16s, %s\n", r->seconds * 1e6, object, how);
+    for (uint32_t i = 0; i < job->artifacts.n && !line.failed; i++) {
+        dyn_artifact_note_build(job->artifacts.at[i], dyn_str_at(&line));
+    }
+    dyn_str_free(&line);
+}
+
 /* Artifacts of a job that a fork dropped ask again. */
 static void drop_artifacts(Job *job) {
     for (uint32_t i = 0; i < job->artifacts.n; i++) {
@@ -448,6 +465,9 @@ void dyn_build_reap(void) {
         Job *job = list;
         list = job->next;
         report(job);
+        if (!job->dropped) {
+            note_times(job);
+        }
         drop_artifacts(job);
         pthread_mutex_lock(&lock);
         release_job(job);

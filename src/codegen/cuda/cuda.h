@@ -23,7 +23,9 @@
  * emit_cuda.c writes the functions, launch.c fills the struct.
  *
  * A group of kernels that run row by row is one function, of its first kernel. Its struct is rows, bytes, memory (of one row, and
- * where that is if not in shared memory), and then each kernel's struct, in which a row is a result. */
+ * where that is if not in shared memory), and then each kernel's struct, in which a row is a result. Where a row is short enough
+ * for its threads' registers HELD_GROUP has there what kernels store for others of the group; the row's memory is for the rest.
+ */
 #ifndef DYN_CODEGEN_CUDA_H
 #define DYN_CODEGEN_CUDA_H
 #include "base/cuda.h"
@@ -31,6 +33,9 @@
 
 #define DYN_CUDA_THREADS 256        /* of a block of an elementwise kernel, and of a reduction … */
 #define DYN_CUDA_GROUP_THREADS 1024 /* … and of a group at the most */
+#define DYN_CUDA_HELD_THREADS 512   /* of a group whose threads hold rows in registers: */
+#define DYN_CUDA_MOST_HELD 8        /* so many groups of V elements of each row at the most, … */
+#define DYN_CUDA_HELD_BYTES 256     /* … which are so many bytes */
 #define DYN_CUDA_HEAD 5             /* words in front of size */
 #define DYN_CUDA_GROUP_HEAD 3       /* words of a group in front of its kernels' */
 #define DYN_CUDA_MOST_WORDS 500     /* of what a function is handed: 4 KB */
@@ -49,7 +54,8 @@
     FORM(ANY_COLUMNS, "any_columns") \
     FORM(FINISH, "finish")           \
     FORM(GROUP, "group")             \
-    FORM(ANY_GROUP, "any_group")
+    FORM(ANY_GROUP, "any_group")     \
+    FORM(HELD_GROUP, "held_group")
 typedef enum DynCudaForm {
 #define FORM(NAME, name) DYN_CUDA_##NAME,
     DYN_CUDA_FORMS(FORM)
@@ -68,4 +74,8 @@ DYN_HIDDEN int dyn_cuda_rank(const DynKernel *k);  /* R: its axes, and two more 
 DYN_HIDDEN int dyn_cuda_words(const DynKernel *k); /* of the struct */
 DYN_HIDDEN int dyn_cuda_results(const DynKernel *k, const DynInsn **results); /* its reductions, at most DYN_MAX_RESULTS */
 DYN_HIDDEN int dyn_cuda_group_words(const DynLoops *p, uint32_t step);        /* of its struct, which has its kernels' */
+/* Of a group, whose first step is given: how many groups of V elements of each row a thread holds in registers, by the sizes seen
+ * first; 0: it holds none, for there are none or rows are too long. And is the place such a row, if they aren't? */
+DYN_HIDDEN int dyn_cuda_held(const DynLoops *p, uint32_t first);
+DYN_HIDDEN bool dyn_cuda_is_held(const DynLoops *p, uint32_t first, uint32_t end, uint32_t place);
 #endif

@@ -75,6 +75,73 @@ bool dyn_cuda_walks(const DynLoops *p, const DynKernel *k, uint32_t operand, uin
     return walks;
 }
 
+/* ---- rows that threads hold in registers */
+
+static const DynKernel *kernel_at(const DynLoops *p, uint32_t step) {
+    return step < p->steps.n && p->steps.at[step].kind == DYN_STEP_KERNEL ? &p->kernels.at[p->steps.at[step].id] : NULL;
+}
+
+/* Each thread reads what it wrote itself where all kernels of the group that touch the row walk over the whole of it in groups of
+ * as many lanes. */
+bool dyn_cuda_is_held(const DynLoops *p, uint32_t first, uint32_t end, uint32_t place) {
+    int lanes = 0;
+    bool held = p->places[place].kind == DYN_P_ROW;
+    for (uint32_t s = first; s < end && held; s++) {
+        const DynKernel *k = kernel_at(p, s);
+        for (uint32_t i = 0; i < k->operands.n && held; i++) {
+            const DynOperand *o = &k->operands.at[i];
+            if (dyn_loops_storage(p, o->place) != place) {
+                continue;
+            }
+            int own = dyn_cuda_lanes(p, k);
+            bool whole = o->place == place && !o->result && !o->indirect && !o->window;
+            held = whole && dyn_cuda_walks(p, k, i, dyn_cuda_inner(k)) && (lanes == 0 || lanes == own);
+            lanes = own;
+        }
+    }
+    return held && lanes != 0;
+}
+
+/* Groups of V elements of the longest row, by the sizes seen first. */
+static int64_t longest_row(const DynLoops *p, uint32_t first, uint32_t end) {
+    int64_t longest = 0;
+    for (uint32_t s = first; s < end; s++) {
+        const DynKernel *k = kernel_at(p, s);
+        int64_t n = 1;
+        for (int d = k->outer; d < k->ndim; d++) {
+            n *= dyn_sym_at(p->graph->syms, k->shape[d])->hint.i;
+        }
+        n /= dyn_cuda_lanes(p, k);
+        longest = n > longest ? n : longest;
+    }
+    return longest;
+}
+
+int dyn_cuda_held(const DynLoops *p, uint32_t first) {
+    uint32_t end = dyn_loops_group_end(p, first);
+    int bytes = 0, groups = DYN_CUDA_MOST_HELD;
+    for (uint32_t i = 0; i < p->nplaces; i++) {
+        bytes += dyn_cuda_is_held(p, first, end, i) ? 16 : 0;
+    }
+    while (groups > 0 && groups * bytes > DYN_CUDA_HELD_BYTES) {
+        groups /= 2;
+    }
+    bool fits = bytes > 0 && longest_row(p, first, end) <= (int64_t)groups * DYN_CUDA_HELD_THREADS;
+    return fits ? groups : 0;
+}
+
+/* Does the kernel's operand lie in such a row? */
+static bool holds(const DynLoops *p, const DynKernel *k, uint32_t operand) {
+    uint32_t first = 0;
+    if (k->group == DYN_NONE) {
+        return false;
+    }
+    while (kernel_at(p, first) == NULL || kernel_at(p, first)->group != k->group) {
+        first++;
+    }
+    return dyn_cuda_is_held(p, first, dyn_loops_group_end(p, first), k->operands.at[operand].place);
+}
+
 /* ---- expressions */
 
 static const char *type_of(DynDtype dt) { return dt == DYN_BOOL ? "bool" : dyn_emit_type(dt); }
@@ -187,7 +254,11 @@ static void put_loads(DynStr *out, const DynLoops *p, const DynKernel *k) {
         const char *type = dyn_emit_memory_type((DynDtype)k->operands.at[i].dtype);
         bool along = dyn_cuda_walks(p, k, i, inner), across = dyn_cuda_walks(p, k, i, ~inner);
         if (dyn_kernel_is_loaded(k, i)) {
-            dyn_str_printf(out, "        %s x%u[V]; if (FAST) dyn_take<V, ", type, i);
+            dyn_str_printf(out, "        %s x%u[V]; ", type, i);
+            if (holds(p, k, i)) {
+                dyn_str_printf(out, "if (HELD) dyn_copy<V>(x%u, held.h%u[h]); else ", i, k->operands.at[i].place);
+            }
+            dyn_str_puts(out, "if (FAST) dyn_take<V, ");
             if (along != across && k->reduced && k->group == DYN_NONE) {
                 dyn_str_printf(out, "COLUMNS ? %d : ", across);
             }
@@ -204,7 +275,13 @@ static void put_loads(DynStr *out, const DynLoops *p, const DynKernel *k) {
 static void put_stores(DynStr *out, const DynLoops *p, const DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
         if (is_stored(k, i)) {
-            dyn_str_printf(out, "        if (FAST) dyn_put<V>(y%u, b%u + ", i, i);
+            dyn_str_puts(out, "        ");
+            if (holds(p, k, i)) {
+                dyn_str_printf(out, "if (HELD) dyn_copy<V>(held.h%u[h], y%u); else ", k->operands.at[i].place, i);
+            } else if (k->group != DYN_NONE) {
+                dyn_str_puts(out, "if (!here) {} else ");
+            }
+            dyn_str_printf(out, "if (FAST) dyn_put<V>(y%u, b%u + ", i, i);
             put_distance(out, p, k, i);
             dyn_str_printf(out, "); else dyn_put_any<V>(y%u, b%u + off[%u], a.step[%u][%d], m);\n", i, i, i, i,
                            dyn_cuda_rank(k) - 1);
@@ -222,6 +299,9 @@ static int put_insn(DynStr *out, const DynKernel *k, uint32_t i, int *result) {
         snprintf(a, sizeof(a), "r%d[j]", *result);
         snprintf(b, sizeof(b), "v%u", insn->a[1]);
         dyn_str_printf(out, "            r%d[j] = ", (*result)++);
+        dyn_str_puts(out, k->group != DYN_NONE ? "!here ? " : "");
+        dyn_str_puts(out, k->group != DYN_NONE ? a : "");
+        dyn_str_puts(out, k->group != DYN_NONE ? " : " : "");
         failed = put_join(out, insn, a, b);
         dyn_str_puts(out, ";\n");
         return failed;
@@ -321,10 +401,11 @@ static void put_line_head(DynStr *out, const DynKernel *k) {
     bool grouped = k->group != DYN_NONE;
     int rank = dyn_cuda_rank(k);
     uint32_t nops = k->operands.n;
-    dyn_str_printf(out, "template<bool FAST, int V, bool COLUMNS> __device__ __forceinline__ void k%d_line(const ", k->number);
+    dyn_str_printf(out, "template<bool FAST, int V, bool COLUMNS%s> __device__ __forceinline__ void k%d_line(const ",
+                   grouped ? ", int HELD, class Rows" : "", k->number);
     put_args(out, k);
+    dyn_str_printf(out, " &a, i64 row, int lane, int lanes, char *memory, double *shared%s) {\n", grouped ? ", Rows &held" : "");
     dyn_str_printf(out,
-                   " &a, i64 row, int lane, int lanes, char *memory, double *shared) {\n"
                    "    const int kept = DYN_KEPT(a), reduced = DYN_REDUCED(a), R = %d;\n"
                    "    const bool in = row < a.count;\n    i64 base[%u] = {};\n",
                    rank, nops);
@@ -343,19 +424,32 @@ static void put_line_head(DynStr *out, const DynKernel *k) {
     }
 }
 
+/* Where rows are held a thread's groups are so many, and each has a number that is known when it is compiled. So that all can be
+ * read at once nothing is asked before: where a row has fewer, it is the first again, and what comes of it is thrown away. */
+static void put_loop_head(DynStr *out, const DynKernel *k) {
+    dyn_str_puts(out, "    const i64 groups = in ? a.groups : 0;\n");
+    if (k->group == DYN_NONE) {
+        dyn_str_puts(out, "    _Pragma(\"unroll (FAST ? 4 : 1)\") for (i64 g = lane + (i64)lanes * blockIdx.y; g < groups; "
+                          "g += lanes * a.splits) {\n");
+    } else {
+        dyn_str_puts(
+            out, "    i64 next = lane;\n"
+                 "    _Pragma(\"unroll (HELD ? HELD : FAST ? 2 : 1)\") for (int h = 0; HELD ? h < HELD && groups > 0 : next < "
+                 "groups; h++, next += lanes) {\n"
+                 "        const bool here = !HELD || next < groups;\n        const i64 g = here ? next : 0;\n");
+    }
+}
+
 static int put_line_loop(DynStr *out, const DynLoops *p, const DynKernel *k) {
     int rank = dyn_cuda_rank(k);
     uint32_t nops = k->operands.n;
-    const char *split = k->group == DYN_NONE ? " + (i64)lanes * blockIdx.y" : "",
-               *splits = k->group == DYN_NONE ? " * a.splits" : "";
+    put_loop_head(out, k);
     dyn_str_printf(out,
-                   "    const i64 groups = in ? a.groups : 0;\n"
-                   "    _Pragma(\"unroll (FAST ? %d : 1)\") for (i64 g = lane%s; g < groups; g += lanes%s) {\n"
                    "        i64 off[%u] = {};\n"
                    "        if (!FAST) dyn_place<%d, %u>(a.size, a.magic, a.step, COLUMNS ? R - kept - reduced : R - reduced, "
                    "COLUMNS ? R - kept : R, DYN_WIDE(a), g, off);\n"
                    "        const int m = V;\n",
-                   k->group == DYN_NONE ? 4 : 2, split, splits, nops, rank, nops);
+                   nops, rank, nops);
     int failed = put_group(out, p, k);
     dyn_str_puts(out, "    }\n");
     return failed;
@@ -455,10 +549,6 @@ static int put_reduction(DynStr *out, const DynLoops *p, const DynKernel *k) {
 
 /* ---- groups */
 
-static const DynKernel *kernel_at(const DynLoops *p, uint32_t step) {
-    return step < p->steps.n && p->steps.at[step].kind == DYN_STEP_KERNEL ? &p->kernels.at[p->steps.at[step].id] : NULL;
-}
-
 int dyn_cuda_group_words(const DynLoops *p, uint32_t step) {
     int words = DYN_CUDA_GROUP_HEAD;
     for (uint32_t s = step, end = dyn_loops_group_end(p, step); s < end; s++) {
@@ -467,29 +557,49 @@ int dyn_cuda_group_words(const DynLoops *p, uint32_t step) {
     return words;
 }
 
-static void put_group_entry(DynStr *out, const DynLoops *p, uint32_t step, bool any) {
-    int first = kernel_at(p, step)->number;
+static void put_group_entry(DynStr *out, const DynLoops *p, uint32_t step, DynCudaForm form) {
+    int first = kernel_at(p, step)->number, held = form == DYN_CUDA_HELD_GROUP ? dyn_cuda_held(p, step) : 0;
+    bool any = form == DYN_CUDA_ANY_GROUP;
     dyn_str_printf(out,
                    "DYN_KERNEL(%d, k%d_%s, G%d) {\n    DYN_ROW_MEMORY;\n    __shared__ double shared[256];\n"
                    "    const int lane = threadIdx.x, lanes = blockDim.x;\n"
                    "    for (i64 first = (i64)blockIdx.x * blockDim.y; first < a.rows; first += (i64)gridDim.x * blockDim.y) {\n"
-                   "        const i64 row = first + threadIdx.y;\n"
+                   "        const i64 row = first + threadIdx.y;\n        H%d<%d> held;\n"
                    "        char *const memory = (a.memory != nullptr ? a.memory + (i64)blockIdx.x * blockDim.y * a.bytes : "
                    "(char *)row_memory) + threadIdx.y * a.bytes;\n",
-                   DYN_CUDA_GROUP_THREADS, first, dyn_cuda_form_names[any ? DYN_CUDA_ANY_GROUP : DYN_CUDA_GROUP], first);
+                   held ? DYN_CUDA_HELD_THREADS : DYN_CUDA_GROUP_THREADS, first, dyn_cuda_form_names[form], first, first,
+                   held ? held : 1);
     for (uint32_t s = step; s < dyn_loops_group_end(p, step); s++) {
         const DynKernel *k = kernel_at(p, s);
-        dyn_str_printf(out,
-                       "        k%d_line<%s, %d, false>(a.k%d, row, lane, lanes, memory, shared);\n        __syncthreads();\n",
-                       k->number, any ? "false" : "true", any ? 1 : dyn_cuda_lanes(p, k), k->number);
+        dyn_str_printf(
+            out,
+            "        k%d_line<%s, %d, false, %d>(a.k%d, row, lane, lanes, memory, shared, held);\n        __syncthreads();\n",
+            k->number, any ? "false" : "true", any ? 1 : dyn_cuda_lanes(p, k), held, k->number);
     }
     dyn_str_puts(out, "    }\n}\n");
+}
+
+/* The struct of rows that are held, for K groups of a thread. */
+static void put_held(DynStr *out, const DynLoops *p, uint32_t step, uint32_t end) {
+    dyn_str_printf(out, "template<int K> struct H%d { ", kernel_at(p, step)->number);
+    for (uint32_t s = step; s < end; s++) {
+        const DynKernel *k = kernel_at(p, s);
+        for (uint32_t i = 0; i < k->operands.n; i++) {
+            const DynOperand *o = &k->operands.at[i];
+            if (o->out && holds(p, k, i)) {
+                const char *type = dyn_emit_memory_type((DynDtype)o->dtype);
+                dyn_str_printf(out, "%s h%u[K][%d]; ", type, o->place, dyn_cuda_lanes(p, k));
+            }
+        }
+    }
+    dyn_str_puts(out, "};\n");
 }
 
 /* Lines of threads have a row each, and do all kernels for it, then take the next. */
 static int put_rows(DynStr *out, const DynLoops *p, uint32_t step) {
     uint32_t end = dyn_loops_group_end(p, step);
     int failed = 0;
+    put_held(out, p, step, end);
     for (uint32_t s = step; s < end; s++) {
         failed |= put_line(out, p, kernel_at(p, s));
     }
@@ -499,8 +609,8 @@ static int put_rows(DynStr *out, const DynLoops *p, uint32_t step) {
         dyn_str_printf(out, " k%d; ", kernel_at(p, s)->number);
     }
     dyn_str_puts(out, "};\n");
-    put_group_entry(out, p, step, false);
-    put_group_entry(out, p, step, true);
+    put_group_entry(out, p, step, dyn_cuda_held(p, step) > 0 ? DYN_CUDA_HELD_GROUP : DYN_CUDA_GROUP);
+    put_group_entry(out, p, step, DYN_CUDA_ANY_GROUP);
     return failed;
 }
 

@@ -226,40 +226,32 @@ const DynTaskKind dyn_cuda_task_kernel = {.bind = bind_kernel};
 
 /* ---- groups */
 
+#define MOST_PLACES 64 /* whose rows are laid anew; of more, all lie where the plan has them */
+
 typedef struct Group {
     Stream s;
     const DynKernel *first;
+    uint32_t step, end;
     int64_t rows, longest; /* longest: groups of V that a row has at the most */
     bool fast;
+    int held;      /* a thread's groups of each row that it holds in registers; 0: it holds none */
+    int64_t bytes; /* of one row's memory */
     int64_t words[DYN_CUDA_MOST_WORDS];
 } Group;
-
-/* Operands in the memory of one row are told by how far from its beginning they are. */
-static void find_rowed(const DynCall *c, DynCudaLine *l) {
-    for (int i = 0; i < l->b.nops; i++) {
-        uint32_t place = dyn_loops_storage(c->p, l->b.k->operands.at[i].place);
-        if (c->p->places[place].kind == DYN_P_ROW) {
-            l->rowed |= 1u << i;
-            l->b.base[i] = (char *)(l->b.base[i] - c->temps);
-        }
-    }
-}
 
 static int add_member(DynCall *c, Group *g, DynCudaLine *l, const DynKernel *k) {
     *l = (DynCudaLine){.p = c->p, .splits = 1};
     if (dyn_exec_bind(k, NULL, c->geoms, c->run->sym, &l->b) < 0) {
         return -1;
     }
-    find_rowed(c, l);
     dyn_cuda_arrange_row(l);
     g->fast = g->fast && l->fast;
     dyn_call_note_written(c, k);
     return 0;
 }
 
-/* The kernels' structs: all of them take groups, or none does. */
-static void fill_members(Group *g, DynCudaLine *lines, int n) {
-    int64_t *at = g->words + DYN_CUDA_GROUP_HEAD;
+static void measure(Group *g, DynCudaLine *lines, int n) {
+    g->longest = 0;
     for (int i = 0; i < n; i++) {
         DynCudaLine *l = &lines[i];
         l->lanes = g->fast ? l->lanes : 1;
@@ -267,49 +259,106 @@ static void fill_members(Group *g, DynCudaLine *lines, int n) {
         l->groups = product(l, l->kept, l->reduced);
         g->rows = l->count;
         g->longest = l->groups > g->longest ? l->groups : g->longest;
-        fill(l, at);
-        at += dyn_cuda_words(l->b.k);
+    }
+}
+
+/* All of the kernels take groups of lanes, or none does; and where threads can hold rows that are short enough, they do. */
+static void choose_form(Group *g, DynCudaLine *lines, int n) {
+    int held = dyn_cuda_held(lines->p, g->step);
+    measure(g, lines, n);
+    bool fits = held == 0 || g->longest <= (int64_t)held * DYN_CUDA_HELD_THREADS;
+    if (g->fast && !fits) {
+        g->fast = false;
+        measure(g, lines, n);
+    }
+    g->held = g->fast ? held : 0;
+}
+
+/* Lays the group's rows one behind the other, but for those that threads hold: at[i] is where that of place i begins. */
+static void lay_rows(const DynCall *c, Group *g, int64_t *at) {
+    const DynLoops *p = c->p;
+    int64_t next = (int64_t)c->row_size;
+    g->bytes = 0;
+    for (uint32_t i = p->nplaces; i-- > 0;) { /* the plan has them in the order of places */
+        if (p->places[i].kind != DYN_P_ROW) {
+            continue;
+        }
+        int64_t begins = c->geoms[i].data - c->temps;
+        bool lies = p->places[i].group == g->first->group && !(g->held && dyn_cuda_is_held(p, g->step, g->end, i));
+        at[i] = g->bytes;
+        g->bytes += lies ? next - begins : 0;
+        next = begins;
+    }
+}
+
+/* Operands in the memory of one row are told by how far from its beginning they are. */
+static void find_rowed(const DynCall *c, const int64_t *at, DynCudaLine *l) {
+    for (int i = 0; i < l->b.nops; i++) {
+        uint32_t place = dyn_loops_storage(c->p, l->b.k->operands.at[i].place);
+        if (c->p->places[place].kind == DYN_P_ROW) {
+            int64_t from = l->b.base[i] - c->geoms[place].data, begins = c->geoms[place].data - c->temps;
+            l->rowed |= 1u << i;
+            l->b.base[i] = (char *)NULL + (at == NULL ? begins : at[place]) + from;
+        }
+    }
+}
+
+static void fill_members(const DynCall *c, Group *g, DynCudaLine *lines, int n) {
+    int64_t *words = g->words + DYN_CUDA_GROUP_HEAD, room[MOST_PLACES], *at = c->p->nplaces <= MOST_PLACES ? room : NULL;
+    g->bytes = (int64_t)c->row_size;
+    if (at != NULL) {
+        lay_rows(c, g, at);
+    }
+    for (int i = 0; i < n; i++) {
+        find_rowed(c, at, &lines[i]);
+        fill(&lines[i], words);
+        words += dyn_cuda_words(lines[i].b.k);
     }
 }
 
 /* As many rows to a block as its threads have work for, and its shared memory has room; where there is none even for one, the
  * rows' memory is the device's. */
 static int launch_group(const DynCall *c, Group *g) {
-    int lanes = power_of_2_above(blocks_of(g->longest, EACH_LANE), DYN_CUDA_GROUP_THREADS);
+    int each = g->held ? g->held : EACH_LANE, least = g->held ? 32 : 1;
+    int lanes =
+        (int)between(least, power_of_2_above(blocks_of(g->longest, each), DYN_CUDA_GROUP_THREADS), DYN_CUDA_GROUP_THREADS);
     int rows = lanes < DYN_CUDA_THREADS ? DYN_CUDA_THREADS / lanes : 1;
-    int64_t bytes = (int64_t)c->row_size, room = g->s.info->shared - (int64_t)sizeof(double) * DYN_CUDA_THREADS;
-    while (rows > 1 && bytes * rows > SHARED_WITHOUT_ASKING) {
+    int64_t room = g->s.info->shared - (int64_t)sizeof(double) * DYN_CUDA_THREADS;
+    while (rows > 1 && g->bytes * rows > SHARED_WITHOUT_ASKING) {
         rows /= 2;
     }
-    Grid grid = {between(1, blocks_of(g->rows, rows), MOST_GRID), 1, lanes, rows, bytes * rows};
+    Grid grid = {between(1, blocks_of(g->rows, rows), MOST_GRID), 1, lanes, rows, g->bytes * rows};
     PyObject *memory = NULL;
     char *at = NULL;
-    if (bytes * rows > room) {
+    if (g->bytes * rows > room) {
         grid.x = between(1, grid.x, (int64_t)g->s.info->processors * BUSY);
         grid.shared = 0;
-        if ((at = dyn_cuda_memory(c, bytes * rows * grid.x, &memory)) == NULL) {
+        if ((at = dyn_cuda_memory(c, g->bytes * rows * grid.x, &memory)) == NULL) {
             Py_XDECREF(memory);
             return -1;
         }
     }
     g->words[0] = g->rows;
-    g->words[1] = bytes;
+    g->words[1] = g->bytes;
     memcpy(&g->words[2], &at, sizeof(at));
-    int done = launch(&g->s, g->first, form_of(DYN_CUDA_GROUP, g->fast), &grid, g->words);
+    DynCudaForm form = g->held ? DYN_CUDA_HELD_GROUP : form_of(DYN_CUDA_GROUP, g->fast);
+    int done = launch(&g->s, g->first, form, &grid, g->words);
     Py_XDECREF(memory);
     return done;
 }
 
 static DynTaskEnd bind_group(DynCall *c, DynTask *t) {
-    Group g = {.first = &c->p->kernels.at[c->p->steps.at[t->first].id], .fast = true};
-    uint32_t n = dyn_loops_group_end(c->p, t->first) - t->first;
+    Group g = {.step = t->first, .end = dyn_loops_group_end(c->p, t->first), .fast = true};
+    uint32_t n = g.end - g.step;
     DynCudaLine *lines = PyMem_Malloc(sizeof(*lines) * n);
     int done = lines == NULL ? -1 : begin(c, &g.s);
+    g.first = &c->p->kernels.at[c->p->steps.at[g.step].id];
     for (uint32_t i = 0; i < n && done == 0; i++) {
-        done = add_member(c, &g, &lines[i], &c->p->kernels.at[c->p->steps.at[t->first + i].id]);
+        done = add_member(c, &g, &lines[i], &c->p->kernels.at[c->p->steps.at[g.step + i].id]);
     }
     if (done == 0) {
-        fill_members(&g, lines, (int)n);
+        choose_form(&g, lines, (int)n);
+        fill_members(c, &g, lines, (int)n);
         done = g.rows > 0 ? launch_group(c, &g) : 0;
     }
     PyMem_Free(lines);

@@ -236,20 +236,29 @@ static bool fit_together(const DynLoops *p, const DynKernel *a, const DynKernel 
     return operands && insns && params && count_reduces(a) + count_reduces(b) <= DYN_MAX_RESULTS;
 }
 
-static bool can_merge(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
-    bool margins = a->margin || b->margin;
-    if (margins || !same_space(a, b) || !reduce_alike(p, a, b)) {
-        return false;
+/* Why two kernels can't be one, as story.c says it; NULL: they can. */
+static const char *why_apart(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
+    if (a->margin || b->margin) {
+        return "one of them computes only what no window holds";
+    }
+    if (!same_space(a, b)) {
+        return "they go over different shapes";
+    }
+    if (!reduce_alike(p, a, b)) {
+        return "they reduce different axes, or add up in different orders";
     }
     const DynKernel *r = a->reduced ? a : b;
     bool across_rows = r->reduced && !is_trailing(r);
     if (across_rows && (stores(a) || stores(b))) {
-        return false; /* blocks run along the reduced axes: stores would be scattered */
+        return "one of them reduces leading axes, along which the other's stores would be scattered";
     }
     if (dyn_short_rows(p->graph, r->shape, r->ndim, r->reduced) && (leaves_elements(p, a, b, a) || leaves_elements(p, a, b, b))) {
-        return false; /* results side by side (exec_few.c) are many times as fast, and their elements are not */
+        return "rows are short: their results are computed side by side (exec_few.c), which elements that are kept are not";
     }
-    return fit_together(p, a, b) && pointwise(p, a, b);
+    if (!fit_together(p, a, b)) {
+        return "they have more operands, instructions, numbers or results than one kernel may have";
+    }
+    return pointwise(p, a, b) ? NULL : "one of them needs other elements of what the other writes than those at its own point";
 }
 
 /* The value that `operand` of b holds by now in a, or DYN_NONE: stored by an instruction of a. */
@@ -340,15 +349,24 @@ static int merge_steps(DynLoops *p, uint32_t i, uint32_t j, bool up) {
 
 /* Merge the kernel at step j with an earlier one. 1: merged, 0: nothing found. */
 static int merge_back(DynLoops *p, uint32_t j) {
-    for (uint32_t i = j; i-- > 0 && !is_barrier(p, i);) {
+    uint32_t i = j;
+    while (i-- > 0 && !is_barrier(p, i)) {
         DynKernel *a = kernel_of(p, i), *b = kernel_of(p, j);
-        if (a->dead || !can_merge(p, a, b)) {
+        if (a->dead) {
             continue;
         }
-        bool up = commutes(p, b, i, j);
-        if (up || commutes(p, a, i, j)) {
+        const char *apart = why_apart(p, a, b);
+        bool up = apart == NULL && commutes(p, b, i, j);
+        if (apart == NULL && !up && !commutes(p, a, i, j)) {
+            apart = "what runs between them needs the one, and is needed by the other";
+        }
+        dyn_story_of_pair(p, a, b, apart);
+        if (apart == NULL) {
             return merge_steps(p, i, j, up) < 0 ? -1 : 1;
         }
+    }
+    if (i != UINT32_MAX) {
+        dyn_story_of_call(p, kernel_of(p, j), i);
     }
     return 0;
 }

@@ -179,6 +179,7 @@ struct DynLoops {
     bool fast_math;     /* Reductions may add in any order. */
     bool device;        /* It runs on a device: no kernel of it has C, and calls are the framework's own. */
     bool lanes_only;    /* Kernels have only the forms LANES, LOOKUP and COLUMNS, as in the built-in tier (native.def). */
+    DynStr *story;      /* Where story.c writes what was merged and what wasn't; NULL: nobody wants to know. */
 };
 
 /* kernels.c; of lower.c the cost of an operator and what may warn */
@@ -189,6 +190,10 @@ DYN_HIDDEN void dyn_steps_together(const DynLoops *p, uint32_t s, uint32_t *firs
  * of the forms of native.def. */
 DYN_HIDDEN void dyn_kernel_name(const DynKernel *k, const char *between, DynStr *out);
 DYN_HIDDEN void dyn_kernel_symbol(const DynKernel *k, const char *form, DynStr *out);
+/* story.c: nothing where nobody wants to know. apart: why two kernels stay two; NULL: they become one. step: no kernel's. */
+DYN_HIDDEN void dyn_story_of_pair(const DynLoops *p, const DynKernel *a, const DynKernel *b, const char *apart);
+DYN_HIDDEN void dyn_story_of_call(const DynLoops *p, const DynKernel *k, uint32_t step);
+DYN_HIDDEN void dyn_story_of_window(const DynLoops *p, const DynKernel *maker);
 DYN_HIDDEN int dyn_drops(DynLoops *p); /* drops.c; -1: memory */
 /* Have two nodes the same operator, numbers (aux) and shape, and as many operands? */
 DYN_HIDDEN bool dyn_node_same_form(const DynNode *x, const DynNode *y);

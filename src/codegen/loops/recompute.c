@@ -410,7 +410,10 @@ int dyn_recompute(DynLoops *p, DynReason *why, DynStr *error) {
     for (uint32_t s = 0; s < p->steps.n && !p->device; s++) { /* there, kernels have no margins */
         bool read_by_windows = find_value(p, s, &v) && find_readers(p, &v);
         bool pays = read_by_windows && is_cheap(p, &v) && may_move(p, &v);
-        n += pays && compute_again(p, &v);
+        if (pays && compute_again(p, &v)) {
+            dyn_story_of_window(p, kernel_at(p, v.made));
+            n++;
+        }
     }
     if (n > 0) {
         drop_views(p);

@@ -54,6 +54,8 @@ void dyn_artifact_decref(DynArtifact *a) {
         dyn_times_free(a->times);
         dyn_str_free(&a->source);
         dyn_str_free(&a->first);
+        dyn_str_free(&a->builds);
+        PyMem_RawFree(a->builds_file);
         PyMem_RawFree(a->joined);
         PyMem_RawFree(a->detail);
         PyMem_RawFree(a);
@@ -84,6 +86,37 @@ void dyn_artifact_write(DynArtifact *a) {
     dyn_str_free(&error);
     if (a->tune == NULL) {
         dyn_parts_split(a);
+    }
+}
+
+/* Failures are swallowed: that is for people to read, and never in the way. */
+static void write_builds(DynArtifact *a) {
+    FILE *f = a->builds_file == NULL || a->builds.n == 0 ? NULL : fopen(a->builds_file, "a");
+    if (f != NULL) {
+        fputs(dyn_str_at(&a->builds), f);
+        fclose(f);
+        dyn_str_free(&a->builds);
+    }
+}
+
+void dyn_artifact_note_build(DynArtifact *a, const char *line) {
+    if (a->config.debug) {
+        dyn_str_puts(&a->builds, line);
+        write_builds(a);
+    }
+}
+
+void dyn_artifact_tell_builds(DynArtifact *a, const char *path) {
+    size_t n = strlen(path) + 1;
+    if (a->builds_file == NULL) {
+        a->builds_file = PyMem_RawMalloc(n);
+        if (a->builds_file != NULL) {
+            memcpy(a->builds_file, path, n);
+        }
+    }
+    write_builds(a);
+    if (a->rest != NULL) {
+        dyn_artifact_tell_builds(a->rest, path);
     }
 }
 

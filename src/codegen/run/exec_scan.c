@@ -39,6 +39,10 @@ typedef void FindColumnsFn(const char *from, int64_t step, int64_t rows, int64_t
     X(I16, int16_t) \
     X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 #define FLOATS(X) X(F32, float) X(F64, double)
+/* Each type, and the one whose sums and products have its bits: integers wrap, signed or not. */
+#define WRAPPED(X) \
+    X(I8, U8) X(I16, U16) X(I32, U32) X(I64, U64) X(U8, U8) X(U16, U16) X(U32, U32) X(U64, U64) X(F32, F32) X(F64, F64)
+#define UNSIGNED(X) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 typedef int32_t OddF32; /* integers of a float's size */
 typedef int64_t OddF64;
 /* 0 for a finite number: the difference of what is infinite or nan is nan. */
@@ -58,6 +62,40 @@ typedef struct Row {
     FindFn *find;
     FindColumnsFn *find_columns;
 } Row;
+
+/* RUNNING(name, type, the next result of the one before, x, and an element, y) for each. */
+#define WRAPPED_RUNNING(N, T)                         \
+    RUNNING(cumsum_##N, T, (uint64_t)x + (uint64_t)y) \
+    RUNNING(cumprod_##N, T, (uint64_t)x *(uint64_t)y)
+#define INTEGER_RUNNING(N, T)             \
+    RUNNING(cummax_##N, T, x > y ? x : y) \
+    RUNNING(cummin_##N, T, x < y ? x : y)
+#define FLOAT_RUNNING(N, T)                                          \
+    RUNNING(cumsum_##N, T, x + y)                                    \
+    RUNNING(cumprod_##N, T, x *y)                                    \
+    RUNNING(cummax_##N, T, (dyn_above_##N(x, y) | (x != x)) ? x : y) \
+    RUNNING(cummin_##N, T, (dyn_above_##N(y, x) | (x != x)) ? x : y)
+#define EACH_RUNNING          \
+    UNSIGNED(WRAPPED_RUNNING) \
+    INTEGERS(INTEGER_RUNNING) \
+    FLOATS(FLOAT_RUNNING)     \
+    RUNNING(cummax_BOOL, uint8_t, (x | y) != 0) RUNNING(cummin_BOOL, uint8_t, (x != 0) & (y != 0))
+
+/* A line goes one element after the other, so that no vectors come of it: one for all instruction sets. */
+#define RUNNING(NAME, T, expression)                                                                                         \
+    static void NAME##_line(const char *from, int64_t from_step, char *to, int64_t to_step, int64_t n, const char *before) { \
+        T x = before ? *(const T *)before : *(const T *)from;                                                                \
+        if (!before) {                                                                                                       \
+            *(T *)to = x;                                                                                                    \
+        }                                                                                                                    \
+        for (int64_t i = !before; i < n; i++) {                                                                              \
+            T y = *(const T *)(from + i * from_step);                                                                        \
+            x = (T)(expression);                                                                                             \
+            *(T *)(to + i * to_step) = x;                                                                                    \
+        }                                                                                                                    \
+    }
+EACH_RUNNING
+#undef RUNNING
 
 #define LOOPS "codegen/run/scan_loops.h"
 #include "codegen/run/each_isa.h"

@@ -20,6 +20,10 @@ typedef struct Row {
     X(I16, int16_t) \
     X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 #define FLOATS(X) X(F32, float) X(F64, double)
+/* Each type, and the one whose sums, differences and products have its bits: integers wrap, signed or not. */
+#define WRAPPED(X) \
+    X(I8, U8) X(I16, U16) X(I32, U32) X(I64, U64) X(U8, U8) X(U16, U16) X(U32, U32) X(U64, U64) X(F32, F32) X(F64, F64)
+#define UNSIGNED(X) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 #define COMPLEXES(X) X(C64, float _Complex) X(C128, double _Complex)
 #define SIZES(X) X(1, uint8_t) X(2, uint16_t) X(4, uint32_t) X(8, uint64_t) X(16, double _Complex)
 /* Of a nan NumPy's loops over places raise a flag. */
@@ -28,6 +32,56 @@ static bool say_nan(void) {
     return true;
 }
 #define ODD(x, y) (__builtin_isunordered(x, y) && say_nan())
+/* LOOPS_OF(name, type, the new element of the old one, x, and what is scattered, y) for each. */
+#define WRAPPED_LOOPS(N, T)                         \
+    LOOPS_OF(add_##N, T, (uint64_t)x + (uint64_t)y) \
+    LOOPS_OF(sub_##N, T, (uint64_t)x - (uint64_t)y) \
+    LOOPS_OF(mul_##N, T, (uint64_t)x *(uint64_t)y)
+#define INTEGER_LOOPS(N, T)             \
+    LOOPS_OF(max_##N, T, x > y ? x : y) \
+    LOOPS_OF(min_##N, T, x < y ? x : y)
+#define FLOAT_LOOPS(N, T)                                              \
+    LOOPS_OF(add_##N, T, x + y)                                        \
+    LOOPS_OF(sub_##N, T, x - y)                                        \
+    LOOPS_OF(mul_##N, T, x *y)                                         \
+    LOOPS_OF(max_##N, T, ODD(x, y) ? (x != x ? x : y) : x > y ? x : y) \
+    LOOPS_OF(min_##N, T, ODD(x, y) ? (x != x ? x : y) : x < y ? x : y)
+#define COMPLEX_LOOPS(N, T)     \
+    LOOPS_OF(add_##N, T, x + y) \
+    LOOPS_OF(sub_##N, T, x - y)
+#define SIZE_LOOPS(N, T) LOOPS_OF(set_##N, T, y)
+#define EACH_LOOP            \
+    UNSIGNED(WRAPPED_LOOPS)  \
+    INTEGERS(INTEGER_LOOPS)  \
+    FLOATS(FLOAT_LOOPS)      \
+    COMPLEXES(COMPLEX_LOOPS) \
+    SIZES(SIZE_LOOPS)
+
+#define POINTS(T, at, from, expression) \
+    T *a = (T *)to;                     \
+    const T *b = (const T *)value;      \
+    for (int64_t i = 0; i < n; i++) {   \
+        T x = a[at], y = b[from];       \
+        (void)x;                        \
+        a[at] = (T)(expression);        \
+    }
+
+/* One element at each place, one after the other: no vectors come of it, so that there is one for all instruction sets. */
+#define LOOPS_OF(NAME, T, expression)                                                                                           \
+    static void NAME##_points(char *to, int64_t step, const int64_t *place, const char *value, int64_t value_step, int64_t n) { \
+        if (step == sizeof(T) && value_step == sizeof(T)) {                                                                     \
+            POINTS(T, place[i], i, expression)                                                                                  \
+        } else {                                                                                                                \
+            for (int64_t i = 0; i < n; i++) {                                                                                   \
+                T *at = (T *)(to + place[i] * step), x = *at, y = *(const T *)(value + i * value_step);                         \
+                (void)x;                                                                                                        \
+                *at = (T)(expression);                                                                                          \
+            }                                                                                                                   \
+        }                                                                                                                       \
+    }
+EACH_LOOP
+#undef LOOPS_OF
+
 #define LOOPS "codegen/run/scatter_loops.h"
 #include "codegen/run/each_isa.h"
 

@@ -81,6 +81,7 @@ DynLoops *dyn_loops_keep(const DynLoops *p, DynArena *arena) {
     DynLoops *kept = k.at == NULL ? NULL : put_loops(&k, p);
     if (kept != NULL) {
         kept->arena = NULL; /* it doesn't grow any more */
+        kept->story = NULL;
     }
     return kept;
 }

@@ -174,7 +174,9 @@ static DynRunStatus run_steps(DynCall *c) {
             t.first = t.last = s;
             end = run_task(c, c->a->target->tasks[id], &t);
         } while (DYN_UNLIKELY(end == DYN_TASK_OTHERWISE));
-        dyn_torch_range_end(range);
+        if (DYN_UNLIKELY(range != NULL)) {
+            dyn_torch_range_end(range);
+        }
         if (end != DYN_TASK_DONE) {
             return end == DYN_TASK_ENDED ? c->status : refuse(c);
         }
@@ -280,7 +282,7 @@ DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
     }
     memset(c.objects, 0, sizeof(PyObject *) * p->nplaces);
     dyn_artifact_incref(a);
-    c.ranged = p->tensors && dyn_torch_profiling();
+    c.ranged = p->tensors && dyn_torch_profiled;
     c.grad = p->asks_torch && dyn_torch_grad_off();
     DynRunStatus status = run_call(&c);
     dyn_torch_grad_back(c.grad);

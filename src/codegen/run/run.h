@@ -46,6 +46,8 @@ struct DynArtifact {
     DynTune *tune;                         /* The trials of mode="max-autotune", or NULL. */
     DynSizes *sizes;                       /* The lengths of rows that came, or NULL where none were counted yet. */
     DynStepTimes *times;                   /* What its steps took while somebody watched, or NULL. */
+    DynStr builds;                         /* setting debug: a line for each build that nobody has written down yet. */
+    char *builds_file;                     /* Where they are written, or NULL while it isn't known. */
     bool built_in;                         /* It has run in the built-in tier. */
     atomic_int state;                      /* 0: native code wasn't asked for. 1: it is queued. 2: it is built, or failed. */
     DynLoaded *loaded;                     /* The compiled object; written before `table`, which lies in it. */

@@ -2,18 +2,6 @@
  * by side. */
 
 #define RUNNING(NAME, T, expression)                                                                                        \
-    TARGET static void LOOP(NAME##_line)(const char *from, int64_t from_step, char *to, int64_t to_step, int64_t n,         \
-                                         const char *before) {                                                              \
-        T x = before ? *(const T *)before : *(const T *)from;                                                               \
-        if (!before) {                                                                                                      \
-            *(T *)to = x;                                                                                                   \
-        }                                                                                                                   \
-        for (int64_t i = !before; i < n; i++) {                                                                             \
-            T y = *(const T *)(from + i * from_step);                                                                       \
-            x = (T)(expression);                                                                                            \
-            *(T *)(to + i * to_step) = x;                                                                                   \
-        }                                                                                                                   \
-    }                                                                                                                       \
     TARGET static void LOOP(NAME##_columns)(const char *from, int64_t from_step, char *to, int64_t to_step, int64_t rows,   \
                                             int64_t n) {                                                                    \
         memcpy(to, from, sizeof(T) * (size_t)n);                                                                            \
@@ -170,38 +158,27 @@
         }                                                                                                                   \
     }
 
-/* Integers wrap. */
 #define INTEGER_ROWS(N, T)                             \
-    RUNNING(cumsum_##N, T, (uint64_t)x + (uint64_t)y)  \
-    RUNNING(cumprod_##N, T, (uint64_t)x *(uint64_t)y)  \
-    RUNNING(cummax_##N, T, x > y ? x : y)              \
-    RUNNING(cummin_##N, T, x < y ? x : y)              \
     POSITION(argmax_##N, T, T, i64, x > y, 0, 0, 0, 0) \
     POSITION(argmin_##N, T, T, i64, x < y, 0, 0, 0, 0)
 /* Comparisons raise a flag for nan, which eager's do not: `quietly` takes it back. Those of running results raise none: flags of
  * sums beside them count. */
 #define FLOAT_ROWS(N, T)                                                       \
-    RUNNING(cumsum_##N, T, x + y)                                              \
-    RUNNING(cumprod_##N, T, x *y)                                              \
-    RUNNING(cummax_##N, T, (dyn_above_##N(x, y) | (x != x)) ? x : y)           \
-    RUNNING(cummin_##N, T, (dyn_above_##N(y, x) | (x != x)) ? x : y)           \
     POSITION(argmax_##N, T, Odd##N, f64, x > y, x != x, odd_bits_##N(x), 0, 0) \
     POSITION(argmin_##N, T, Odd##N, f64, x < y, x != x, odd_bits_##N(x), 0, 0)
+EACH_RUNNING
 INTEGERS(INTEGER_ROWS)
 FLOATS(FLOAT_ROWS)
-RUNNING(cummax_BOOL, uint8_t, (x | y) != 0)
-RUNNING(cummin_BOOL, uint8_t, (x != 0) & (y != 0))
 POSITION(argmax_BOOL, uint8_t, uint8_t, i64, (x != 0) > (y != 0), 0, 0, 1, 1)
 POSITION(argmin_BOOL, uint8_t, uint8_t, i64, (x != 0) < (y != 0), 0, 0, 1, 0)
 
 #define R(name) \
-    { .line = LOOP(name##_line), .columns = LOOP(name##_columns) }
+    { .line = name##_line, .columns = LOOP(name##_columns) }
 #define P(name) \
     { .find = LOOP(name##_find), .find_columns = LOOP(name##_find_columns) }
-#define ROW(N, T) [DYN_##N] = {R(cumsum_##N), R(cumprod_##N), R(cummax_##N), R(cummin_##N), P(argmax_##N), P(argmin_##N)},
+#define ROW(N, W) [DYN_##N] = {R(cumsum_##W), R(cumprod_##W), R(cummax_##N), R(cummin_##N), P(argmax_##N), P(argmin_##N)},
 static const Row LOOP(table)[DYN_DTYPE_COUNT][6] = {
-    INTEGERS(ROW)
-        FLOATS(ROW)[DYN_BOOL] = {R(cummax_BOOL), R(cummin_BOOL), R(cummax_BOOL), R(cummin_BOOL), P(argmax_BOOL), P(argmin_BOOL)}};
+    WRAPPED(ROW)[DYN_BOOL] = {R(cummax_BOOL), R(cummin_BOOL), R(cummax_BOOL), R(cummin_BOOL), P(argmax_BOOL), P(argmin_BOOL)}};
 
 #undef RUNNING
 #undef POSITION

@@ -333,9 +333,30 @@ static int call_of(DynRec *r, RecFrame *f, uint32_t callee, RecInner *out) {
     return out->recipes == NULL ? -1 : 0;
 }
 
+/* The operands of the call that the frame stands at, made with r->stand_in: that is called with what lies there as the callable,
+ * or with the object whose method it is. */
+static int stand_in_of(DynRec *r, RecFrame *f, const DynInstr *in, RecInner *out) {
+    uint32_t n = dyn_stack_effect(in).pops;
+    DynVal **v = &f->shadow[f->ssp - n];
+    out->from = f->ssp - f->nslots - n;
+    out->recipes = DYN_NEW_N(&r->cap->arena, uint32_t, n);
+    for (uint32_t i = 0; out->recipes != NULL && i < n; i++) {
+        DynVal *first = v[1]->kind == DV_NULL ? v[0] : v[1];
+        out->recipes[i] = i == 0 ? dyn_capture_constant(r->cap, r->stand_in) : rec_recipe(r, i == 1 ? first : v[i]);
+        if (out->recipes[i] == DYN_NONE) {
+            return -1;
+        }
+    }
+    return out->recipes == NULL ? -1 : 0;
+}
+
 static int state_before(DynRec *r, RecFrame *f, const DynInstr *in) {
     RecInner inner, *under = NULL;
     rec_begin_recipes(r, false);
+    if (r->stand_in != NULL && rec_is_call(in)) {
+        under = stand_in_of(r, f, in, &inner) < 0 ? NULL : &inner;
+        r->cap->stands_in = under != NULL;
+    }
     for (; f != r->base; f = f->outer, in = &f->code->v.at[f->pc]) {
         uint32_t callee = inner_recipe(r, f, in, under);
         if (callee == DYN_NONE || call_of(r, f->outer, callee, &inner) < 0) {

@@ -75,6 +75,16 @@ static bool is_gradient(const DynRec *r, PyObject *func) {
     return name != NULL && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "dynoc._gradient") == 0;
 }
 
+/* The call is one that breaks: is there something that later calls make in its place? */
+static void find_stand_in(DynRec *r, const RecCall *c, PyObject *func) {
+    RecFrame *f = r->top;
+    const DynInstr *in = &f->code->v.at[f->pc];
+    if (c->direct && in->op != DYN_I_CALL_FUNCTION_EX) {
+        PyObject **slots = &f->real[f->sp - dyn_stack_effect(in).pops];
+        r->stand_in = r->req->stand_in(r->req, func, slots[1] != NULL ? slots[1] : slots[0]);
+    }
+}
+
 static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, DynOperand callee, bool whole, PyObject **result);
 
 /* Does it ask for its iterator itself, before it is a generator? Generator expressions do from CPython 3.15 on. */
@@ -119,6 +129,9 @@ static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, Dyn
     }
     bool enters = refuse == DYN_R_OK && slots != NULL && can_enter(r, fv, code, source);
     if (!enters || rec_bind_slots(r, func, fv, source, bound, slots) < 0) {
+        if (refuse == DYN_R_OPAQUE_CALL) {
+            find_stand_in(r, c, func);
+        }
         r->pending.func = NULL;
         *result = rec_call_real(c);
         return rec_fail(r, refuse != DYN_R_OK ? refuse : DYN_R_OPAQUE_CALL, PyUnicode_AsUTF8(code->co_name));
@@ -622,6 +635,7 @@ DynVal *rec_call_within(DynRec *r, DynOperand f, DynOperand *args, uint32_t npos
 
 Step rec_finish_call(DynRec *r, RecFrame *f, RecCall *c, uint32_t npop) {
     PyObject *result = NULL;
+    r->stand_in = NULL;
     if (rec_has_flag(c->callable.real, REC_LEAVES)) {
         return step_bail(r, DYN_R_OPAQUE_CALL, rec_callable_name(r, c->callable.real));
     }

@@ -256,7 +256,7 @@ void rec_deliver(DynRec *r) {
     PyErr_Fetch(&type, &value, &tb);
     uint32_t last = 0; /* segments behind the last one with array work aren't worth an entry */
     for (uint32_t i = 0; i < r->done.n; i++) {
-        if (rec_has_work(r->done.at[i])) {
+        if (rec_has_work(r->done.at[i]) || r->done.at[i]->stands_in) {
             work = true;
             last = i;
         }
@@ -334,7 +334,7 @@ void rec_unsupported(DynRec *r, RecFrame *f, const DynInstr *in) {
         dyn_report_reason(&s, r->why, r->detail, &p);
     }
     Py_DECREF(p.code);
-    dyn_str_printf(&s, "\nmore: docs/reasons/%s.md", dyn_reason_code(is_of_callee(r, r->why) ? r->callee_cause : r->why));
+    dyn_str_printf(&s, "\nmore: python -m dynoc reason %s", dyn_reason_code(is_of_callee(r, r->why) ? r->callee_cause : r->why));
     PyErr_SetString(dyn_unsupported_error ? dyn_unsupported_error : PyExc_RuntimeError, dyn_str_at(&s));
     dyn_str_free(&s);
 }

@@ -197,6 +197,7 @@ struct DynRec {
     RecFrame *top;             /* The running frame. */
     RecPending pending;        /* The inlined call that is on its way. */
     DynVal *result;            /* The shadow of what the last inlined callee returned. */
+    PyObject *stand_in;        /* What the running call instruction is made with if it breaks; borrowed; NULL: what it has. */
     bool callee_bailed;        /* The last inlined callee wasn't recorded to its end. */
     DynReason callee_cause;    /* Why the innermost callee bailed out, */
     const char *callee_detail; /* what exactly (as `detail`), */

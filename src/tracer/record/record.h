@@ -53,6 +53,9 @@ struct DynRecording {
      * -1 with an exception. The symbols are what they were when they were recorded. */
     int (*evaluate)(DynRecording *, const DynGraph *g, const bool *needed, PyObject **values);
     DynReason (*may_inline)(DynRecording *, PyObject *func); /* DYN_R_OK, or why a Python function is not recorded into */
+    /* A call of func ended a segment; `of` is what is called, or the object whose method it is. What later calls make in its
+     * place: a function that takes `of` and the call's arguments. Borrowed; NULL: the call itself. */
+    PyObject *(*stand_in)(DynRecording *, PyObject *func, PyObject *of);
 };
 /* Run the frame to its end, recording. Returns what default evaluation would (NULL with the program's exception set). The frame
  * is consumed as the hook's protocol asks, on every path. */

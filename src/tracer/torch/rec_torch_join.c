@@ -18,6 +18,37 @@ static int joined(DynRec *r, DynOperand o, uint32_t *nodes) {
     return n < 1 ? (dyn_np_unsupported(r), -1) : n;
 }
 
+/* Is a tensor there before the graph's kernels run: a view of an input, or of what a call gives? */
+static bool is_given(DynRec *r, uint32_t id) {
+    while (dyn_np_node_at(r, id)->flags & DYN_NODE_VIEW) {
+        id = dyn_np_node_at(r, id)->args[0].id;
+    }
+    const DynNode *n = dyn_np_node_at(r, id);
+    return n->op == DYN_OP_INPUT || n->op == DYN_OP_RESULT || dyn_node_calls(n);
+}
+
+/* On a device PyTorch's call is one launch, where stores are one for each tensor: those pay where kernels that compute the
+ * tensors make them. */
+static bool is_better_called(DynRec *r, const uint32_t *nodes, int n) {
+    bool given = dyn_rec_graph(r)->device != 0;
+    for (int i = 0; i < n && given; i++) {
+        given = is_given(r, nodes[i]);
+    }
+    return given;
+}
+
+static DynVal *call_join(DynRec *r, NpCall *c, const uint32_t *nodes, int n, int axis) {
+    uint32_t shape[DYN_MAX_NDIM];
+    int ndim = dyn_np_node_at(r, nodes[0])->ndim;
+    memcpy(shape, dyn_np_node_at(r, nodes[0])->shape, sizeof(*shape) * ndim);
+    for (int i = 1; i < n; i++) {
+        if ((shape[axis] = dyn_np_op(r, DYN_S_ADD, shape[axis], dyn_np_node_at(r, nodes[i])->shape[axis])) == DYN_NONE) {
+            return dyn_np_unsupported(r);
+        }
+    }
+    return dyn_np_sized_call(r, c, ndim, shape);
+}
+
 static DynVal *join(DynRec *r, NpCall *c, const uint32_t *nodes, int n, int axis) {
     DynDtype dt = dyn_np_dtype_of(c->result);
     bool in_order = true;
@@ -26,6 +57,9 @@ static DynVal *join(DynRec *r, NpCall *c, const uint32_t *nodes, int n, int axis
     }
     if (dt == DYN_NO_DTYPE) {
         return dyn_np_unsupported(r);
+    }
+    if (c->out.v == NULL && is_better_called(r, nodes, n)) {
+        return call_join(r, c, nodes, n, axis);
     }
     uint32_t id = dyn_np_join(r, nodes, n, axis, dt);
     if (c->out.v != NULL) {

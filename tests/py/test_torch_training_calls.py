@@ -1,0 +1,107 @@
+"""Parts of graphs that are one small call of PyTorch's: made as that call, as a node of autograd's of ours would cost more."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F  # noqa: E402
+from compare import dynoc  # noqa: E402
+
+FUNCTIONS = {
+    "relu": F.relu, "relu6": F.relu6, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "silu": F.silu,
+    "elu": lambda x: F.elu(x, 0.5), "leaky_relu": lambda x: F.leaky_relu(x, negative_slope=0.2),
+    "softplus": lambda x: F.softplus(x, beta=2, threshold=5), "exp": torch.exp, "method": lambda x: x.tanh(),
+}  # fmt: skip
+
+
+def pays(function):
+    """Captured, as it is where what doesn't pay is given up (tests/conftest.py says that it isn't)."""
+    return dynoc.optimize(function, wait=True, options={"retire": True})
+
+
+def leaf(*shape):
+    return torch.linspace(-3, 3, torch.Size(shape).numel()).reshape(shape).requires_grad_()
+
+
+def outcome(function, x):
+    y = function(x)
+    (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    second = torch.autograd.grad((g * g).sum(), x, allow_unused=True)[0] if g.requires_grad else None
+    return y, g, second, type(y.grad_fn).__name__
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_small_call_is_pytorchs(name):
+    function = FUNCTIONS[name]
+    fast = pays(lambda x: function(x))
+    for _ in range(3):
+        expected, found = outcome(function, leaf(4, 5)), outcome(fast, leaf(4, 5))
+        assert found[3] == expected[3]
+        for a, b in zip(found[:3], expected[:3], strict=True):
+            assert (a is None and b is None) or torch.equal(a, b)
+    assert [e.hits for e in fast.entries] == [2]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_large_one_is_a_part(name):
+    function = FUNCTIONS[name]
+    fast = pays(lambda x: function(x))
+    fast(leaf(4, 5))
+    assert fast(leaf(100, 100)).grad_fn.name() == "CapturedBackward"
+    expected, found = outcome(function, leaf(100, 100)), outcome(fast, leaf(100, 100))
+    for a, b in zip(found[:2], expected[:2], strict=True):
+        torch.testing.assert_close(a, b)
+    assert len(fast.entries) == 1
+
+
+def test_of_two_tensors():
+    fast = pays(lambda x, y: torch.add(F.linear(x, y), x))
+    x, y = leaf(4, 4), leaf(4, 4)
+    fast(x, y)
+    found = fast(x, y)
+    assert found.grad_fn.name() == "AddBackward0"
+    assert torch.equal(found, F.linear(x, y) + x)
+
+
+def test_what_is_fused_is_a_part():
+    fast = pays(lambda x: torch.tanh(torch.sigmoid(x)))
+    fast(leaf(4))
+    assert fast(leaf(4)).grad_fn.name() == "CapturedBackward"
+
+
+def test_an_argument_that_changes_is_seen():
+    layer = torch.nn.LeakyReLU(0.1)
+    fast = pays(lambda x: layer(x))
+    for slope in (0.1, 0.1, 0.3, 0.3, 0.1):
+        layer.negative_slope = slope
+        assert torch.equal(fast(leaf(6)), F.leaky_relu(leaf(6), slope))
+
+
+def test_a_number_that_only_a_call_tells_stays_one():
+    fast = pays(lambda x, y, k: torch.add(x, y, alpha=k))
+    for k in (0.5, 0.25, 2.0, 3.0):
+        torch.testing.assert_close(fast(leaf(6), leaf(6), k), torch.add(leaf(6), leaf(6), alpha=k))
+    assert len(fast.entries) == 1
+
+
+def test_it_raises_what_pytorch_raises_in_backward():
+    fast = pays(lambda x: F.linear(torch.exp(x), torch.ones(3, 4)))
+    fast(leaf(2, 4))
+    x = leaf(2, 4)
+    y = fast(x)
+    y.sum().backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        y.sum().backward()
+
+
+def test_networks_in_both_modes():
+    for wrap in (pays, lambda m: dynoc.optimize(m, options={"retire": True})):
+        torch.manual_seed(0)
+        layers = torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 16), torch.nn.ELU(), torch.nn.Linear(16, 2)
+        model = torch.nn.Sequential(*layers)
+        fast, x = wrap(model), torch.randn(5, 8)
+        for _ in range(4):
+            expected = torch.autograd.grad((model(x) ** 2).sum(), list(model.parameters()))
+            found = torch.autograd.grad((fast(x) ** 2).sum(), list(model.parameters()))
+            for a, b in zip(found, expected, strict=True):
+                torch.testing.assert_close(a, b)
