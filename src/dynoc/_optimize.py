@@ -269,8 +269,8 @@ def enable(
 
     Arrays themselves tell who makes them: a function is found when it (or what it calls) has made some, and is recorded at its
     next call. A program without arrays pays next to nothing. With ``config.plain_loops`` its long loops are found too: when a
-    function with a loop has run for about a second NumPy is imported, and loops over numbers and objects are looked at. On CPython
-    3.11 found functions are served by the frame-evaluation hook, which is in only while it pays.
+    function with a loop has run for about a second NumPy is imported, and loops over numbers and objects are looked at. On
+    CPython 3.11 found functions are served by the frame-evaluation hook, which is in only while it pays.
 
     With ``wait=True``, or with ``config.record_all``, every function is offered to the recorder at its first call: the hook stays
     in, and calls of Python functions cost 1.4 to 1.9 times as much. This is for tests, which want the same from run to run.

@@ -156,7 +156,7 @@ class Writer:
         return self.choose(*self.instances, odd=(f"objects[{self.index()}]",))
 
     def key(self):
-        common = "n", "m", f"names[{self.index()}]", f"names[{self.index()}]", "'a'", "'key'", *self.indices, *self.indices, "7"
+        common = ["n", "m", f"names[{self.index()}]", f"names[{self.index()}]", "'a'", "'key'", *self.indices, *self.indices, "7"]
         return self.choose(*common, odd=("True", "x", "(n, m)", "2 ** 70", "s", "c", f"text[{self.index()}]"))
 
     def mapping(self):
@@ -170,15 +170,18 @@ class Writer:
             return self.choose(*NUMBERS, *self.indices, "1", "2", "0.5", "-3", "10 ** 12")
         if r < 0.7:
             more = () if self.slotted else ("scale", "double")
-            name = self.choose("x", "x", "y", "y", "norm()", "move(1)", *more, odd=("z", "scale", "double", f"fails({self.key()})"))
+            name = self.choose("x", "x", "y", "y", "norm()", "move(1)", *more, odd=("z", "scale", "double",
+                    f"fails({self.key()})"))
             return f"{self.instance()}.{name}"
         if r < 0.8:
             mapping, key = self.mapping(), self.key()
-            return self.choose(f"{mapping}[{key}]", f"{mapping}.get({key}, 0)", f"{mapping}.get({key}, {self.value(0)})", f"len({mapping})",
+            return self.choose(f"{mapping}[{key}]", f"{mapping}.get({key}, 0)",
+                    f"{mapping}.get({key}, {self.value(0)})", f"len({mapping})",
                                f"pick({mapping}, {key})")
         if r < 0.95:
             i = self.index()
-            common = f"items[{i}]", f"items[{i}]", f"pairs[{i}][0]", f"pairs[{i}][1]", f"rows[{i}][{self.index()}]", "len(items)", "items[-1]"
+            common = (f"items[{i}]", f"items[{i}]", f"pairs[{i}][0]", f"pairs[{i}][1]", f"rows[{i}][{self.index()}]",
+                    "len(items)", "items[-1]")
             called = f"helper({self.instance()}, {self.mapping()}, {self.value(0)})"
             odd = f"w[{i}]", f"ord(text[{i}])", "len(seen)", f"items.count({self.value(0)})", "sum(items)", called
             return self.choose(*common, "items.pop()", called, odd=odd)
@@ -189,11 +192,14 @@ class Writer:
         if r < 0.35:
             return f"{self.value(0)} {self.choose('<', '<=', '==', '!=', '>')} {self.value(0)}"
         if r < 0.6:
-            return f"{self.key()} {self.choose('in', 'not in')} {self.choose(self.mapping(), 'seen', 'seen', 'names', 'items')}"
+            over = self.choose(self.mapping(), 'seen', 'seen', 'names', 'items')
+            return f"{self.key()} {self.choose('in', 'not in')} {over}"
         if r < 0.75:
             return f"{self.instance()} {self.choose('is', 'is not', odd=('==',))} {self.choose(self.instance(), 'None')}"
-        odd = f"c == {self.choose(repr('a'), repr('b'), f'text[{self.index()}]')}", "table", "e", "seen", f"{self.instance()}"
-        common = f"isinstance({self.instance()}, P)", "items", f"table.get({self.key()}) is None", f"not {self.value(0)}", f"names[{self.index()}] == 'key'"
+        odd = (f"c == {self.choose(repr('a'), repr('b'), f'text[{self.index()}]')}", "table", "e", "seen",
+                f"{self.instance()}")
+        common = (f"isinstance({self.instance()}, P)", "items", f"table.get({self.key()}) is None",
+                f"not {self.value(0)}", f"names[{self.index()}] == 'key'")
         return self.choose(*common, odd=odd)
 
     # ---- statements
@@ -207,7 +213,8 @@ class Writer:
         if r < 0.2:
             self.put(indent, f"{self.random.choice(TARGETS)} {self.choose('=', '=', '+=', '-=')} {self.value()}")
         elif r < 0.35:
-            self.put(indent, f"{self.instance()}.{self.choose('x', 'y', odd=('z', 'w'))} {self.choose('=', '=', '+=')} {self.value()}")
+            name = f"{self.instance()}.{self.choose('x', 'y', odd=('z', 'w'))}"
+            self.put(indent, f"{name} {self.choose('=', '=', '+=')} {self.value()}")
         elif r < 0.47:
             self.store(indent)
         elif r < 0.6:
@@ -231,30 +238,40 @@ class Writer:
         elif depth < DEPTH and self.loops < 5:
             self.loop(indent, depth)
         else:
-            self.put(indent, self.choose("s += 1", f"c = names[{self.index()}]", odd=("c = text[n]", "c = c + 'b' if len(c) < 4 else 'a'")))
+            self.put(indent, self.choose("s += 1", f"c = names[{self.index()}]", odd=("c = text[n]",
+                    "c = c + 'b' if len(c) < 4 else 'a'")))
 
     def store(self, indent):
         mapping, key = self.mapping(), self.key()
-        common = (f"{mapping}[{key}] = {self.value()}", f"{mapping}[{key}] += 1", f"{mapping}[{key}] = {mapping}.get({key}, 0) + 1",
-                  f"seen.add({key})", f"items[{self.index()}] = {self.value()}", f"objects[{self.index()}] = {self.instance()}",
+        common = (f"{mapping}[{key}] = {self.value()}", f"{mapping}[{key}] += 1",
+                f"{mapping}[{key}] = {mapping}.get({key}, 0) + 1",
+                  f"seen.add({key})", f"items[{self.index()}] = {self.value()}",
+                          f"objects[{self.index()}] = {self.instance()}",
                   f"rows[{self.index()}][{self.index()}] = {self.value(0)}", f"items[{self.index()}] += {self.value(0)}")
-        odd = (f"{mapping}[{key}] = {self.instance()}", f"{mapping}.setdefault({key}, {self.value(0)})", f"seen.discard({key})")
+        odd = (f"{mapping}[{key}] = {self.instance()}", f"{mapping}.setdefault({key}, {self.value(0)})",
+                f"seen.discard({key})")
         self.put(indent, self.choose(*common, odd=odd))
 
     def change(self, indent):
-        grows = self.choose(("items", f"items.append({self.value()})"), ("pairs", f"pairs.append(({self.value(0)}, {self.value(0)}))"),
+        grows = self.choose(("items", f"items.append({self.value()})"), ("pairs",
+                f"pairs.append(({self.value(0)}, {self.value(0)}))"),
                             ("objects", f"objects.append({self.new()}({self.value(0)}, {self.value(0)}))"),
-                            ("items", f"items.insert({self.index()}, {self.value(0)})"), ("items", f"items.extend([{self.value(0)}, n])"),
-                            ("items", "items[n:n] = w"), ("rows", f"rows.append([{self.value(0)}] * 2)"), ("items", "items += w"),
+                            ("items", f"items.insert({self.index()}, {self.value(0)})"), ("items",
+                                    f"items.extend([{self.value(0)}, n])"),
+                            ("items", "items[n:n] = w"), ("rows", f"rows.append([{self.value(0)}] * 2)"), ("items",
+                                    "items += w"),
                             ("pairs", f"pairs.append((c, {self.instance()}))"))
         if self.random.random() < 0.6:
             self.put(indent, f"if len({grows[0]}) < {MOST}:")
             self.put(indent + 1, grows[1])
         else:
             i, j = self.index(), self.index()
-            common = ("items.reverse()", f"items[{i}:{j}] = [n, m]", f"w = items[{i}:{j}]", f"w = items[{i}:]", "w = items[::-1]",
-                      f"items[{i}:] = items[:{j}]", "w = [z for z in items]", "w = [q.x for q in objects]", f"pairs[{i}] = ({self.value(0)}, n)")
-            odd = ("items.sort()", f"del items[{i}:{j}]", "objects.pop()", f"objects.pop({i})", "items.clear()", f"w = list(items)[:{MOST}]",
+            common = ("items.reverse()", f"items[{i}:{j}] = [n, m]", f"w = items[{i}:{j}]", f"w = items[{i}:]",
+                    "w = items[::-1]",
+                      f"items[{i}:] = items[:{j}]", "w = [z for z in items]", "w = [q.x for q in objects]",
+                              f"pairs[{i}] = ({self.value(0)}, n)")
+            odd = ("items.sort()", f"del items[{i}:{j}]", "objects.pop()", f"objects.pop({i})", "items.clear()",
+                    f"w = list(items)[:{MOST}]",
                    f"w = rows[{i}]", "w = [k for k in names if k in table]")
             self.put(indent, self.choose(*common, odd=odd))
 
@@ -263,7 +280,8 @@ class Writer:
         new = f"{self.new()}({self.value(0)}, {self.value(0)})"
         made = () if self.slotted else ("o = v + o", f"v = o * {self.value(0)}", "o.swap()")
         odd = (f"o = table[{self.key()}]", "o = None", "e = table", f"w = ({self.value(0)}, 2)")
-        common = (f"o = {a}", f"v = {a}", f"o, v = {a}, {b}", f"o = {new}", f"v = {new}", "e = {}", f"s, t = pairs[{self.index()}]")
+        common = (f"o = {a}", f"v = {a}", f"o, v = {a}, {b}", f"o = {new}", f"v = {new}", "e = {}",
+                f"s, t = pairs[{self.index()}]")
         self.put(indent, self.choose(*common, *made, odd=odd))
 
     def new(self):
@@ -278,7 +296,8 @@ class Writer:
         if r < 0.45:
             self.put(indent, f"for {name} in range({self.choose('n', 'm', 'len(items)', '6', 'len(objects)', '1, 9, 2')}):")
         elif r < 0.75:
-            over = self.choose("enumerate(objects)", "zip(range(9), objects)", "zip(items, objects)", odd=("enumerate(table.values())",))
+            over = self.choose("enumerate(objects)", "zip(range(9), objects)", "zip(items, objects)",
+                    odd=("enumerate(table.values())",))
             self.put(indent, f"for {name}, {other} in {over}:")
             self.instances += [other, other]
         elif r < 0.9:
@@ -323,13 +342,15 @@ def arguments(seed, scope):
     usual = ("S",) if slotted(seed % 1000003) else r.choice((("P",), ("P",), ("Q",), ("P", "Q")))
     kinds = usual if r.random() < 0.8 else r.choice((("P", "S", "Told"), ("Late",), ("P", "Late", "Q"), ("S",)))
     odd = r.random() < 0.2
-    number = r.choice((lambda: r.randrange(-3, 9), lambda: r.choice((0.5, 1.5, -2.25)), lambda: r.choice((1, 2.5, True)) if odd else 3))
+    mixed = (1, 2.5, True) if odd else (3, 3, 3)
+    number = r.choice((lambda: r.randrange(-3, 9), lambda: r.choice((0.5, 1.5, -2.25)), lambda: r.choice(mixed)))
     objects = [scope[r.choice(kinds)](number(), number()) for _ in range(r.choice((0, 3, 6) if odd else (3, 6, 9)))]
     for o in objects[: 2 * odd]:
         o.z = 5
     names = [r.choice(("a", "b", "key", "\xe9", "name", "long name")) for _ in range(6)]
     values = r.choice((number, lambda: scope["P"](1, 2), lambda: r.choice((None, 3, "text")))) if odd else number
-    table = {key: values() for key in r.sample(["a", "b", "key", "name", 1, 2, 5, 7] + [2**70, 1.5] * odd, r.choice((0, 3, 6) if odd else (3, 6)))}
+    table = {key: values() for key in r.sample(["a", "b", "key", "name",
+            1, 2, 5, 7] + [2**70, 1.5] * odd, r.choice((0, 3, 6) if odd else (3, 6)))}
     pairs = [(number(), number()) for _ in range(4)]
     if odd:
         pairs.append((1, 2, 3))
@@ -341,7 +362,8 @@ def arguments(seed, scope):
     o, v = (scope[r.choice(kinds)](number(), number()) for _ in range(2))
     if objects and r.random() < 0.4:
         o = objects[0]
-    return r.choice((0, 3, 5)), r.choice((1, 2)), number(), o, v, objects, table, names, pairs, seen, items, r.choice(("abcab", "", "x\xe9z")), rows
+    text = r.choice(("abcab", "", "x\xe9z"))
+    return r.choice((0, 3, 5)), r.choice((1, 2)), number(), o, v, objects, table, names, pairs, seen, items, text, rows
 
 
 def reached(value, known):
@@ -360,7 +382,8 @@ def reached(value, known):
     if type(value).__module__ == "builtins" and not hasattr(type(value), "x"):
         names = sorted(vars(value)) if hasattr(value, "__dict__") else ["x", "y", "z"]
         order = list(vars(value)) if hasattr(value, "__dict__") else []
-        return type(value).__name__, order, tuple(reached(getattr(value, name), known) for name in names if hasattr(value, name))
+        return type(value).__name__, order, tuple(reached(getattr(value, name), known) for
+                name in names if hasattr(value, name))
     return type(value).__name__, [reached(getattr(value, name), known) for name in ("x", "y", "z") if hasattr(value, name)]
 
 
