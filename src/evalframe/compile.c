@@ -155,7 +155,6 @@ static int follow(Job *j) {
     if (j->entry->follow != NULL) {
         dyn_count("graphs", "compiled");
         j->entry->follow->judged = dyn_profit_is_measured(j->root);
-        j->entry->follow->plain = dyn_profit_is_judged(j->root);
         if (j->entry->follow->judged && !dyn_estimate_followed(&j->capture->graph, j->entry->follow, NULL)) {
             dyn_cache_tell(j->root, DYN_R_NO_PROFIT, NULL);
             if (j->cache == j->root && j->capture->end == DYN_END_RETURN) { /* there is nothing else in the function */

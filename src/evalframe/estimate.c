@@ -100,7 +100,7 @@ bool dyn_estimate_followed(const DynGraph *g, const DynFollow *f, const DynScala
         const DynFollowStep *s = &f->steps.at[i];
         bool is_call = dyn_follow_is_call(g, f, s, sym), follows = s->kind == DYN_FOLLOW_PART && dyn_follow_part_follows(s->part);
         gain -= follows && !is_call ? PART_NS + OUTPUT_NS * dyn_follow_part_outputs(s->part) : STEP_NS;
-        for (uint32_t k = is_call ? s->whole->first : 0; is_call && k <= s->whole->node; k++) { /* PyTorch's, as in eager */
+        for (uint32_t k = is_call ? s->whole->first : 0; is_call && k <= s->whole->last; k++) { /* PyTorch's, as in eager */
             gain -= followed_gain(g, k, sym);
         }
     }

@@ -9,6 +9,9 @@
  * memory before or behind it has a level that says so. */
 #include "evalframe/follow.h"
 
+/* A node of autograd's takes as long as a call and this many elements that PyTorch goes over, and back (docs/lab/training.md). */
+#define MOST_ELEMENTS 3000
+
 typedef struct Split {
     DynGraph *g;
     DynArena *arena;
@@ -372,36 +375,29 @@ static void find_whole(const Split *s, DynFollowStep *step) {
     }
     if (same) {
         step->whole = w;
-        for (uint32_t i = w->first; i <= w->node; i++) {
-            step->weight += is_computed(node_at(s, i));
+        for (uint32_t i = w->first; i <= w->last; i++) {
+            const DynNode *n = node_at(s, i);
+            step->weight += is_computed(n) && !dyn_node_stores(n) && dyn_ops[n->op].kind != DYN_K_CREATE;
         }
+        step->weight = max_of(step->weight, 1);
     }
 }
 
-/* What is computed at a level, or what is changed in place. */
-static int add_part(Split *s, DynFollow *f, DynPartShare *share, uint32_t level, bool changing, uint32_t *room) {
-    uint32_t n = 0, total = s->g->nodes.n;
-    for (uint32_t i = 0; i < total; i++) {
-        bool belongs = changing ? is_change(node_at(s, i)) : s->shown[i] && is_computed(node_at(s, i));
-        if (belongs && s->level[i] == level) {
-            room[n++] = i;
-        }
-    }
-    if (n == 0) {
-        return 0;
-    }
-    uint32_t ninputs = find_inputs(s, level, changing, room, n, room + total);
+/* The part with these outputs, of a level. room: for as many nodes as there are. */
+static int add_part_of(Split *s, DynFollow *f, DynPartShare *share, uint32_t level, bool changing, DynList outputs,
+                       uint32_t *room) {
+    uint32_t ninputs = find_inputs(s, level, changing, outputs.at, outputs.n, room);
     if (ninputs == DYN_NONE) {
         return -1;
     }
     DynFollowStep step = {.kind = changing ? DYN_FOLLOW_CHANGES : DYN_FOLLOW_PART};
-    step.outputs = copied(s, room, n);
-    step.inputs = copied(s, room + total, ninputs);
+    step.outputs = copied(s, outputs.at, outputs.n);
+    step.inputs = copied(s, room, ninputs);
     if (!DYN_ALLOCATED(step.outputs.at, step.inputs.at)) {
         return -1;
     }
     step.part = dyn_follow_part(share, s->g, step.inputs, step.outputs, s->error);
-    step.outputs.n = changing ? 0 : n;
+    step.outputs.n = changing ? 0 : outputs.n;
     if (step.part == NULL) {
         *s->why = s->error->n > 0 ? DYN_R_REQUIRES_GRAD : DYN_R_NO_MEMORY;
         PyErr_Clear();
@@ -423,6 +419,37 @@ static int add_part(Split *s, DynFollow *f, DynPartShare *share, uint32_t level,
     return done;
 }
 
+/* Is the node what one call gives, of nothing that is computed at its own level? Where such calls are made as they are, it is no
+ * part of what else there is. */
+static bool stands_alone(const Split *s, const DynFollow *f, uint32_t id) {
+    const DynWhole *w = f->plain ? whole_of(s->g, id) : NULL;
+    bool alone = w != NULL;
+    for (int i = 0; alone && i < w->n; i++) {
+        uint32_t of = w->operands[i];
+        alone = w->args[i] != NULL || (s->shown[of] && !(is_computed(node_at(s, of)) && s->level[of] == s->level[id]));
+    }
+    return alone && dyn_estimate_work(s->g, node_at(s, id), NULL) < MOST_ELEMENTS;
+}
+
+/* What is computed at a level, or what is changed in place. */
+static int add_parts(Split *s, DynFollow *f, DynPartShare *share, uint32_t level, bool changing, uint32_t *room) {
+    uint32_t n = 0, total = s->g->nodes.n;
+    for (uint32_t i = 0; i < total; i++) {
+        bool belongs = changing ? is_change(node_at(s, i)) : s->shown[i] && is_computed(node_at(s, i));
+        if (!belongs || s->level[i] != level) {
+            continue;
+        }
+        if (!changing && stands_alone(s, f, i)) {
+            if (add_part_of(s, f, share, level, false, (DynList){&i, 1}, room + total) < 0) {
+                return -1;
+            }
+        } else {
+            room[n++] = i;
+        }
+    }
+    return n == 0 ? 0 : add_part_of(s, f, share, level, changing, (DynList){room, n}, room + total);
+}
+
 static int add_steps(Split *s, DynFollow *f, DynPartShare *share) {
     uint32_t total = s->g->nodes.n, last = 0, *room = DYN_NEW_N(s->arena, uint32_t, 2 * total + 2);
     for (uint32_t i = 0; i < total; i++) {
@@ -440,7 +467,7 @@ static int add_steps(Split *s, DynFollow *f, DynPartShare *share) {
                 return -1;
             }
         }
-        if (add_part(s, f, share, level, false, room) < 0 || add_part(s, f, share, level, true, room) < 0) {
+        if (add_parts(s, f, share, level, false, room) < 0 || add_parts(s, f, share, level, true, room) < 0) {
             return -1;
         }
     }
@@ -503,6 +530,7 @@ DynFollow *dyn_follow_new(DynGraph *g, const DynOptions *options, DynReason *why
     int done = -1;
     if (f != NULL && share != NULL) {
         dyn_arena_init(&f->arena);
+        f->plain = options != NULL && !options->eager && !options->hands_on && dyn_options_config(options).retire;
         Split s = {.g = g, .arena = &f->arena, .why = why, .error = error};
         s.level = DYN_NEW_N(s.arena, uint32_t, g->nodes.n + 1);
         s.shown = DYN_NEW_N(s.arena, bool, g->nodes.n + 1);
@@ -536,10 +564,6 @@ void dyn_follow_free(DynFollow *f) {
     dyn_arena_free(&f->arena);
     PyMem_RawFree(f);
 }
-
-/* A node of autograd's takes as long as a call and this many elements that PyTorch goes over, and back (docs/lab/training.md). On a
- * device PyTorch's kernel of one call is as good as any. */
-#define MOST_ELEMENTS 3000
 
 bool dyn_follow_is_call(const DynGraph *g, const DynFollow *f, const DynFollowStep *s, const DynScalar *sym) {
     bool is_call = f->plain && s->whole != NULL;

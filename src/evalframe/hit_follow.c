@@ -121,14 +121,24 @@ static int run_view(const DynGraph *g, DynRun *run, PyObject **values, uint32_t 
 
 static int run_as_call(const DynFollowStep *s, PyObject **values) {
     const DynWhole *w = s->whole;
-    PyObject *args[DYN_MOST_WHOLE_ARGS];
-    int npos = w->n - (w->kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(w->kwnames));
+    PyObject *args[DYN_MOST_WHOLE_ARGS + 1], *list = w->nlist > 0 ? PyList_New(w->nlist) : NULL;
+    int n = w->nlist > 0, nkw = w->kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(w->kwnames);
+    if (w->nlist > 0 && list == NULL) {
+        return -1;
+    }
+    args[0] = list;
     for (int i = 0; i < w->n; i++) {
-        args[i] = w->args[i] != NULL ? w->args[i] : values[w->operands[i]];
+        PyObject *o = w->args[i] != NULL ? w->args[i] : values[w->operands[i]];
+        if (i < w->nlist) {
+            PyList_SET_ITEM(list, i, Py_NewRef(o));
+        } else {
+            args[n++] = o;
+        }
     }
     dyn_extern_calling = w->callable; /* nobody is to serve its frame, if it is a Python function */
-    values[w->node] = PyObject_Vectorcall(w->callable, args, (size_t)npos, w->kwnames);
+    values[w->node] = PyObject_Vectorcall(w->callable, args, (size_t)(n - nkw), w->kwnames);
     dyn_extern_calling = NULL;
+    Py_XDECREF(list);
     return values[w->node] == NULL ? -1 : 0;
 }
 

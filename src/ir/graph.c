@@ -13,7 +13,7 @@ int dyn_graph_init(DynGraph *g, DynArena *arena, const char *name, DynSources *s
 
 /* Those of nodes from nnodes on. */
 static void forget_wholes(DynGraph *g, uint32_t nnodes) {
-    while (g->wholes.n > 0 && g->wholes.at[g->wholes.n - 1].node >= nnodes) {
+    while (g->wholes.n > 0 && g->wholes.at[g->wholes.n - 1].last >= nnodes) {
         DynWhole *w = &g->wholes.at[--g->wholes.n];
         Py_XDECREF(w->kwnames);
         for (int i = 0; i < w->n; i++) {

@@ -118,16 +118,17 @@ typedef struct DynFormula {
     const char *text;   /* as a row's derivative in ops.def, in g, these (a, b and c) and r (the node) */
 } DynFormula;
 
-/* A call of one or two tensors that a row of a binding table made nodes of: where nothing is fused with them, it may be made as
+/* A call of a few tensors that a row of a binding table made nodes of: where nothing is fused with them, it may be made as
  * it was. */
 #define DYN_MOST_WHOLE_ARGS 6
 typedef struct DynWhole {
-    uint32_t node, first;                /* what it gives, and the first of its nodes */
+    uint32_t node, first, last;          /* what it gives, and its nodes */
     PyObject *callable;                  /* borrowed: the table has it */
     PyObject *kwnames;                   /* strong or NULL: the names of the last arguments */
     PyObject *args[DYN_MOST_WHOLE_ARGS]; /* strong: True, False, None and numbers; NULL: an operand */
     uint32_t operands[DYN_MOST_WHOLE_ARGS];
-    int n; /* arguments in all */
+    int n;     /* of both */
+    int nlist; /* so many of them are items of a list, the first argument; 0: there is none */
 } DynWhole;
 
 typedef struct DynGraph {

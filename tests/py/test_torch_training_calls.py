@@ -105,3 +105,26 @@ def test_networks_in_both_modes():
             found = torch.autograd.grad((fast(x) ** 2).sum(), list(model.parameters()))
             for a, b in zip(found, expected, strict=True):
                 torch.testing.assert_close(a, b)
+
+
+def test_joined_tensors_are_joined_by_pytorch():
+    fast = pays(lambda x, y: torch.cat([F.linear(x, y), x, y], dim=1))
+    x, y = leaf(4, 4), leaf(4, 4)
+    fast(x, y)
+    found = fast(x, y)
+    assert found.grad_fn.name() == "CatBackward0"
+    assert torch.equal(found, torch.cat([F.linear(x, y), x, y], dim=1))
+
+
+def test_calls_beside_other_work_stand_alone():
+    def function(x, y):
+        a, b = F.linear(x, y), F.linear(y, x)
+        return torch.relu(a), torch.sin(b) * torch.exp(b), torch.tanh(b), torch.tensor([1, 2, 3])
+
+    fast, x, y = pays(function), leaf(4, 4), leaf(4, 4)
+    fast(x, y)
+    names = [t.grad_fn.name() for t in fast(x, y)[:3]]
+    assert names == ["ReluBackward0", "CapturedBackward", "TanhBackward0"]
+    expected, found = (torch.autograd.grad(sum(t.sum() for t in f(x, y)), (x, y)) for f in (function, fast))
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b)

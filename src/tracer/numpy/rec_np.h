@@ -78,6 +78,9 @@ DYN_HIDDEN int dyn_np_operand(DynRec *r, DynOperand o, NpArg *out); /* that, or 
 DYN_HIDDEN NpArg dyn_np_node_arg(DynRec *r, uint32_t node);
 DYN_HIDDEN uint32_t dyn_np_int_sym(DynRec *r, DynOperand o); /* symbol of a Python int (or constant with __index__) */
 /* What a tuple, list or slice is made of: their number, or -1 when it is none. A lone value is not. */
+/* rec_torch_whole.c: notes a call of tensors, of which the nodes from `first` on were made, if it gave one that requires
+ * gradients. */
+DYN_HIDDEN void rec_torch_note_whole(DynRec *r, const NpCall *c, uint32_t first, const DynVal *v);
 DYN_HIDDEN int dyn_np_items(DynRec *r, DynOperand o, DynOperand *items, int max);
 DYN_HIDDEN int dyn_np_flag(DynRec *r, DynOperand o, bool *value); /* a burnt-in bool; not given: *value stays */
 /* Burnt-in axes: one int, or a tuple of them, of an operand of that rank. A bit mask, sorted list in axes; count, or -1. */

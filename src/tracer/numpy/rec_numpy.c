@@ -719,54 +719,6 @@ static DynVal *left_as_call(DynRec *r, const NpCall *c) {
 /* Did the rule itself decide that the call can't stay one? */
 static bool rule_has_the_last_word(NpRule rule) { return rule == np_rule_random || rule == tt_rule_call; }
 
-/* Do the nodes from `first` on take numbers that only a call tells? */
-static bool takes_numbers(const DynGraph *g, uint32_t first) {
-    bool takes = false;
-    for (uint32_t i = first; i < g->nodes.n; i++) {
-        const DynNode *n = dyn_graph_node(g, i);
-        for (int k = 0; k < n->nargs; k++) {
-            takes = takes || (n->args[k].kind == DYN_ARG_SYM && !dyn_sym_is_const(g->syms, n->args[k].id));
-        }
-    }
-    return takes;
-}
-
-/* An argument of a call that is noted: a tensor, or a value that the call's nodes rest on as it is. */
-static bool note_argument(DynRec *r, DynOperand o, DynWhole *w) {
-    bool tensor = o.v->kind == DV_ARRAY && dyn_torch_is(o.real);
-    bool value = o.real == Py_None || PyBool_Check(o.real) || PyFloat_CheckExact(o.real) || PyLong_CheckExact(o.real);
-    if (!tensor && (!value || dyn_rec_burn(r, o.v, o.real) < 0)) {
-        return false;
-    }
-    w->operands[w->n] = tensor ? rec_node_of(o.v) : DYN_NONE;
-    w->args[w->n++] = tensor ? NULL : Py_NewRef(o.real);
-    return true;
-}
-
-/* Notes the call beside the nodes that were made of it, where it gives a tensor that requires gradients. */
-static void note_whole(DynRec *r, const NpCall *c, uint32_t first, const DynVal *v) {
-    DynGraph *g = dyn_rec_graph(r);
-    bool plain = c->b->effect == DYN_BIND_PURE || c->b->effect == DYN_BIND_POINTWISE;
-    bool few = c->npos > 0 && c->npos + c->nkw <= DYN_MOST_WHOLE_ARGS;
-    if (v->kind != DV_ARRAY || !plain || !few || !dyn_torch_is(c->result) || !PyCallable_Check(c->b->callable)) {
-        return;
-    }
-    DynWhole w = {.node = rec_node_of(v), .first = first, .callable = c->b->callable, .kwnames = Py_XNewRef(c->kwnames)};
-    const DynNode *n = dyn_graph_node(g, w.node);
-    bool fits = w.node >= first && n->flags & DYN_NODE_GRAD && !(n->flags & DYN_NODE_VIEW) && !dyn_node_calls(n);
-    fits = fits && !takes_numbers(g, first);
-    for (int i = 0; i < c->npos + c->nkw && fits; i++) {
-        fits = note_argument(r, c->args[i], &w);
-    }
-    if (!fits || dyn_vec_push(&g->wholes, w) < 0) {
-        Py_XDECREF(w.kwnames);
-        for (int i = 0; i < w.n; i++) {
-            Py_XDECREF(w.args[i]);
-        }
-        *dyn_rec_why(r) = DYN_R_OK;
-    }
-}
-
 DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int npos, PyObject *kwnames, PyObject *result) {
     NpCall c = {.b = b, .args = args, .npos = npos, .kwnames = kwnames, .result = result};
     c.nkw = kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames);
@@ -783,7 +735,7 @@ DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int 
     if (v != NULL && dyn_rec_whole(r)) {
         v = as_it_was_made(r, &c, nnodes, v);
     } else if (v != NULL) {
-        note_whole(r, &c, nnodes, v);
+        rec_torch_note_whole(r, &c, nnodes, v);
     }
     return v != NULL || result == Py_None || rule_has_the_last_word(b->rule) ? v : left_as_call(r, &c);
 }
