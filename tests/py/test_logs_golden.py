@@ -49,6 +49,8 @@ def same_everywhere(text, path):
     text = text.replace(str(path), "PROGRAM").replace(path.name, "PROGRAM")
     text = re.sub(r" at 0x[0-9a-f]+", " at 0x…", text)
     text = re.sub(r"\b[0-9a-f]{16}\b", "KEY", text)
+    text = re.sub(r"^ *\^+$", "        ^", text, flags=re.MULTILINE)  # what is underlined, and how many instructions a line has,
+    text = re.sub(r"\b\d+ instructions", "… instructions", text)  # differs from one CPython to the next
     return re.sub(r" *\b\d+\.\d+ (us|ms)\b", r" … \1", text)
 
 
