@@ -308,8 +308,20 @@ static int copy_changed(const DynGraph *g, PyObject *const *inputs, PyObject *co
     return 0;
 }
 
+/* Tells why the part isn't run by kernels: there is no code, or the device refused it. */
+static void tell_here(const Unit *u) {
+    const char *detail = NULL;
+    DynReason why = u->artifact == NULL ? u->failed : dyn_artifact_failure(u->artifact, &detail);
+    why = why == DYN_R_OK ? DYN_R_DEVICE : why;
+    dyn_count_reason("graph_breaks", why);
+    dyn_warn_once(why, "a part of %s is computed on this machine, not on its device: %s", u->graph.name,
+                  detail == NULL ? "there is no code that the device took" : detail);
+}
+
 /* In this machine's memory, of a part whose tensors lie on a device: where kernels for it can't be had. */
-static PyObject *run_here(const DynGraph *g, DynRun *run) {
+static PyObject *run_here(const Unit *u, DynRun *run) {
+    const DynGraph *g = &u->graph;
+    tell_here(u);
     PyObject **here = PyMem_Calloc(g->inputs.n + 1, sizeof(*here)), *made = NULL;
     if (here == NULL) {
         return PyErr_NoMemory();
@@ -374,7 +386,7 @@ PyObject *dyn_follow_part_run(DynPart *p, Unit *u, const DynScalar *known, PyObj
     DynRun run = {.inputs = inputs, .config = &s->config, .sym = sym, .outputs = outputs};
     DynRunStatus status = run_compiled(p, u, &run);
     if (status == DYN_RUN_AGAIN) {
-        made = (u->graph.device == 0 ? run_by_numpy : run_here)(&u->graph, &run);
+        made = u->graph.device == 0 ? run_by_numpy(&u->graph, &run) : run_here(u, &run);
     } else if (status == DYN_RUN_OK) {
         made = PyTuple_New(u->graph.outputs.n);
         for (uint32_t i = 0; i < u->graph.outputs.n; i++) {

@@ -407,6 +407,7 @@ def test_gradients_without_kernels(device, function, monkeypatch, tmp_path):
         torch.testing.assert_close(got, torch.sin(x))
         torch.testing.assert_close(counting(x, counter), torch.sin(x) * 3)
         assert counter.tolist() == [3, 3, 3] and counter._version == 3
+    assert dynoc.counters["graph_breaks"]["COMPILER_FAILED" if function == "nvrtcCompileProgram" else "DEVICE"] > 0
 
 
 def test_training_without_a_compiler_is_eagers(device, monkeypatch, tmp_path):
