@@ -61,6 +61,11 @@ static uint8_t effect_of(const struct Row *row, char scope) {
     return strchr(row->scopes, '?') != NULL ? DYN_BIND_RANDOM : DYN_BIND_PURE;
 }
 
+/* In builds without devices some functions of torch._C are classes in Python, which raise when they are called. */
+static bool is_dummy(const struct Row *row, PyObject *callable) {
+    return PyType_Check(callable) && strncmp(row->name, "_C.", 3) == 0;
+}
+
 static int bind_row(const struct Row *row, char scope) {
     static const struct {
         char scope;
@@ -76,6 +81,9 @@ static int bind_row(const struct Row *row, char scope) {
         snprintf(path, sizeof path, "%s%s%s%s", scopes[i].path, dot, row->name, scope == 'i' ? "_" : "");
         PyObject *callable = dyn_torch_lookup(dyn_torch_module, path);
         uint8_t effect = effect_of(row, scope);
+        if (callable != NULL && is_dummy(row, callable)) {
+            Py_CLEAR(callable);
+        }
         if (callable != NULL && add_binding(callable, row->name, row->sig, row->rule, row->op, effect) < 0) {
             return -1;
         }
