@@ -6,6 +6,7 @@ gradient's nodes to the graph of the function. In CPython there is no gradient, 
 
 import functools
 import operator
+import types
 
 import numpy as np
 
@@ -118,11 +119,8 @@ def value_and_grad(fn, argnums=0):
         made = new_function(fn, places, single)
         if known.get("of") is not fn:
             known = {"of": fn}
-            if hasattr(fn, "__dict__"):
-                try:
-                    fn.__dynoc_gradients__ = known
-                except (AttributeError, TypeError):  # a bound method has its function's attributes, and no room for more
-                    pass
+            if isinstance(fn, types.FunctionType):
+                fn.__dynoc_gradients__ = known
         known[key] = made
     return made
 

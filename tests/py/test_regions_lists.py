@@ -289,3 +289,27 @@ def test_an_operator_in_place_changes_the_list_itself():
     for _ in range(3):
         given, expected = [0], added_in_place([0], 7)
         assert fast(given, 7) is given and given == expected
+
+
+NANS = [float("nan") for _ in range(100)]
+
+
+def copied(values):
+    return [v for v in values], [(0, v) for v in values], {i: v for i, v in enumerate(values)}
+
+
+def appended(values):
+    made, pairs = [], []
+    for v in values:
+        made.append(v)
+        pairs.append((v, v))
+    return made, pairs
+
+
+@pytest.mark.parametrize("copy", [copied, appended])
+def test_a_nan_stays_the_object_that_it_is(copy):
+    """Lists, tuples and dicts of nans are equal where the nans are the same objects."""
+    values = [1.0, *NANS, 2.0]
+    fast = dynoc.optimize(copy, wait=True)
+    for _ in range(4):
+        assert fast(values) == copy(values)
