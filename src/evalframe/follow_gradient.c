@@ -26,17 +26,13 @@ static int derive(DynPart *p, const uint32_t *outputs, uint32_t n, const bool *g
     DynGraph *g = &x->graph;
     x->n = g->nodes.n;
     x->nseeds = n;
-    x->reached = DYN_NEW_N(&p->arena, bool, x->n + 1);
+    x->reached = dyn_follow_part_reach(p, g, wanted);
     x->of = DYN_NEW_N(&p->arena, uint32_t, x->n + 1);
     x->seeds = DYN_NEW_N(&p->arena, uint32_t, n + 1);
     if (!DYN_ALLOCATED(x->reached, x->of, x->seeds)) {
         return -1;
     }
     memset(x->of, 0xFF, sizeof(*x->of) * x->n); /* DYN_NONE */
-    for (uint32_t i = 0; i < g->inputs.n; i++) {
-        x->reached[g->inputs.at[i]] = wanted[i];
-    }
-    dyn_derive_reach(g, x->n, x->reached);
     for (uint32_t i = 0; i < n; i++) {
         const DynNode of = *dyn_graph_node(g, outputs[i]);
         x->seeds[i] = DYN_NONE;
@@ -69,7 +65,7 @@ static bool is_dear(const DynNode *n) {
     return !cheap || n->flags & DYN_NODE_CONTIG_COPY || op->flags & (DYN_OPF_EXPENSIVE | DYN_OPF_VECTOR_CALL);
 }
 
-static bool is_written(const DynGraph *g, uint32_t id) {
+bool dyn_follow_is_written(const DynGraph *g, uint32_t id) {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         if (dyn_node_stores(&g->nodes.at[i]) && g->nodes.at[i].storage == dyn_graph_node(g, id)->storage) {
             return true;
@@ -83,7 +79,7 @@ static bool is_computed_again(const DynGraph *g, uint32_t id, const bool *saved,
     if (saved[id]) {
         return true;
     }
-    bool possible = n->op != DYN_OP_INPUT && depth < MOST_COMPUTED_AGAIN && !is_dear(n) && !is_written(g, id);
+    bool possible = n->op != DYN_OP_INPUT && depth < MOST_COMPUTED_AGAIN && !is_dear(n) && !dyn_follow_is_written(g, id);
     for (int k = 0; k < n->nargs && possible; k++) {
         possible = n->args[k].kind != DYN_ARG_NODE || is_computed_again(g, n->args[k].id, saved, depth + 1);
     }
@@ -102,7 +98,7 @@ static int choose_saved(DynPart *p, const Gradients *x, const bool *read) {
         uint32_t of = i;
         const DynNode *node = dyn_graph_node(g, i);
         bool blank = dyn_node_stores(node) || dyn_ops[node->op].kind == DYN_K_CREATE; /* what matters of it is what is written */
-        if (!read[i] || (blank && !is_written(g, i))) {
+        if (!read[i] || (blank && !dyn_follow_is_written(g, i))) {
             continue;
         }
         while (dyn_graph_node(g, of)->flags & DYN_NODE_VIEW) { /* of a view its base */
@@ -220,16 +216,12 @@ static PyObject *new_plan(DynPart *p, PyObject *needs) {
         return NULL;
     }
     const DynGraph *g = &p->saving.graph;
-    bool *reached = DYN_NEW_N(&p->arena, bool, g->nodes.n + 1);
+    bool *reached = dyn_follow_part_reach(p, g, wanted);
     uint32_t *fixed = DYN_NEW_N(&p->arena, uint32_t, g->outputs.n + 1), n = 0;
     uint32_t *saved = DYN_NEW_N(&p->arena, uint32_t, p->saves.n + 1);
     if (!DYN_ALLOCATED(reached, fixed, saved)) {
         return PyErr_NoMemory();
     }
-    for (uint32_t i = 0; i < g->inputs.n; i++) {
-        reached[g->inputs.at[i]] = wanted[i];
-    }
-    dyn_derive_reach(g, g->nodes.n, reached);
     for (uint32_t i = 0; i < g->outputs.n; i++) {
         if (!reached[g->outputs.at[i]]) {
             fixed[n++] = i;
@@ -350,15 +342,11 @@ static PyObject *bool_tuple(const bool *at, uint32_t n) {
 
 DynPart *dyn_follow_part_expected(DynPart *p) {
     const DynGraph *g = &p->saving.graph;
-    bool *reached = DYN_NEW_N(&p->arena, bool, g->nodes.n + 1), *given = DYN_NEW_N(&p->arena, bool, g->outputs.n + 1);
+    bool *reached = dyn_follow_part_reach(p, g, p->wanted), *given = DYN_NEW_N(&p->arena, bool, g->outputs.n + 1);
     if (!DYN_ALLOCATED(reached, given)) {
         PyErr_NoMemory();
         return NULL;
     }
-    for (uint32_t i = 0; i < g->inputs.n; i++) {
-        reached[g->inputs.at[i]] = p->wanted[i];
-    }
-    dyn_derive_reach(g, g->nodes.n, reached);
     for (uint32_t i = 0; i < p->nout; i++) { /* those behind them are saved, and nobody else sees them */
         given[i] = reached[g->outputs.at[i]];
     }

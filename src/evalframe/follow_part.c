@@ -117,17 +117,24 @@ int dyn_follow_part_cut(DynPart *p, const DynGraph *g, DynGraph *out, DynList in
     return verified(out, error);
 }
 
+bool *dyn_follow_part_reach(DynPart *p, const DynGraph *g, const bool *wanted) {
+    bool *reached = DYN_NEW_N(&p->arena, bool, g->nodes.n + 1);
+    for (uint32_t i = 0; reached != NULL && i < g->inputs.n; i++) {
+        reached[g->inputs.at[i]] = wanted[i];
+    }
+    if (reached != NULL) {
+        dyn_derive_reach(g, g->nodes.n, reached);
+    }
+    return reached;
+}
+
 /* What autograd follows in eager has to be followed here: an output that requires gradients gets them from an input. */
 static int look_at_outputs(DynPart *p, DynStr *error) {
     const DynGraph *g = &p->graph;
-    bool *reached = DYN_NEW_N(&p->arena, bool, g->nodes.n + 1);
-    for (uint32_t i = 0; reached != NULL && i < g->inputs.n; i++) {
-        reached[g->inputs.at[i]] = p->wanted[i];
-    }
+    const bool *reached = dyn_follow_part_reach(p, g, p->wanted);
     if (reached == NULL) {
         return -1;
     }
-    dyn_derive_reach(g, g->nodes.n, reached);
     for (uint32_t i = 0; i < g->outputs.n; i++) {
         const DynNode *n = dyn_graph_node(g, g->outputs.at[i]);
         bool requires = n->flags & DYN_NODE_GRAD && !(n->flags & DYN_NODE_GRAD_LATER);
@@ -294,11 +301,7 @@ static int replace(PyObject **tensors, Py_ssize_t n, const char *method, PyObjec
 /* Inputs that the part changes in place were changed `here`: that goes to where they lie. */
 static int copy_changed(const DynGraph *g, PyObject *const *inputs, PyObject *const *here) {
     for (uint32_t i = 0; i < g->inputs.n; i++) {
-        bool changed = false;
-        for (uint32_t k = 0; k < g->nodes.n && here[i] != inputs[i]; k++) {
-            const DynNode *n = dyn_graph_node(g, k);
-            changed = changed || (dyn_node_stores(n) && n->storage == g->inputs.at[i]);
-        }
+        bool changed = here[i] != inputs[i] && dyn_follow_is_written(g, g->inputs.at[i]);
         PyObject *done = changed ? PyObject_CallMethod(inputs[i], "copy_", "O", here[i]) : Py_NewRef(Py_None);
         Py_XDECREF(done);
         if (done == NULL) {

@@ -40,10 +40,13 @@ extern DYN_HIDDEN PyTypeObject dyn_follow_part_type;
 /* The part's graph between these nodes, or a copy of all of it, as a graph in the part's arena. 0, or -1. */
 DYN_HIDDEN int dyn_follow_part_cut(DynPart *p, const DynGraph *g, DynGraph *out, DynList inputs, DynList outputs, DynStr *error);
 DYN_HIDDEN int dyn_follow_part_copy(DynPart *p, DynGraph *out, DynStr *error);
+/* Which nodes of a graph of the part's depend on inputs whose gradients are wanted, in its arena; NULL: no memory. */
+DYN_HIDDEN bool *dyn_follow_part_reach(DynPart *p, const DynGraph *g, const bool *wanted);
 /* Runs the graph of a unit of the part: a new tuple of its outputs, or NULL with an exception. */
 DYN_HIDDEN PyObject *dyn_follow_part_run(DynPart *p, Unit *u, const DynScalar *known, PyObject *const *inputs);
 
 /* ---- follow_gradient.c */
+DYN_HIDDEN bool dyn_follow_is_written(const DynGraph *g, uint32_t id); /* is its memory changed by some node? */
 /* Finds out what backward reads, where all outputs are given and all gradients wanted. 0, or -1 with an exception. */
 DYN_HIDDEN int dyn_follow_part_prepare(DynPart *p);
 /* needs: a tuple of bools, which inputs want gradients. A tuple (positions of outputs that require no gradients, positions of

@@ -5,19 +5,8 @@
 #include "base/torch.h"
 #include "evalframe/optimizers.h"
 
-static bool is_dense(const DynArrayView *v) {
-    int64_t step = dyn_dtypes[v->dtype].size;
-    for (int i = v->ndim; i-- > 0;) {
-        if (v->dims[i] != 1 && v->strides[i] != step) {
-            return false;
-        }
-        step *= v->dims[i];
-    }
-    return true;
-}
-
 static bool lies_in_order(PyObject *tensor, DynArrayView *out) {
-    return dyn_torch_is(tensor) && dyn_torch_view(tensor, out) && is_dense(out);
+    return dyn_torch_is(tensor) && dyn_torch_view(tensor, out) && dyn_layout_is_dense(NULL, out);
 }
 
 static bool is_alike(const DynArrayView *a, const DynArrayView *b) {

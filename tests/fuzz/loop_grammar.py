@@ -214,6 +214,17 @@ def plain(value):
     return type(value).__name__, "nan" if text in ("nan", "-nan", "np.float64(nan)") else text
 
 
+def lines_of(error):
+    """The lines of a program that an exception came through; 0: one of something else."""
+    at, lines = error.__traceback__, []
+    while at.tb_next is not None and at.tb_next.tb_frame.f_code.co_filename == "<loops>":
+        at = at.tb_next
+    while at is not None:
+        lines.append(at.tb_lineno if at.tb_frame.f_code.co_filename == "<loops>" else 0)
+        at = at.tb_next
+    return lines
+
+
 def outcome(function, args):
     """What a call does: its value or exception with the line it came from, its warnings, and what its arrays hold."""
     with warnings.catch_warnings(record=True) as caught:
@@ -221,14 +232,7 @@ def outcome(function, args):
         try:
             result = plain(function(*args))
         except Exception as error:
-            at = error.__traceback__
-            while at.tb_next is not None and at.tb_next.tb_frame.f_code.co_filename == "<loops>":
-                at = at.tb_next
-            lines = [at.tb_lineno]
-            while at is not None:
-                lines.append(at.tb_lineno if at.tb_frame.f_code.co_filename == "<loops>" else 0)
-                at = at.tb_next
-            result = type(error).__name__, str(error), lines[-1]
+            result = type(error).__name__, str(error), lines_of(error)[-1]
     told = [(w.category.__name__, str(w.message), w.lineno) for w in caught]
     return result, told, tuple(plain(v) for v in args if isinstance(v, (np.ndarray, list)))
 

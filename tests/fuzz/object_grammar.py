@@ -396,12 +396,5 @@ def outcome(scope, function, seed):
     try:
         result = reached(function(*args), known)
     except Exception as error:
-        at = error.__traceback__
-        while at.tb_next is not None and at.tb_next.tb_frame.f_code.co_filename == "<loops>":
-            at = at.tb_next
-        lines = []
-        while at is not None:
-            lines.append(at.tb_lineno if at.tb_frame.f_code.co_filename == "<loops>" else 0)
-            at = at.tb_next
-        result = type(error).__name__, str(error), lines
+        result = type(error).__name__, str(error), loop_grammar.lines_of(error)
     return result, tuple(reached(arg, known) for arg in args), sorted(map(repr, scope["died"]))

@@ -36,6 +36,7 @@
 #define DYN_CUDA_HELD_THREADS 512   /* of a group whose threads hold rows in registers: */
 #define DYN_CUDA_MOST_HELD 8        /* so many groups of V elements of each row at the most, … */
 #define DYN_CUDA_HELD_BYTES 256     /* … which are so many bytes */
+#define DYN_CUDA_MOST_PLACES 64     /* whose rows are held, or laid anew; of more, the others lie where the plan has them */
 #define DYN_CUDA_HEAD 5             /* words in front of size */
 #define DYN_CUDA_GROUP_HEAD 3       /* words of a group in front of its kernels' */
 #define DYN_CUDA_MOST_WORDS 500     /* of what a function is handed: 4 KB */
@@ -75,7 +76,6 @@ DYN_HIDDEN int dyn_cuda_words(const DynKernel *k); /* of the struct */
 DYN_HIDDEN int dyn_cuda_results(const DynKernel *k, const DynInsn **results); /* its reductions, at most DYN_MAX_RESULTS */
 DYN_HIDDEN int dyn_cuda_group_words(const DynLoops *p, uint32_t step);        /* of its struct, which has its kernels' */
 /* Of a group, whose first step is given: how many groups of V elements of each row a thread holds in registers, by the sizes seen
- * first; 0: it holds none, for there are none or rows are too long. And is the place such a row, if they aren't? */
-DYN_HIDDEN int dyn_cuda_held(const DynLoops *p, uint32_t first);
-DYN_HIDDEN bool dyn_cuda_is_held(const DynLoops *p, uint32_t first, uint32_t end, uint32_t place);
+ * first; 0: it holds none, for there are none or rows are too long. places: a bit for each place that is such a row. */
+DYN_HIDDEN int dyn_cuda_held(const DynLoops *p, uint32_t first, uint64_t *places);
 #endif

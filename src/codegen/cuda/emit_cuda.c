@@ -77,17 +77,13 @@ bool dyn_cuda_walks(const DynLoops *p, const DynKernel *k, uint32_t operand, uin
 
 /* ---- rows that threads hold in registers */
 
-static const DynKernel *kernel_at(const DynLoops *p, uint32_t step) {
-    return step < p->steps.n && p->steps.at[step].kind == DYN_STEP_KERNEL ? &p->kernels.at[p->steps.at[step].id] : NULL;
-}
-
 /* Each thread reads what it wrote itself where all kernels of the group that touch the row walk over the whole of it in groups of
  * as many lanes. */
-bool dyn_cuda_is_held(const DynLoops *p, uint32_t first, uint32_t end, uint32_t place) {
+static bool is_held(const DynLoops *p, uint32_t first, uint32_t end, uint32_t place) {
     int lanes = 0;
     bool held = p->places[place].kind == DYN_P_ROW;
     for (uint32_t s = first; s < end && held; s++) {
-        const DynKernel *k = kernel_at(p, s);
+        const DynKernel *k = dyn_loops_kernel_at(p, s);
         for (uint32_t i = 0; i < k->operands.n && held; i++) {
             const DynOperand *o = &k->operands.at[i];
             if (dyn_loops_storage(p, o->place) != place) {
@@ -106,7 +102,7 @@ bool dyn_cuda_is_held(const DynLoops *p, uint32_t first, uint32_t end, uint32_t 
 static int64_t longest_row(const DynLoops *p, uint32_t first, uint32_t end) {
     int64_t longest = 0;
     for (uint32_t s = first; s < end; s++) {
-        const DynKernel *k = kernel_at(p, s);
+        const DynKernel *k = dyn_loops_kernel_at(p, s);
         int64_t n = 1;
         for (int d = k->outer; d < k->ndim; d++) {
             n *= dyn_sym_at(p->graph->syms, k->shape[d])->hint.i;
@@ -117,29 +113,35 @@ static int64_t longest_row(const DynLoops *p, uint32_t first, uint32_t end) {
     return longest;
 }
 
-int dyn_cuda_held(const DynLoops *p, uint32_t first) {
-    uint32_t end = dyn_loops_group_end(p, first);
+int dyn_cuda_held(const DynLoops *p, uint32_t first, uint64_t *places) {
+    uint32_t end = dyn_loops_group_end(p, first), n = p->nplaces < DYN_CUDA_MOST_PLACES ? p->nplaces : DYN_CUDA_MOST_PLACES;
     int bytes = 0, groups = DYN_CUDA_MOST_HELD;
-    for (uint32_t i = 0; i < p->nplaces; i++) {
-        bytes += dyn_cuda_is_held(p, first, end, i) ? 16 : 0;
+    *places = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        bool held = is_held(p, first, end, i);
+        *places |= (uint64_t)held << i;
+        bytes += held ? 16 : 0;
     }
     while (groups > 0 && groups * bytes > DYN_CUDA_HELD_BYTES) {
         groups /= 2;
     }
     bool fits = bytes > 0 && longest_row(p, first, end) <= (int64_t)groups * DYN_CUDA_HELD_THREADS;
+    *places = fits ? *places : 0;
     return fits ? groups : 0;
 }
 
 /* Does the kernel's operand lie in such a row? */
 static bool holds(const DynLoops *p, const DynKernel *k, uint32_t operand) {
-    uint32_t first = 0;
+    uint32_t first = 0, place = k->operands.at[operand].place;
+    uint64_t places;
     if (k->group == DYN_NONE) {
         return false;
     }
-    while (kernel_at(p, first) == NULL || kernel_at(p, first)->group != k->group) {
+    while (dyn_loops_kernel_at(p, first) == NULL || dyn_loops_kernel_at(p, first)->group != k->group) {
         first++;
     }
-    return dyn_cuda_is_held(p, first, dyn_loops_group_end(p, first), k->operands.at[operand].place);
+    dyn_cuda_held(p, first, &places);
+    return place < DYN_CUDA_MOST_PLACES && (places >> place & 1);
 }
 
 /* ---- expressions */
@@ -552,13 +554,14 @@ static int put_reduction(DynStr *out, const DynLoops *p, const DynKernel *k) {
 int dyn_cuda_group_words(const DynLoops *p, uint32_t step) {
     int words = DYN_CUDA_GROUP_HEAD;
     for (uint32_t s = step, end = dyn_loops_group_end(p, step); s < end; s++) {
-        words += dyn_cuda_words(kernel_at(p, s));
+        words += dyn_cuda_words(dyn_loops_kernel_at(p, s));
     }
     return words;
 }
 
 static void put_group_entry(DynStr *out, const DynLoops *p, uint32_t step, DynCudaForm form) {
-    int first = kernel_at(p, step)->number, held = form == DYN_CUDA_HELD_GROUP ? dyn_cuda_held(p, step) : 0;
+    uint64_t places;
+    int first = dyn_loops_kernel_at(p, step)->number, held = form == DYN_CUDA_HELD_GROUP ? dyn_cuda_held(p, step, &places) : 0;
     bool any = form == DYN_CUDA_ANY_GROUP;
     dyn_str_printf(out,
                    "DYN_KERNEL(%d, k%d_%s, G%d) {\n    DYN_ROW_MEMORY;\n    __shared__ double shared[256];\n"
@@ -570,7 +573,7 @@ static void put_group_entry(DynStr *out, const DynLoops *p, uint32_t step, DynCu
                    held ? DYN_CUDA_HELD_THREADS : DYN_CUDA_GROUP_THREADS, first, dyn_cuda_form_names[form], first, first,
                    held ? held : 1);
     for (uint32_t s = step; s < dyn_loops_group_end(p, step); s++) {
-        const DynKernel *k = kernel_at(p, s);
+        const DynKernel *k = dyn_loops_kernel_at(p, s);
         dyn_str_printf(
             out,
             "        k%d_line<%s, %d, false, %d>(a.k%d, row, lane, lanes, memory, shared, held);\n        __syncthreads();\n",
@@ -581,9 +584,9 @@ static void put_group_entry(DynStr *out, const DynLoops *p, uint32_t step, DynCu
 
 /* The struct of rows that are held, for K groups of a thread. */
 static void put_held(DynStr *out, const DynLoops *p, uint32_t step, uint32_t end) {
-    dyn_str_printf(out, "template<int K> struct H%d { ", kernel_at(p, step)->number);
+    dyn_str_printf(out, "template<int K> struct H%d { ", dyn_loops_kernel_at(p, step)->number);
     for (uint32_t s = step; s < end; s++) {
-        const DynKernel *k = kernel_at(p, s);
+        const DynKernel *k = dyn_loops_kernel_at(p, s);
         for (uint32_t i = 0; i < k->operands.n; i++) {
             const DynOperand *o = &k->operands.at[i];
             if (o->out && holds(p, k, i)) {
@@ -598,18 +601,19 @@ static void put_held(DynStr *out, const DynLoops *p, uint32_t step, uint32_t end
 /* Lines of threads have a row each, and do all kernels for it, then take the next. */
 static int put_rows(DynStr *out, const DynLoops *p, uint32_t step) {
     uint32_t end = dyn_loops_group_end(p, step);
+    uint64_t places;
     int failed = 0;
     put_held(out, p, step, end);
     for (uint32_t s = step; s < end; s++) {
-        failed |= put_line(out, p, kernel_at(p, s));
+        failed |= put_line(out, p, dyn_loops_kernel_at(p, s));
     }
-    dyn_str_printf(out, "struct G%d { i64 rows, bytes; char *memory; ", kernel_at(p, step)->number);
+    dyn_str_printf(out, "struct G%d { i64 rows, bytes; char *memory; ", dyn_loops_kernel_at(p, step)->number);
     for (uint32_t s = step; s < end; s++) {
-        put_args(out, kernel_at(p, s));
-        dyn_str_printf(out, " k%d; ", kernel_at(p, s)->number);
+        put_args(out, dyn_loops_kernel_at(p, s));
+        dyn_str_printf(out, " k%d; ", dyn_loops_kernel_at(p, s)->number);
     }
     dyn_str_puts(out, "};\n");
-    put_group_entry(out, p, step, dyn_cuda_held(p, step) > 0 ? DYN_CUDA_HELD_GROUP : DYN_CUDA_GROUP);
+    put_group_entry(out, p, step, dyn_cuda_held(p, step, &places) > 0 ? DYN_CUDA_HELD_GROUP : DYN_CUDA_GROUP);
     put_group_entry(out, p, step, DYN_CUDA_ANY_GROUP);
     return failed;
 }
@@ -633,7 +637,7 @@ int dyn_cuda_emit(const DynLoops *p, DynStr *source, DynReason *why, DynStr *err
     }
     dyn_str_printf(source, "// sm_%d\n%s", info->capability, prologue);
     for (uint32_t s = 0; s < p->steps.n; s++) {
-        const DynKernel *k = kernel_at(p, s);
+        const DynKernel *k = dyn_loops_kernel_at(p, s);
         if (k == NULL) {
             continue;
         }

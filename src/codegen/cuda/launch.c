@@ -209,7 +209,7 @@ static bool is_empty(const DynBound *b, uint32_t reduced) {
 }
 
 static DynTaskEnd bind_kernel(DynCall *c, DynTask *t) {
-    const DynKernel *k = &c->p->kernels.at[c->p->steps.at[t->first].id];
+    const DynKernel *k = dyn_loops_kernel_at(c->p, t->first);
     DynCudaLine l = {.p = c->p, .splits = 1};
     Stream s;
     if (begin(c, &s) < 0 || dyn_exec_bind(k, NULL, c->geoms, c->run->sym, &l.b) < 0) {
@@ -226,16 +226,15 @@ const DynTaskKind dyn_cuda_task_kernel = {.bind = bind_kernel};
 
 /* ---- groups */
 
-#define MOST_PLACES 64 /* whose rows are laid anew; of more, all lie where the plan has them */
-
 typedef struct Group {
     Stream s;
     const DynKernel *first;
-    uint32_t step, end;
+    uint32_t step;
     int64_t rows, longest; /* longest: groups of V that a row has at the most */
     bool fast;
-    int held;      /* a thread's groups of each row that it holds in registers; 0: it holds none */
-    int64_t bytes; /* of one row's memory */
+    int held;        /* a thread's groups of each row that it holds in registers; 0: it holds none */
+    uint64_t places; /* … these */
+    int64_t bytes;   /* of one row's memory */
     int64_t words[DYN_CUDA_MOST_WORDS];
 } Group;
 
@@ -264,7 +263,7 @@ static void measure(Group *g, DynCudaLine *lines, int n) {
 
 /* All of the kernels take groups of lanes, or none does; and where threads can hold rows that are short enough, they do. */
 static void choose_form(Group *g, DynCudaLine *lines, int n) {
-    int held = dyn_cuda_held(lines->p, g->step);
+    int held = dyn_cuda_held(lines->p, g->step, &g->places);
     measure(g, lines, n);
     bool fits = held == 0 || g->longest <= (int64_t)held * DYN_CUDA_HELD_THREADS;
     if (g->fast && !fits) {
@@ -272,6 +271,7 @@ static void choose_form(Group *g, DynCudaLine *lines, int n) {
         measure(g, lines, n);
     }
     g->held = g->fast ? held : 0;
+    g->places = g->fast ? g->places : 0;
 }
 
 /* Lays the group's rows one behind the other, but for those that threads hold: at[i] is where that of place i begins. */
@@ -284,7 +284,7 @@ static void lay_rows(const DynCall *c, Group *g, int64_t *at) {
             continue;
         }
         int64_t begins = c->geoms[i].data - c->temps;
-        bool lies = p->places[i].group == g->first->group && !(g->held && dyn_cuda_is_held(p, g->step, g->end, i));
+        bool lies = p->places[i].group == g->first->group && !(g->places >> i & 1);
         at[i] = g->bytes;
         g->bytes += lies ? next - begins : 0;
         next = begins;
@@ -304,7 +304,8 @@ static void find_rowed(const DynCall *c, const int64_t *at, DynCudaLine *l) {
 }
 
 static void fill_members(const DynCall *c, Group *g, DynCudaLine *lines, int n) {
-    int64_t *words = g->words + DYN_CUDA_GROUP_HEAD, room[MOST_PLACES], *at = c->p->nplaces <= MOST_PLACES ? room : NULL;
+    int64_t *words = g->words + DYN_CUDA_GROUP_HEAD, room[DYN_CUDA_MOST_PLACES];
+    int64_t *at = c->p->nplaces <= DYN_CUDA_MOST_PLACES ? room : NULL;
     g->bytes = (int64_t)c->row_size;
     if (at != NULL) {
         lay_rows(c, g, at);
@@ -348,13 +349,13 @@ static int launch_group(const DynCall *c, Group *g) {
 }
 
 static DynTaskEnd bind_group(DynCall *c, DynTask *t) {
-    Group g = {.step = t->first, .end = dyn_loops_group_end(c->p, t->first), .fast = true};
-    uint32_t n = g.end - g.step;
+    Group g = {.step = t->first, .fast = true};
+    uint32_t n = dyn_loops_group_end(c->p, t->first) - t->first;
     DynCudaLine *lines = PyMem_Malloc(sizeof(*lines) * n);
     int done = lines == NULL ? -1 : begin(c, &g.s);
-    g.first = &c->p->kernels.at[c->p->steps.at[g.step].id];
+    g.first = dyn_loops_kernel_at(c->p, g.step);
     for (uint32_t i = 0; i < n && done == 0; i++) {
-        done = add_member(c, &g, &lines[i], &c->p->kernels.at[c->p->steps.at[g.step + i].id]);
+        done = add_member(c, &g, &lines[i], dyn_loops_kernel_at(c->p, g.step + i));
     }
     if (done == 0) {
         choose_form(&g, lines, (int)n);

@@ -5,8 +5,6 @@
 #include "base/log.h"
 #include "codegen/loops/loops.h"
 
-static DynKernel *kernel_of(const DynLoops *p, uint32_t step) { return &p->kernels.at[p->steps.at[step].id]; }
-
 static bool same_space(const DynKernel *a, const DynKernel *b) {
     return a->ndim == b->ndim && !memcmp(a->shape, b->shape, sizeof(*a->shape) * a->ndim);
 }
@@ -322,7 +320,7 @@ static bool is_barrier(const DynLoops *p, uint32_t step) { return p->steps.at[st
 /* Does kernel k commute with every kernel strictly between two steps? */
 static bool commutes(const DynLoops *p, const DynKernel *k, uint32_t from, uint32_t to) {
     for (uint32_t s = from + 1; s < to; s++) {
-        if (!kernel_of(p, s)->dead && conflict(p, k, kernel_of(p, s))) {
+        if (!dyn_loops_kernel_at(p, s)->dead && conflict(p, k, dyn_loops_kernel_at(p, s))) {
             return false;
         }
     }
@@ -330,7 +328,7 @@ static bool commutes(const DynLoops *p, const DynKernel *k, uint32_t from, uint3
 }
 
 static int merge_steps(DynLoops *p, uint32_t i, uint32_t j, bool up) {
-    DynKernel *a = kernel_of(p, i), *b = kernel_of(p, j);
+    DynKernel *a = dyn_loops_kernel_at(p, i), *b = dyn_loops_kernel_at(p, j);
     if (dyn_kernel_copy(p, a, b, load_merged, NULL, NULL) < 0) { /* sizes were looked at before: memory */
         return -1;
     }
@@ -351,7 +349,7 @@ static int merge_steps(DynLoops *p, uint32_t i, uint32_t j, bool up) {
 static int merge_back(DynLoops *p, uint32_t j) {
     uint32_t i = j;
     while (i-- > 0 && !is_barrier(p, i)) {
-        DynKernel *a = kernel_of(p, i), *b = kernel_of(p, j);
+        DynKernel *a = dyn_loops_kernel_at(p, i), *b = dyn_loops_kernel_at(p, j);
         if (a->dead) {
             continue;
         }
@@ -366,7 +364,7 @@ static int merge_back(DynLoops *p, uint32_t j) {
         }
     }
     if (i != UINT32_MAX) {
-        dyn_story_of_call(p, kernel_of(p, j), i);
+        dyn_story_of_call(p, dyn_loops_kernel_at(p, j), i);
     }
     return 0;
 }
@@ -543,7 +541,7 @@ static void clean_up(DynLoops *p) {
     }
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->steps.n; i++) {
-        if (p->steps.at[i].kind != DYN_STEP_KERNEL || !kernel_of(p, i)->dead) {
+        if (p->steps.at[i].kind != DYN_STEP_KERNEL || !dyn_loops_kernel_at(p, i)->dead) {
             p->steps.at[n++] = p->steps.at[i];
         }
     }
@@ -563,7 +561,7 @@ int dyn_fuse(DynLoops *p, DynReason *why, DynStr *error) {
     *why = DYN_R_NO_MEMORY;
     uint32_t before = p->kernels.n, after = 0;
     for (uint32_t j = 0; j < p->steps.n; j++) {
-        if (is_barrier(p, j) || kernel_of(p, j)->dead) {
+        if (is_barrier(p, j) || dyn_loops_kernel_at(p, j)->dead) {
             continue;
         }
         int merged = merge_back(p, j);
@@ -571,7 +569,7 @@ int dyn_fuse(DynLoops *p, DynReason *why, DynStr *error) {
             dyn_str_puts(error, "not enough memory for a merged kernel");
             return -1;
         }
-        j -= merged && !kernel_of(p, j)->dead; /* the merged kernel stands here now: look again */
+        j -= merged && !dyn_loops_kernel_at(p, j)->dead; /* the merged kernel stands here now: look again */
     }
     clean_up(p);
     drop_checks(p);

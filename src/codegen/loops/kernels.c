@@ -164,13 +164,14 @@ bool dyn_kernel_is_one(const DynLoops *p, const DynKernel *k, int from) {
     return one;
 }
 
-static const DynKernel *kernel_at(const DynLoops *p, uint32_t step) {
+DynKernel *dyn_loops_kernel_at(const DynLoops *p, uint32_t step) {
     return step < p->steps.n && p->steps.at[step].kind == DYN_STEP_KERNEL ? &p->kernels.at[p->steps.at[step].id] : NULL;
 }
 
 uint32_t dyn_loops_group_end(const DynLoops *p, uint32_t step) {
-    uint32_t group = kernel_at(p, step)->group, end = step + 1;
-    for (const DynKernel *k = kernel_at(p, end); k != NULL && group != DYN_NONE && k->group == group; k = kernel_at(p, end)) {
+    uint32_t group = dyn_loops_kernel_at(p, step)->group, end = step + 1;
+    for (const DynKernel *k = dyn_loops_kernel_at(p, end); k != NULL && group != DYN_NONE && k->group == group;
+         k = dyn_loops_kernel_at(p, end)) {
         end++;
     }
     return end;

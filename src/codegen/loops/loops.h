@@ -233,7 +233,9 @@ DYN_HIDDEN uint32_t dyn_kernel_load(DynLoops *p, DynKernel *k, const DynOperand 
 DYN_HIDDEN int dyn_loops_owner_axis(const DynLoops *p, uint32_t place, int axis);
 /* The same for the axis of an operand's place that axis k of its kernel walks. */
 DYN_HIDDEN int dyn_loops_row_axis(const DynLoops *p, const DynOperand *o, int k);
-/* kernels.c. The step behind the group of the kernel that is step `step`; behind that step, where it is in none. */
+/* kernels.c. The kernel that is step `step`; NULL: it is something else, or behind the last. */
+DYN_HIDDEN DynKernel *dyn_loops_kernel_at(const DynLoops *p, uint32_t step);
+/* The step behind the group of the kernel that is step `step`; behind that step, where it is in none. */
 DYN_HIDDEN uint32_t dyn_loops_group_end(const DynLoops *p, uint32_t step);
 /* Has a reduction several results, each of so few elements (by the sizes seen first) that a row isn't worth a call? */
 DYN_HIDDEN bool dyn_short_rows(const DynGraph *g, const uint32_t *shape, int ndim, uint32_t reduced);

@@ -12,11 +12,6 @@
 
 static const DynInsn *insn_at(const DynKernel *k, uint32_t i) { return &k->insns.at[i]; }
 
-static const DynKernel *kernel_at(const DynLoops *p, uint32_t step) {
-    const DynStep *s = &p->steps.at[step];
-    return s->kind == DYN_STEP_KERNEL ? &p->kernels.at[s->id] : NULL;
-}
-
 /* The one reduction of a kernel that does nothing else, of floats that are reduced as what they are. */
 static const DynInsn *only_reduction(const DynLoops *p, const DynKernel *k) {
     const DynInsn *found = NULL;
@@ -116,9 +111,9 @@ static bool stands_by(const DynLoops *p, const DynKernel *k, const DynOperand *o
 /* What is between two steps leaves alone what the second reads and writes, and what the first gives; but for the step `maker`,
  * which stores the mean once (DYN_NONE: there is none). */
 static bool may_come_first(const DynLoops *p, uint32_t first, uint32_t second, uint32_t result, uint32_t mean, uint32_t maker) {
-    const DynKernel *b = kernel_at(p, second);
+    const DynKernel *b = dyn_loops_kernel_at(p, second);
     for (uint32_t s = first + 1; s < second; s++) {
-        const DynKernel *k = kernel_at(p, s);
+        const DynKernel *k = dyn_loops_kernel_at(p, s);
         if (p->steps.at[s].kind != DYN_STEP_KERNEL || p->steps.at[s].pair != 0 ||
             dyn_kernel_touches(p, k, dyn_loops_storage(p, result), true)) {
             return false;
@@ -136,7 +131,7 @@ static bool may_come_first(const DynLoops *p, uint32_t first, uint32_t second, u
 
 /* value = v - shift, where v is what the first kernel reduces: the operand that is `shift`. */
 static bool find_shift(const DynLoops *p, uint32_t first, uint32_t second, const DynInsn *value, uint32_t *shift) {
-    const DynKernel *a = kernel_at(p, first), *b = kernel_at(p, second);
+    const DynKernel *a = dyn_loops_kernel_at(p, first), *b = dyn_loops_kernel_at(p, second);
     const DynInsn *sum = only_reduction(p, a);
     if (value->kind != DYN_L_OP || value->op != DYN_OP_SUBTRACT || value->compute != sum->compute) {
         return false;
@@ -155,7 +150,7 @@ static bool same_space(const DynKernel *a, const DynKernel *b) {
 }
 
 bool dyn_pair_find(const DynLoops *p, uint32_t first, uint32_t second, DynPair *out) {
-    const DynKernel *a = kernel_at(p, first), *b = kernel_at(p, second);
+    const DynKernel *a = dyn_loops_kernel_at(p, first), *b = dyn_loops_kernel_at(p, second);
     const DynInsn *x = only_reduction(p, a), *y = only_reduction(p, b);
     if (x == NULL || y == NULL || !same_space(a, b)) {
         return false;
@@ -182,7 +177,7 @@ bool dyn_pair_find(const DynLoops *p, uint32_t first, uint32_t second, DynPair *
     out->divisor = DYN_NONE;
     uint32_t maker = DYN_NONE;
     for (uint32_t s = first + 1; squares && s < second && out->divisor == DYN_NONE; s++) {
-        out->divisor = kernel_at(p, s) == NULL ? DYN_NONE : divisor_of(p, kernel_at(p, s), result, mean);
+        out->divisor = dyn_loops_kernel_at(p, s) == NULL ? DYN_NONE : divisor_of(p, dyn_loops_kernel_at(p, s), result, mean);
         maker = s;
     }
     bool made = p->places[mean].kind == DYN_P_TEMP && (squares ? out->divisor != DYN_NONE : mean == result);

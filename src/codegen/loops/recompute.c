@@ -8,11 +8,6 @@
 #include "base/log.h"
 #include "codegen/loops/loops.h"
 
-static DynKernel *kernel_at(const DynLoops *p, uint32_t step) {
-    const DynStep *s = &p->steps.at[step];
-    return s->kind == DYN_STEP_KERNEL ? &p->kernels.at[s->id] : NULL;
-}
-
 static bool is_const(const DynLoops *p, uint32_t sym, int64_t value) {
     return dyn_sym_is_const(p->graph->syms, sym) && dyn_sym_at(p->graph->syms, sym)->value.i == value;
 }
@@ -143,7 +138,7 @@ typedef struct Value {
 
 /* The kernel at a step makes a value that lives in a temporary, all of it, and nothing else. */
 static bool find_value(const DynLoops *p, uint32_t step, Value *v) {
-    const DynKernel *k = kernel_at(p, step);
+    const DynKernel *k = dyn_loops_kernel_at(p, step);
     uint32_t nstores = 0;
     if (k == NULL || k->dead) {
         return false;
@@ -190,7 +185,7 @@ static bool add_window(Value *v, const DynKernel *reader, const DynOperand *wind
 }
 
 static bool add_reader(const DynLoops *p, Value *v, uint32_t step) {
-    const DynKernel *k = kernel_at(p, step);
+    const DynKernel *k = dyn_loops_kernel_at(p, step);
     bool reads = false;
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const DynOperand *o = &k->operands.at[i];
@@ -223,7 +218,7 @@ static bool find_readers(const DynLoops *p, Value *v) {
         }
     }
     for (uint32_t s = 0; s < p->steps.n; s++) {
-        const DynKernel *k = kernel_at(p, s);
+        const DynKernel *k = dyn_loops_kernel_at(p, s);
         bool other_kernel = k != NULL && !k->dead && s != v->made;
         if (dyn_step_scans(p, &p->steps.at[s], v->place) || (other_kernel && !add_reader(p, v, s))) {
             return false;
@@ -252,7 +247,7 @@ static bool may_warn(const DynKernel *k) {
  * again where a warning is due. */
 static bool may_move(const DynLoops *p, const Value *v) {
     for (uint32_t s = v->made + 1; s <= v->last; s++) {
-        const DynKernel *k = kernel_at(p, s);
+        const DynKernel *k = dyn_loops_kernel_at(p, s);
         if (p->steps.at[s].kind == DYN_STEP_EXTERN) {
             return false;
         }
@@ -341,7 +336,7 @@ static int whole_axes(const DynLoops *p, const Value *v, uint32_t window) {
 
 /* The maker goes on with what lies outside of the window that leaves the least. */
 static void keep_margin(DynLoops *p, const Value *v) {
-    DynKernel *k = kernel_at(p, v->made);
+    DynKernel *k = dyn_loops_kernel_at(p, v->made);
     uint32_t best = 0;
     for (uint32_t i = 1; i < v->nwindows; i++) {
         best = whole_axes(p, v, i) > whole_axes(p, v, best) ? i : best;
@@ -378,7 +373,7 @@ static bool compute_again(DynLoops *p, Value *v) {
 static bool is_looked_through(const DynLoops *p, uint32_t view) {
     for (uint32_t s = 0; s < p->steps.n; s++) {
         const DynStep *step = &p->steps.at[s];
-        const DynKernel *k = kernel_at(p, s);
+        const DynKernel *k = dyn_loops_kernel_at(p, s);
         const DynNode *n = k == NULL && step->id < p->nnodes ? dyn_graph_node(p->graph, step->id) : NULL;
         for (uint32_t i = 0; k != NULL && i < k->operands.n; i++) {
             if (k->operands.at[i].place == view) {
@@ -411,7 +406,7 @@ int dyn_recompute(DynLoops *p, DynReason *why, DynStr *error) {
         bool read_by_windows = find_value(p, s, &v) && find_readers(p, &v);
         bool pays = read_by_windows && is_cheap(p, &v) && may_move(p, &v);
         if (pays && compute_again(p, &v)) {
-            dyn_story_of_window(p, kernel_at(p, v.made));
+            dyn_story_of_window(p, dyn_loops_kernel_at(p, v.made));
             n++;
         }
     }

@@ -9,10 +9,6 @@
 #define DYN_DEVICE_ROWS 128
 #define DYN_DEVICE_ROW 32768
 
-static DynKernel *kernel_at(const DynLoops *p, uint32_t step) {
-    return step < p->steps.n && p->steps.at[step].kind == DYN_STEP_KERNEL ? &p->kernels.at[p->steps.at[step].id] : NULL;
-}
-
 /* The axis of its operand that an axis of a view walks in full and in order; -1: none. */
 static int operand_axis(const DynLoops *p, const DynNode *view, const DynNode *base, int axis) {
     const DynGraph *g = p->graph;
@@ -90,12 +86,12 @@ static bool has_rows(const DynKernel *k, const DynKernel *like, int outer) {
 }
 
 static bool may_join(const DynLoops *p, uint32_t step, uint32_t first, uint32_t last, int outer) {
-    const DynKernel *k = kernel_at(p, step);
-    if (!k || !has_rows(k, kernel_at(p, first), outer)) {
+    const DynKernel *k = dyn_loops_kernel_at(p, step);
+    if (!k || !has_rows(k, dyn_loops_kernel_at(p, first), outer)) {
         return false;
     }
     for (uint32_t s = first; s <= last; s++) {
-        if (!can_share_rows(p, k, kernel_at(p, s), outer)) {
+        if (!can_share_rows(p, k, dyn_loops_kernel_at(p, s), outer)) {
             return false;
         }
     }
@@ -120,7 +116,7 @@ static bool is_for_many(const DynLoops *p, const DynKernel *k) {
 }
 
 static void make_group(DynLoops *p, uint32_t step) {
-    const DynKernel *k = kernel_at(p, step);
+    const DynKernel *k = dyn_loops_kernel_at(p, step);
     uint32_t kept = k->reduced ^ ((1u << k->ndim) - 1), first = step, last = step;
     bool keeps_leading_axes = kept != 0 && (kept & (kept + 1)) == 0;
     if (!k->reduced || !keeps_leading_axes || k->group != DYN_NONE) {
@@ -140,7 +136,7 @@ static void make_group(DynLoops *p, uint32_t step) {
         return;
     }
     for (uint32_t s = first; s <= last; s++) {
-        DynKernel *member = kernel_at(p, s);
+        DynKernel *member = dyn_loops_kernel_at(p, s);
         member->group = p->ngroups;
         member->outer = (uint8_t)outer;
     }
@@ -248,7 +244,7 @@ static void find_still(const DynLoops *p, DynKernel *k) {
 int dyn_schedule(DynLoops *p, DynReason *why, DynStr *error) {
     *why = DYN_R_OK;
     for (uint32_t s = 0; s < p->steps.n; s++) {
-        DynKernel *k = kernel_at(p, s);
+        DynKernel *k = dyn_loops_kernel_at(p, s);
         if (k) {
             k->number = (int16_t)p->nnative++;
             measure(p, k);

@@ -13,12 +13,10 @@ typedef struct Group {
     int64_t bytes;       /* so far */
 } Group;
 
-static DynKernel *kernel_at(const DynLoops *p, uint32_t step) { return &p->kernels.at[p->steps.at[step].id]; }
-
 /* Is it written by one of the group's kernels? */
 static bool is_written(const Group *g, uint32_t storage) {
     for (uint32_t s = g->first; s < g->end; s++) {
-        if (dyn_kernel_touches(g->p, kernel_at(g->p, s), storage, true)) {
+        if (dyn_kernel_touches(g->p, dyn_loops_kernel_at(g->p, s), storage, true)) {
             return true;
         }
     }
@@ -40,7 +38,7 @@ static int64_t row_bytes(const DynLoops *p, const DynKernel *k, const DynOperand
 
 static uint32_t reader_of(const Group *g, uint32_t from, const DynOperand *o, uint32_t *operand) {
     for (uint32_t s = from; s < g->end; s++) {
-        const DynKernel *k = kernel_at(g->p, s);
+        const DynKernel *k = dyn_loops_kernel_at(g->p, s);
         for (uint32_t i = 0; i < k->operands.n; i++) {
             if (!k->operands.at[i].out && dyn_operands_same(g->p, &k->operands.at[i], o)) {
                 *operand = i;
@@ -56,7 +54,7 @@ static bool is_worth_it(const Group *g, uint32_t step, const DynOperand *o) {
     const DynLoops *p = g->p;
     const DynMem *m = &p->places[dyn_loops_storage(p, o->place)];
     uint32_t operand;
-    int64_t bytes = row_bytes(p, kernel_at(p, step), o);
+    int64_t bytes = row_bytes(p, dyn_loops_kernel_at(p, step), o);
     bool is_read = !o->out && !o->indirect && !o->window, is_far = m->kind != DYN_P_ROW && p->places[o->place].after == 0;
     bool fits = bytes > 0 && g->bytes + bytes <= MOST_BYTES && p->nplaces < p->cap_places;
     return is_read && is_far && fits && reader_of(g, step + 1, o, &operand) != DYN_NONE &&
@@ -88,7 +86,7 @@ static uint32_t new_place(Group *g, const DynKernel *k, const DynOperand *o, int
 /* -1: no memory. */
 static int stage(Group *g, uint32_t step, uint32_t operand) {
     DynLoops *p = g->p;
-    DynKernel *k = kernel_at(p, step);
+    DynKernel *k = dyn_loops_kernel_at(p, step);
     const DynOperand from = k->operands.at[operand];
     uint32_t value = dyn_kernel_loaded(k, operand), reader = step + 1, at;
     bool room = k->operands.n < DYN_MAX_OPERANDS && k->insns.n < DYN_MAX_INSNS;
@@ -104,7 +102,7 @@ static int stage(Group *g, uint32_t step, uint32_t operand) {
     }
     to.out = false;
     while ((reader = reader_of(g, reader, &from, &at)) != DYN_NONE) {
-        kernel_at(p, reader)->operands.at[at] = to;
+        dyn_loops_kernel_at(p, reader)->operands.at[at] = to;
     }
     g->bytes += row_bytes(p, k, &from);
     return 0;
@@ -112,13 +110,13 @@ static int stage(Group *g, uint32_t step, uint32_t operand) {
 
 int dyn_stage_rows(DynLoops *p) {
     for (uint32_t s = 0; s < p->steps.n; s++) {
-        if (p->steps.at[s].kind != DYN_STEP_KERNEL || kernel_at(p, s)->group == DYN_NONE) {
+        if (p->steps.at[s].kind != DYN_STEP_KERNEL || dyn_loops_kernel_at(p, s)->group == DYN_NONE) {
             continue;
         }
         Group g = {.p = p, .first = s, .end = dyn_loops_group_end(p, s)};
         for (; s < g.end; s++) {
-            for (uint32_t i = 0, n = kernel_at(p, s)->operands.n; i < n; i++) {
-                if (is_worth_it(&g, s, &kernel_at(p, s)->operands.at[i]) && stage(&g, s, i) < 0) {
+            for (uint32_t i = 0, n = dyn_loops_kernel_at(p, s)->operands.n; i < n; i++) {
+                if (is_worth_it(&g, s, &dyn_loops_kernel_at(p, s)->operands.at[i]) && stage(&g, s, i) < 0) {
                     return -1;
                 }
             }

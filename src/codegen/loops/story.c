@@ -44,14 +44,11 @@ static void put_kernel(const DynLoops *p, const DynKernel *k) {
 
 /* Does one of them hand elements on to the other, or do both read the same memory? */
 static bool touch_the_same(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
+    bool touch = false;
     for (uint32_t i = 0; i < a->operands.n; i++) {
-        for (uint32_t j = 0; j < b->operands.n; j++) {
-            if (dyn_loops_storage(p, a->operands.at[i].place) == dyn_loops_storage(p, b->operands.at[j].place)) {
-                return true;
-            }
-        }
+        touch = touch || dyn_kernel_touches(p, b, dyn_loops_storage(p, a->operands.at[i].place), false);
     }
-    return false;
+    return touch;
 }
 
 static void put_readers(const DynLoops *p, uint32_t id) {

@@ -57,6 +57,14 @@ typedef struct DynBound {
 #else
 #define DYN_VECTORS __attribute__((optimize("O3")))
 #endif
+/* X(dtype, C's type) for each of a kind. */
+#define DYN_UNSIGNED(X) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
+#define DYN_INTEGERS(X) X(I8, int8_t) X(I16, int16_t) X(I32, int32_t) X(I64, int64_t) DYN_UNSIGNED(X)
+#define DYN_FLOATS(X) X(F32, float) X(F64, double)
+#define DYN_COMPLEXES(X) X(C64, float _Complex) X(C128, double _Complex)
+/* X(dtype, the one whose sums, differences and products have its bits): integers wrap, signed or not. */
+#define DYN_WRAPPED(X) \
+    X(I8, U8) X(I16, U16) X(I32, U32) X(I64, U64) X(U8, U8) X(U16, U16) X(U32, U32) X(U64, U64) X(F32, F32) X(F64, F64)
 /* X(name, attributes) for each instruction set (isa.c) in the order of levels. */
 #if defined(__x86_64__)
 #define DYN_AVX2 DYN_VECTORS __attribute__((target("avx2")))

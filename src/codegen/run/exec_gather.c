@@ -8,10 +8,6 @@
 #include "codegen/run/isa.h"
 #include "codegen/run/exec.h"
 
-#define INDEX_TYPES(X) \
-    X(I8, int8_t)      \
-    X(I16, int16_t)    \
-    X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 #define BLOCK DYN_SCRATCH_LANES
 
 #define LOOPS "codegen/run/gather_loops.h"

@@ -34,15 +34,6 @@ typedef void FindColumnsFn(const char *from, int64_t step, int64_t rows, int64_t
 
 /* ---- loops for each type */
 
-#define INTEGERS(X) \
-    X(I8, int8_t)   \
-    X(I16, int16_t) \
-    X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
-#define FLOATS(X) X(F32, float) X(F64, double)
-/* Each type, and the one whose sums and products have its bits: integers wrap, signed or not. */
-#define WRAPPED(X) \
-    X(I8, U8) X(I16, U16) X(I32, U32) X(I64, U64) X(U8, U8) X(U16, U16) X(U32, U32) X(U64, U64) X(F32, F32) X(F64, F64)
-#define UNSIGNED(X) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 typedef int32_t OddF32; /* integers of a float's size */
 typedef int64_t OddF64;
 /* 0 for a finite number: the difference of what is infinite or nan is nan. */
@@ -53,7 +44,7 @@ typedef int64_t OddF64;
         memcpy(&bits, &zero, sizeof(bits));  \
         return bits;                         \
     }
-FLOATS(ODD_BITS)
+DYN_FLOATS(ODD_BITS)
 #undef ODD_BITS
 
 typedef struct Row {
@@ -75,10 +66,10 @@ typedef struct Row {
     RUNNING(cumprod_##N, T, x *y)                                    \
     RUNNING(cummax_##N, T, (dyn_above_##N(x, y) | (x != x)) ? x : y) \
     RUNNING(cummin_##N, T, (dyn_above_##N(y, x) | (x != x)) ? x : y)
-#define EACH_RUNNING          \
-    UNSIGNED(WRAPPED_RUNNING) \
-    INTEGERS(INTEGER_RUNNING) \
-    FLOATS(FLOAT_RUNNING)     \
+#define EACH_RUNNING              \
+    DYN_UNSIGNED(WRAPPED_RUNNING) \
+    DYN_INTEGERS(INTEGER_RUNNING) \
+    DYN_FLOATS(FLOAT_RUNNING)     \
     RUNNING(cummax_BOOL, uint8_t, (x | y) != 0) RUNNING(cummin_BOOL, uint8_t, (x != 0) & (y != 0))
 
 /* A line goes one element after the other, so that no vectors come of it: one for all instruction sets. */

@@ -15,16 +15,6 @@ typedef struct Row {
     RowFn *row;
 } Row;
 
-#define INTEGERS(X) \
-    X(I8, int8_t)   \
-    X(I16, int16_t) \
-    X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
-#define FLOATS(X) X(F32, float) X(F64, double)
-/* Each type, and the one whose sums, differences and products have its bits: integers wrap, signed or not. */
-#define WRAPPED(X) \
-    X(I8, U8) X(I16, U16) X(I32, U32) X(I64, U64) X(U8, U8) X(U16, U16) X(U32, U32) X(U64, U64) X(F32, F32) X(F64, F64)
-#define UNSIGNED(X) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
-#define COMPLEXES(X) X(C64, float _Complex) X(C128, double _Complex)
 #define SIZES(X) X(1, uint8_t) X(2, uint16_t) X(4, uint32_t) X(8, uint64_t) X(16, double _Complex)
 /* Of a nan NumPy's loops over places raise a flag. */
 static bool say_nan(void) {
@@ -50,11 +40,11 @@ static bool say_nan(void) {
     LOOPS_OF(add_##N, T, x + y) \
     LOOPS_OF(sub_##N, T, x - y)
 #define SIZE_LOOPS(N, T) LOOPS_OF(set_##N, T, y)
-#define EACH_LOOP            \
-    UNSIGNED(WRAPPED_LOOPS)  \
-    INTEGERS(INTEGER_LOOPS)  \
-    FLOATS(FLOAT_LOOPS)      \
-    COMPLEXES(COMPLEX_LOOPS) \
+#define EACH_LOOP                \
+    DYN_UNSIGNED(WRAPPED_LOOPS)  \
+    DYN_INTEGERS(INTEGER_LOOPS)  \
+    DYN_FLOATS(FLOAT_LOOPS)      \
+    DYN_COMPLEXES(COMPLEX_LOOPS) \
     SIZES(SIZE_LOOPS)
 
 #define POINTS(T, at, from, expression) \

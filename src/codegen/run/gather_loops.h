@@ -14,7 +14,7 @@ TARGET static int64_t LOOP(wrong)(const void *at, int64_t n, uint8_t dtype, int6
     const uint64_t whole = (uint64_t)extent;
     int64_t wrong = 0;
     switch (dtype) {
-        INDEX_TYPES(CHECK)
+        DYN_INTEGERS(CHECK)
     default: break;
     }
     return wrong;
@@ -36,7 +36,7 @@ TARGET static int64_t LOOP(find)(int64_t *to, const void *at, int64_t n, uint8_t
     const uint64_t whole = (uint64_t)extent;
     int64_t wrong = 0;
     switch (dtype) {
-        INDEX_TYPES(FIND)
+        DYN_INTEGERS(FIND)
     default: break;
     }
     return wrong;

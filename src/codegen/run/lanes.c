@@ -38,12 +38,6 @@ _Static_assert(DYN_REDUCE_LANES == 32, "the trees start with 16 and 16");
         HALVE(T, 2, expression)                                                          \
         HALVE(T, 1, expression)                                                          \
     }
-#define INTEGERS(X) \
-    X(I8, int8_t)   \
-    X(I16, int16_t) \
-    X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
-#define FLOATS(X) X(F32, float) X(F64, double)
-#define COMPLEXES(X) X(C64, float _Complex) X(C128, double _Complex)
 
 /* As dyn_rank_max_f32 and its like of ops_c.def: the order in which generated code takes extremes of floats. */
 #define RANKS(N, T, I, U, nans)                                                     \
@@ -84,9 +78,9 @@ RANKS(F64, double, int64_t, uint64_t, 0xfffffffffffff)
     LANES(prod_##N, T, __builtin_complex(REAL(x) * REAL(y) - IMAG(x) * IMAG(y), REAL(x) * IMAG(y) + IMAG(x) * REAL(y))) \
     LANES(max_##N, T, (BEYOND(ABOVE_##N, x, x, y) | (x == y)) ? x : y)                                                  \
     LANES(min_##N, T, (BEYOND(ABOVE_##N, x, y, x) | (x == y)) ? x : y)
-INTEGERS(INTEGER_ROWS)
-FLOATS(FLOAT_ROWS)
-COMPLEXES(COMPLEX_ROWS)
+DYN_INTEGERS(INTEGER_ROWS)
+DYN_FLOATS(FLOAT_ROWS)
+DYN_COMPLEXES(COMPLEX_ROWS)
 LANES(fused_C64, float _Complex,
       __builtin_complex(fmaf(REAL(x), REAL(y), -(IMAG(x) * IMAG(y))), fmaf(REAL(x), IMAG(y), IMAG(x) * REAL(y))))
 LANES(fused_C128, double _Complex,
@@ -101,8 +95,8 @@ typedef struct Combine {
 #define BOTH(name) \
     { name, name##_turn, name##_tree }
 #define ROW(N, T) [DYN_##N] = {BOTH(sum_##N), BOTH(prod_##N), BOTH(max_##N), BOTH(min_##N)},
-static const Combine table[DYN_DTYPE_COUNT][4] = {
-    INTEGERS(ROW) FLOATS(ROW) COMPLEXES(ROW)[DYN_BOOL] = {BOTH(any_BOOL), BOTH(all_BOOL), BOTH(any_BOOL), BOTH(all_BOOL)}};
+static const Combine table[DYN_DTYPE_COUNT][4] = {DYN_INTEGERS(ROW) DYN_FLOATS(ROW) DYN_COMPLEXES(ROW)[DYN_BOOL] = {
+                                                      BOTH(any_BOOL), BOTH(all_BOOL), BOTH(any_BOOL), BOTH(all_BOOL)}};
 
 static const Combine fused[DYN_DTYPE_COUNT] = {
     [DYN_C64] = {fused_C64, prod_C64_turn, fused_C64_tree}, [DYN_C128] = {fused_C128, prod_C128_turn, fused_C128_tree}};

@@ -167,8 +167,8 @@
     POSITION(argmax_##N, T, Odd##N, f64, x > y, x != x, odd_bits_##N(x), 0, 0) \
     POSITION(argmin_##N, T, Odd##N, f64, x < y, x != x, odd_bits_##N(x), 0, 0)
 EACH_RUNNING
-INTEGERS(INTEGER_ROWS)
-FLOATS(FLOAT_ROWS)
+DYN_INTEGERS(INTEGER_ROWS)
+DYN_FLOATS(FLOAT_ROWS)
 POSITION(argmax_BOOL, uint8_t, uint8_t, i64, (x != 0) > (y != 0), 0, 0, 1, 1)
 POSITION(argmin_BOOL, uint8_t, uint8_t, i64, (x != 0) < (y != 0), 0, 0, 1, 0)
 
@@ -177,8 +177,9 @@ POSITION(argmin_BOOL, uint8_t, uint8_t, i64, (x != 0) < (y != 0), 0, 0, 1, 0)
 #define P(name) \
     { .find = LOOP(name##_find), .find_columns = LOOP(name##_find_columns) }
 #define ROW(N, W) [DYN_##N] = {R(cumsum_##W), R(cumprod_##W), R(cummax_##N), R(cummin_##N), P(argmax_##N), P(argmin_##N)},
-static const Row LOOP(table)[DYN_DTYPE_COUNT][6] = {
-    WRAPPED(ROW)[DYN_BOOL] = {R(cummax_BOOL), R(cummin_BOOL), R(cummax_BOOL), R(cummin_BOOL), P(argmax_BOOL), P(argmin_BOOL)}};
+static const Row LOOP(table)[DYN_DTYPE_COUNT][6] = {DYN_WRAPPED(ROW)[DYN_BOOL] = {R(cummax_BOOL), R(cummin_BOOL), R(cummax_BOOL),
+                                                                                  R(cummin_BOOL), P(argmax_BOOL),
+                                                                                  P(argmin_BOOL)}};
 
 #undef RUNNING
 #undef POSITION

@@ -21,7 +21,7 @@ EACH_LOOP
 #define ROW(N, W) [DYN_##N] = {R(add_##W), R(sub_##W), R(mul_##W), R(max_##N), R(min_##N)},
 #define PART_ROW(N, T) [DYN_##N] = {R(add_##N), R(sub_##N)},
 #define SIZE_ROW(N, T) [N] = R(set_##N),
-static const Row LOOP(table)[DYN_DTYPE_COUNT][5] = {WRAPPED(ROW) COMPLEXES(PART_ROW)};
+static const Row LOOP(table)[DYN_DTYPE_COUNT][5] = {DYN_WRAPPED(ROW) DYN_COMPLEXES(PART_ROW)};
 static const Row LOOP(sets)[DYN_MAX_SIZE + 1] = {SIZES(SIZE_ROW)};
 
 #undef LOOPS_OF

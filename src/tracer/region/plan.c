@@ -643,7 +643,23 @@ static DynRegion *plan_once(Plan *p, PyObject *const *slots, uint32_t nstack, Py
 
 enum { ATTEMPTS = 16 };
 
-/* Each attempt forgets all but the functions that turned out not to be inlined. */
+/* What an attempt found out, which the next one goes by. */
+static void carry(Plan *to, const Plan *from) {
+    to->opaque = from->opaque;
+    to->hints = from->hints;
+    to->shapes = from->shapes;
+    to->known = from->known;
+    to->known_shapes = from->known_shapes;
+    to->nclasses = from->nclasses;
+    to->nsites = from->nsites;
+    memcpy(to->roots, from->roots, sizeof to->roots);
+    memcpy(to->classes, from->classes, sizeof to->classes);
+    memcpy(to->ends, from->ends, sizeof to->ends);
+    memcpy(to->sites, from->sites, sizeof to->sites);
+    memcpy(to->stored_cells, from->stored_cells, sizeof to->stored_cells);
+}
+
+/* Each attempt forgets the rest. */
 static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyObject *globals, PyObject *builtins,
                           DynRegionRefusal *why) {
     DynRegion *r = NULL;
@@ -656,35 +672,13 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
         fresh->slots = slots;
         fresh->header = p->header;
         fresh->in_loop = p->in_loop;
-        fresh->opaque = p->opaque;
-        fresh->hints = p->hints;
-        fresh->shapes = p->shapes;
-        fresh->known = p->known;
-        fresh->known_shapes = p->known_shapes;
-        fresh->nclasses = p->nclasses;
-        memcpy(fresh->roots, p->roots, sizeof p->roots);
-        memcpy(fresh->classes, p->classes, sizeof p->classes);
-        memcpy(fresh->ends, p->ends, sizeof p->ends);
-        memcpy(fresh->sites, p->sites, sizeof p->sites);
-        fresh->nsites = p->nsites;
-        memcpy(fresh->stored_cells, p->stored_cells, sizeof p->stored_cells);
+        carry(fresh, p);
         dyn_arena_init(&fresh->arena);
         *why = (DynRegionRefusal){.reason = DYN_R_NO_MEMORY};
         r = plan_once(fresh, slots, nstack, globals, builtins, why);
         bool last = i + 1 == ATTEMPTS, hinted = fresh->stop == DYN_R_OK && fresh->more_hints && r != NULL && !last;
         bool again = (fresh->again && fresh->stop != DYN_R_NO_MEMORY) || hinted; /* what was found may be what stopped it */
-        p->opaque = fresh->opaque;
-        p->hints = fresh->hints;
-        p->shapes = fresh->shapes;
-        p->known = fresh->known;
-        p->known_shapes = fresh->known_shapes;
-        p->nclasses = fresh->nclasses;
-        memcpy(p->roots, fresh->roots, sizeof p->roots);
-        memcpy(p->classes, fresh->classes, sizeof p->classes);
-        memcpy(p->ends, fresh->ends, sizeof p->ends);
-        memcpy(p->sites, fresh->sites, sizeof p->sites);
-        p->nsites = fresh->nsites;
-        memcpy(p->stored_cells, fresh->stored_cells, sizeof p->stored_cells);
+        carry(p, fresh);
         dyn_vec_free(&fresh->extras);
         free_plan(fresh);
         PyMem_RawFree(fresh);
