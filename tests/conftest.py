@@ -8,7 +8,9 @@ refuses variables of its prefix that it doesn't know, so tests find it as SOAK.
 
 import gc
 import os
+import random
 import shutil
+import sys
 import tempfile
 
 import pytest
@@ -19,6 +21,16 @@ if CACHE:
 os.environ.setdefault("DYNOC_RETIRE", "0")
 if "DYNOC_SOAK" in os.environ:
     os.environ["SOAK"] = os.environ.pop("DYNOC_SOAK")
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    """The same random numbers for a test whichever ran before it, so that none fails by the order of files."""
+    random.seed(20261126)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(20261126)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(20261126)
 
 
 @pytest.fixture

@@ -203,7 +203,7 @@ def test_the_same_under_enable():
         assert dynoc.counters["graphs"]["captured"] > captured
     finally:
         dynoc.disable()
-    assert torch.allclose(y, layers(x).detach())
+    assert torch.allclose(y, layers(x).detach(), rtol=1e-5, atol=1e-6)
 
 
 def test_gradients_of_a_module_in_fullgraph():
