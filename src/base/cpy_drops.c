@@ -4,6 +4,7 @@
  *
  * While a loop runs references are counted that eager wouldn't have any more: of variables that got another value, of lists that
  * were made in earlier trips. So a count above one says nothing, but one above all references that could be dropped by then. */
+#include "base/arrays.h"
 #include "base/cpy_region.h"
 
 enum { MOST_EDGES = 64, MOST_OBJECTS = 32 };
@@ -18,7 +19,8 @@ static int look_at(PyObject *o, void *look);
 /* Numbers, texts, and what else holds no other object. */
 static bool is_plain(PyObject *o) {
     return o == Py_None || PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyUnicode_CheckExact(o) ||
-           PyBytes_CheckExact(o) || PyComplex_CheckExact(o) || PyByteArray_CheckExact(o);
+           PyBytes_CheckExact(o) || PyComplex_CheckExact(o) || PyByteArray_CheckExact(o) || dyn_npscalar_is(o, DYN_F64) ||
+           dyn_npscalar_is(o, DYN_I64);
 }
 
 /* What instances of classes that a class statement made are freed by. */

@@ -11,6 +11,7 @@
 
 #define TRIAL 64             /* arrivals, before it is asked whether they pay */
 #define MOST_COLD 256        /* arrivals at a loop of a function that nobody asked for, before it is built … */
+#define MOST_WHILE 1024      /* … where nobody knows how often it will be arrived at yet … */
 #define MOST_COLD_NS 2e6     /* … or so long after the first */
 #define SMALL_NS 10e3        /* a region that runs for less is weighed: */
 #define WEIGHED 64           /* for so many arrivals it is in turns native and CPython's, … */
@@ -218,11 +219,47 @@ static bool plan_another(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     return state == DYN_LOOP_NATIVE;
 }
 
-/* Has the loop run for so long, or so often, that its code is worth a compiler's time? Then that is asked. */
-static bool is_hot(DynLoops *l, uint32_t i) {
+/* How long the loop is likely to run yet, from the trips that it made since it was counted from; -1: nobody knows. */
+static double rest_of(const DynLoop *loop, const DynCode *c, uint32_t header, const Slots *s, uint64_t now) {
+    uint32_t iterator = dyn_iterator_slots();
+    bool tells = c->v.at[c->at_unit[header]].op == DYN_I_FOR_ITER && s->nstack >= iterator;
+    double each = dyn_cycles_ns((double)(now - loop->counted)) / loop->arrived;
+    return tells ? each * (double)dyn_loops_trips(s->at[s->nslots + s->nstack - iterator]) : -1;
+}
+
+/* Has the loop run for so long, or so often, that its code is worth a compiler's time? Then that is asked. One that is through
+ * before long is left alone until the next call. */
+static bool is_hot(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     DynLoop *loop = &l->loops[i];
-    bool hot = ++loop->arrived >= MOST_COLD || dyn_cycles_ns((double)(dyn_cycles() - loop->since)) >= MOST_COLD_NS;
-    return hot && dyn_loops_build(l, i) == DYN_LOOP_NATIVE;
+    uint64_t now = dyn_cycles();
+    double since = dyn_cycles_ns((double)(now - loop->since));
+    loop->counted = loop->arrived++ == 0 ? now : loop->counted;
+    if (since < MOST_COLD_NS && loop->arrived < MOST_COLD) {
+        return false;
+    }
+    double rest = since < MOST_COLD_NS ? rest_of(loop, l->decoded, l->headers[i], s, now) : MOST_COLD_NS;
+    if (rest < 0 && loop->arrived < MOST_WHILE) {
+        return false;
+    }
+    if (rest >= 0 && since + rest < MOST_COLD_NS) {
+        loop->arrived = 0;
+        dyn_loops_open(l, i, false);
+        return false;
+    }
+    if (loop->nregions > 0) {
+        return dyn_loops_build(l, i) == DYN_LOOP_NATIVE;
+    }
+    return dyn_loops_plan(l, i, l->decoded, s->at, s->nstack, dyn_frame_globals(f), dyn_frame_builtins(f)) == DYN_LOOP_NATIVE;
+}
+
+/* Is it likely to be over before a compiler would be, and nobody waits for that? */
+static bool is_short(const DynLoops *l, uint32_t i, const Slots *s) {
+    DynLoopGuess guess;
+    if (!dyn_loops_may_put_off(l) || l->loops[i].nregions > 0) {
+        return false;
+    }
+    dyn_loops_outweigh(l->decoded, l->headers[i], s->at, s->nstack, 0, &guess);
+    return guess.short_loop;
 }
 
 /* The frame was left at exit's place: false; it stands at the header as it did: true. */
@@ -234,7 +271,10 @@ static bool enter(WayIn *w, DynLoops *l, DynFrame *f) {
     if (!open_slots(f, way->depth, &s)) {
         return true;
     }
-    if (loop->state == DYN_LOOP_COLD && !is_hot(l, w->index)) {
+    if (loop->state == DYN_LOOP_NEW && is_short(l, w->index, &s)) {
+        dyn_loops_put_off(l, w->index);
+    }
+    if (loop->state == DYN_LOOP_COLD && !is_hot(l, w->index, f, &s)) {
         close_slots(f, &s);
         return true;
     }

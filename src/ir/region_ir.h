@@ -94,6 +94,9 @@ DYN_HIDDEN bool dyn_region_text_of(PyObject *o, uint8_t *which, const char **dat
 #define DYN_RL_STR 256u
 #define DYN_RL_DICT 512u
 #define DYN_RL_SET 1024u
+#define DYN_RL_NP_F64 2048u
+#define DYN_RL_NP_I64 4096u
+#define DYN_RL_COMPLEX 8192u
 #define DYN_RL_DEPTH 3                                                          /* the deepest list in lists */
 DYN_HIDDEN uint32_t dyn_region_bits(PyObject *o);                               /* DYN_RL_*; of instances too OTHER */
 DYN_HIDDEN uint32_t dyn_region_shape(PyObject *list, uint32_t most, int depth); /* of the first `most` items, spread out */

@@ -4,6 +4,12 @@
 #include "base/cpy_region.h"
 #include "ir/region_ir.h"
 
+enum {
+#define WORLD(NAME, address) DYN_WORLD_##NAME,
+#include "ir/region_world.def"
+    DYN_WORLD_COUNT
+};
+
 static int as_int(PyObject *o, int64_t *d) {
     int overflow = 0;
     *d = PyLong_AsLongLongAndOverflow(o, &overflow);
@@ -11,7 +17,10 @@ static int as_int(PyObject *o, int64_t *d) {
 }
 
 /* Dropping it runs no code: what lists of numbers hold. */
-static bool is_plain(PyObject *o) { return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || o == Py_None; }
+static bool is_plain(PyObject *o) {
+    return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || o == Py_None || PyComplex_CheckExact(o) ||
+           dyn_npscalar_is(o, DYN_F64) || dyn_npscalar_is(o, DYN_I64);
+}
 
 /* Takes the reference over. */
 static int set(PyObject *list, int64_t i, PyObject *o) {
@@ -116,7 +125,8 @@ uint32_t dyn_region_shape(PyObject *list, uint32_t most, int depth) {
 static const struct {
     PyTypeObject *type;
     uint32_t bit;
-} kinds[] = {{&PyUnicode_Type, DYN_RL_STR}, {&PyDict_Type, DYN_RL_DICT}, {&PySet_Type, DYN_RL_SET}};
+} kinds[] = {
+    {&PyUnicode_Type, DYN_RL_STR}, {&PyDict_Type, DYN_RL_DICT}, {&PySet_Type, DYN_RL_SET}, {&PyComplex_Type, DYN_RL_COMPLEX}};
 
 uint32_t dyn_region_bits(PyObject *o) {
     uint32_t bits = kind_of(o);
@@ -125,6 +135,9 @@ uint32_t dyn_region_bits(PyObject *o) {
     }
     for (size_t i = 0; bits == DYN_RL_OTHER && i < DYN_COUNTOF(kinds); i++) {
         bits = Py_IS_TYPE(o, kinds[i].type) ? kinds[i].bit : bits;
+    }
+    if (bits == DYN_RL_OTHER) {
+        bits = dyn_npscalar_is(o, DYN_F64) ? DYN_RL_NP_F64 : dyn_npscalar_is(o, DYN_I64) ? DYN_RL_NP_I64 : bits;
     }
     return bits;
 }
@@ -213,6 +226,11 @@ static PyObject *new_tuple(int64_t n) {
 }
 
 static PyObject *new_dict(void) { return has_room(1) ? keep_made(PyDict_New()) : NULL; }
+
+/* Numbers that are objects in lists: the run has them until others do. */
+static PyObject *box_f64(double x) { return has_room(1) ? keep_made(dyn_npscalar_new(DYN_F64, (DynScalar){.f = x})) : NULL; }
+static PyObject *box_i64(int64_t x) { return has_room(1) ? keep_made(dyn_npscalar_new(DYN_I64, (DynScalar){.i = x})) : NULL; }
+static PyObject *box_complex(double re, double im) { return has_room(1) ? keep_made(PyComplex_FromDoubles(re, im)) : NULL; }
 
 /* Of a class whose instances are made so (plan_construct): its __init__ runs natively. */
 static PyObject *new_instance(PyTypeObject *t) { return has_room(1) ? keep_made(t->tp_alloc(t, 0)) : NULL; }
@@ -514,9 +532,13 @@ void dyn_region_drop_made(DynRegionMade *made) {
 }
 
 const void *const *dyn_region_world(void) {
-    static const void *world[] = {
+    static const void *world[DYN_WORLD_COUNT];
+    if (world[0] == NULL) { /* NumPy's types are known when it runs */
+        const void *const rows[DYN_WORLD_COUNT] = {
 #define WORLD(NAME, address) (const void *)(address),
 #include "ir/region_world.def"
-    };
+        };
+        memcpy(world, rows, sizeof world);
+    }
     return world;
 }

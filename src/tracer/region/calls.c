@@ -465,6 +465,11 @@ static bool can_inline(Plan *p, PyFunctionObject *f, uint32_t n) {
             return no(p, "a function that writes arrays, and can be left behind that");
         }
     }
+    for (uint32_t i = 0; i < p->s.nframes; i++) {
+        if (p->s.frames[i].c->code == code) {
+            return no(p, "a function that calls itself");
+        }
+    }
     if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_VARARGS | CO_VARKEYWORDS)) {
         return no(p, "a function of this kind");
     }

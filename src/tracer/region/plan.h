@@ -143,6 +143,7 @@ typedef struct Plan {
     uint32_t nsites, part;
     bool stored_cells[PLAN_VALUES]; /* The loop stores to the cell in this slot. */
     bool ends[PLAN_LISTS];          /* Its variable gets another value. */
+    bool last;                      /* No other attempt follows. */
     bool more_hints;                /* Some were found: planning it all anew makes less of it. */
     DYN_VEC(PlanVersion) versions;
     uint32_t next;                  /* The first version whose block isn't written. */
@@ -367,7 +368,7 @@ DYN_HIDDEN PlanValue plan_text_byte(Plan *p, const PlanValue *text, uint32_t ind
 DYN_HIDDEN bool plan_text_item(Plan *p, PlanValue text, PlanValue index, PlanValue *out);
 DYN_HIDDEN bool plan_store_in_text(Plan *p, PlanValue text, PlanValue index, PlanValue v);
 DYN_HIDDEN bool plan_in_text(Plan *p, PlanValue item, PlanValue text, bool negated, PlanValue *out);
-DYN_HIDDEN bool plan_compare_chars(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+DYN_HIDDEN bool plan_compare_texts(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
 
 /* ---- complexes.c */
 DYN_HIDDEN PlanValue plan_complex(uint32_t real, uint32_t imag);

@@ -94,8 +94,26 @@ static Went build_tuple(Plan *p, uint32_t n) {
     return WENT_ON;
 }
 
+/* a, b = row: as many elements as there are names. */
+static Went unpack_row(Plan *p, PlanValue row, uint32_t n) {
+    uint32_t fits = plan_emit(p, DYN_RO_IEQ, row.v.regs[2], plan_iconst(p, n), DYN_NONE);
+    plan_emit_or(p, DYN_RO_IDX, plan_iconst(p, 0), fits, DYN_NONE, DYN_R_EXCEPTION); /* leaves where `fits` is 0 */
+    plan_pop(p);
+    for (uint32_t i = n; i-- > 0;) {
+        PlanValue item;
+        if (!plan_row(p, &row, plan_iconst(p, i), &item)) {
+            return WENT_NOWHERE;
+        }
+        plan_push(p, item);
+    }
+    return WENT_ON;
+}
+
 static Went unpack(Plan *p, uint32_t n) {
     PlanValue v = *plan_top(p, 0);
+    if (plan_is_array(&v) && v.v.n == 1 && n <= PLAN_ITEMS) {
+        return unpack_row(p, v, n);
+    }
     PyObject *o = plan_object(p, &v);
     if (o != NULL && PyTuple_CheckExact(o) && PyTuple_GET_SIZE(o) == (Py_ssize_t)n) {
         plan_pop(p);
