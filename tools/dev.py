@@ -55,9 +55,9 @@ VARIANTS = {  # what setup.py sees in the environment
     "thread": {"DYNOC_BUILD_SANITIZE": "thread", "DYNOC_BUILD_DEBUG": "1"},
 }
 SANITIZER_LIBRARY = {"address": "libasan.so", "undefined": "libubsan.so", "thread": "libtsan.so"}
-# Compiling kernels is more than half the time of a debug suite, so that they are optimised less where others see to what users have:
-LEAST = {"DYNOC_CFLAGS": "-O0"}  # files that run once more on the newest version's release build (a quarter of -O3's time)
-LESS = {"DYNOC_CFLAGS": "-O1"}  # files about PyTorch, whose kernels are those of NumPy's files (half of it)
+# Compiling kernels is more than half the time of a debug suite, so that they are optimised less where other files or suites see
+# to what users have: of files that run once more in the newest version's release build, and of PyTorch's files.
+LEAST, LESS = {"DYNOC_CFLAGS": "-O0"}, {"DYNOC_CFLAGS": "-O1"}  # a quarter of -O3's time, and half
 NOTHING_SELECTED = 5  # pytest's exit status
 OUTCOMES = ("failed", "passed", "skipped", "deselected", "xfailed", "xpassed", "warnings", "errors")
 
