@@ -576,6 +576,9 @@ Went plan_call(Plan *p, const DynInstr *in) {
     bool has_methods = base[1].v.kind == DYN_RK_LIST || base[1].v.kind == DYN_RK_DICT || base[1].v.kind == DYN_RK_SET;
     PyObject *method = base[0].v.kind == DYN_RK_CONST && has_methods ? plan_object(p, &base[0]) : NULL;
     PyObject *function = base[0].v.kind == DYN_RK_CONST && base[1].v.kind != DYN_RK_NULL ? plan_object(p, &base[0]) : NULL;
+    if (function != NULL && base[1].v.kind == DYN_RK_RNG) {
+        return plan_call_rng(p, function, base[1], base + 2, n, slots);
+    }
     if (function != NULL && PyFunction_Check(function) &&
         n + 1 < DYN_COUNTOF(args)) { /* a method: what it is called on is first */
         for (uint32_t i = 0; i <= n; i++) {
@@ -592,6 +595,11 @@ Went plan_call(Plan *p, const DynInstr *in) {
     }
     if (self->v.kind != DYN_RK_NULL || o == NULL) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a callable that isn't known");
+    }
+    PyObject *of_rng;
+    PlanValue rng;
+    if (plan_bound_rng(p, o, &of_rng, &rng)) {
+        return plan_call_rng(p, of_rng, rng, base + 2, n, slots);
     }
     for (uint32_t i = 0; i < n; i++) {
         args[i] = base[2 + i];

@@ -317,6 +317,14 @@ DYN_HIDDEN bool plan_of_method(Plan *p, PyObject *o, PlanValue *v); /* bound to 
 DYN_HIDDEN PlanValue plan_bound_to(Plan *p, const PlanValue *method);
 DYN_HIDDEN PyObject *plan_known_method(const PlanValue *self, const char *name); /* borrowed */
 DYN_HIDDEN Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
+/* ---- randoms.c: generators of random numbers */
+DYN_HIDDEN bool plan_is_rng(PyObject *o);
+DYN_HIDDEN bool plan_of_rng(Plan *p, PyObject *o, PlanValue *v);
+DYN_HIDDEN PyObject *plan_rng_method(const PlanValue *self, const char *name); /* borrowed */
+/* A method that is bound to one: its function, and what it is bound to. */
+DYN_HIDDEN bool plan_bound_rng(Plan *p, PyObject *method, PyObject **function, PlanValue *self);
+DYN_HIDDEN Went plan_call_rng(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
+
 /* ---- slices.c */
 DYN_HIDDEN Went plan_build_slice(Plan *p, uint32_t n);
 DYN_HIDDEN bool plan_slice_item(Plan *p, PlanValue list, PlanValue slice, PlanValue *out);
