@@ -114,6 +114,11 @@ static bool call_zip(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     return true;
 }
 
+static bool call_dot(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    return n == 2 ? plan_dot(p, args[0], args[1], out) : no(p, "another number of arguments");
+}
+
 static bool call_complex(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
     return plan_call_complex(p, args, n, out);
@@ -356,6 +361,7 @@ static const struct Row {
     {"math", "isnan", call_math, DYN_RO_ISNAN},
     {"math", "isinf", call_math, DYN_RO_ISINF},
     {"math", "isfinite", call_math, DYN_RO_ISFINITE},
+    {"numpy", "dot", call_dot, 0},
     {"numpy", "sqrt", call_ufunc, DYN_RO_SQRT},
     {"numpy", "abs", call_ufunc, DYN_RO_DABS},
     {"numpy", "fabs", call_ufunc, DYN_RO_DABS},
