@@ -468,11 +468,12 @@ static bool can_inline(Plan *p, PyFunctionObject *f, uint32_t n) {
     PyCodeObject *code = (PyCodeObject *)f->func_code;
     for (uint32_t i = 0; i < p->opaque.n; i++) {
         if (p->opaque.at[i] == code) {
-            return no(p, "a function that writes arrays, and can be left behind that");
+            return no(p, "a function that calls itself, or writes arrays and can be left behind that");
         }
     }
     for (uint32_t i = 0; i < p->s.nframes; i++) {
-        if (p->s.frames[i].c->code == code) {
+        if (p->s.frames[i].c->code == code) { /* nor is its first call followed, which would be left on most ways */
+            p->again = p->again || dyn_vec_push(&p->opaque, code) == 0;
             return no(p, "a function that calls itself");
         }
     }
