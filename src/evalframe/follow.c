@@ -32,6 +32,9 @@ static bool is_view(const DynNode *n) { return (n->flags & DYN_NODE_VIEW) != 0; 
 static bool is_change(const DynNode *n) { return (n->flags & DYN_NODE_APART) != 0; }
 static bool is_computed(const DynNode *n) { return n->op != DYN_OP_INPUT && !is_call(n) && !is_view(n); }
 
+/* A complex number of the program's: the parts that compute with it make it. */
+static bool is_number(const DynNode *n) { return n->op == DYN_OP_COMPLEX; }
+
 static uint32_t max_of(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 bool dyn_follow_wanted(const DynGraph *g) {
@@ -100,7 +103,7 @@ static int look(Split *s) {
         if (n->op == DYN_OP_INPUT && !(n->flags & DYN_NODE_TENSOR)) {
             return refuse(s, i, "an array beside tensors that require gradients");
         }
-        if (n->flags & (DYN_NODE_NPSCALAR | DYN_NODE_OBJECT)) {
+        if (n->flags & (DYN_NODE_NPSCALAR | DYN_NODE_OBJECT) && !is_number(n)) {
             return refuse(s, i, "no tensor");
         }
         if (dyn_node_calls(n)) {
@@ -311,6 +314,16 @@ static void show_across(Split *s) {
     }
 }
 
+/* Nobody but parts may take a number: what a call takes, and what Python gets, is a tensor. */
+static int look_at_numbers(Split *s) {
+    for (uint32_t i = 0; i < s->g->nodes.n; i++) {
+        if (s->shown[i] && is_number(node_at(s, i))) {
+            return refuse(s, i, "no tensor");
+        }
+    }
+    return 0;
+}
+
 /* ---- steps */
 
 static DynList copied(Split *s, const uint32_t *at, uint32_t n) {
@@ -396,7 +409,7 @@ static int add_part_of(Split *s, DynFollow *f, DynPartShare *share, uint32_t lev
     if (!DYN_ALLOCATED(step.outputs.at, step.inputs.at)) {
         return -1;
     }
-    step.part = dyn_follow_part(share, s->g, step.inputs, step.outputs, s->error);
+    step.part = dyn_follow_part(share, s->g, step.inputs, step.outputs, NULL, s->error);
     step.outputs.n = changing ? 0 : outputs.n;
     if (step.part == NULL) {
         *s->why = s->error->n > 0 ? DYN_R_REQUIRES_GRAD : DYN_R_NO_MEMORY;
@@ -544,7 +557,7 @@ DynFollow *dyn_follow_new(DynGraph *g, const DynOptions *options, DynReason *why
             look_at_leaving(&s);
             give_levels(&s);
             show_across(&s);
-            done = add_steps(&s, f, share) < 0 ? -1 : find_drops(&s, f);
+            done = look_at_numbers(&s) < 0 || add_steps(&s, f, share) < 0 ? -1 : find_drops(&s, f);
         }
     }
     if (share != NULL) {
@@ -651,7 +664,7 @@ int dyn_follow_complete(const DynGraph *g, DynRun *run, const bool *need) {
     if (done == 0 && e.outputs.n > 0) {
         DynPartShare *share = dyn_part_share_new(g->syms, NULL);
         DynList inputs = {e.inputs.at, e.inputs.n}, outputs = {e.outputs.at, e.outputs.n};
-        part = share == NULL ? NULL : dyn_follow_part(share, g, inputs, outputs, &error);
+        part = share == NULL ? NULL : dyn_follow_part(share, g, inputs, outputs, NULL, &error);
         made = part == NULL ? NULL : dyn_follow_part_call(part, run->sym, e.tensors.at);
         for (uint32_t i = 0; made != NULL && i < outputs.n; i++) {
             run->values[outputs.at[i]] = Py_NewRef(PyTuple_GET_ITEM(made, i));

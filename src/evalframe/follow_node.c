@@ -156,25 +156,40 @@ static PyObject *pattern(PyObject *ctx, PyObject *const *gradients, Py_ssize_t n
     return key;
 }
 
+/* A gradient as memory shows it: without the conjugate and the negative bit, which autograd may set. New reference. */
+static PyObject *resolved(PyObject *gradient) {
+    DynArrayView view;
+    if (dyn_torch_look(gradient, &view)) {
+        return Py_NewRef(gradient);
+    }
+    PyObject *made = PyObject_CallMethod(gradient, "resolve_conj", NULL);
+    if (made != NULL) {
+        Py_SETREF(made, PyObject_CallMethod(made, "resolve_neg", NULL));
+    }
+    return made;
+}
+
 /* Runs the part that computes gradients, as a node of its own where gradients of these are recorded. Inputs are the gradients
  * that are given, and saved values at these positions. */
 static PyObject *run_gradient(DynPart *p, PyObject *reads, PyObject *numbers, PyObject *const *gradients, Py_ssize_t n,
                               PyObject *saved) {
     Py_ssize_t nreads = PyTuple_GET_SIZE(reads), nin = 0;
     PyObject **inputs = PyMem_Malloc(sizeof(*inputs) * (size_t)(n + nreads + 1)), *made = NULL;
-    bool requires = false;
+    bool requires = false, fits = true;
     if (inputs == NULL) {
         return PyErr_NoMemory();
     }
-    for (Py_ssize_t i = 0; i < n; i++) {
+    for (Py_ssize_t i = 0; i < n && fits; i++) {
         if (gradients[i] != Py_None) {
-            inputs[nin++] = gradients[i];
+            inputs[nin] = resolved(gradients[i]);
+            fits = inputs[nin++] != NULL;
         }
     }
-    for (Py_ssize_t i = 0; i < nreads; i++) {
-        inputs[nin++] = PyTuple_GET_ITEM(saved, PyLong_AsSsize_t(PyTuple_GET_ITEM(reads, i)));
+    for (Py_ssize_t i = 0; i < nreads && fits; i++) {
+        inputs[nin++] = Py_NewRef(PyTuple_GET_ITEM(saved, PyLong_AsSsize_t(PyTuple_GET_ITEM(reads, i))));
     }
-    bool fits = fit(p, inputs, nin), recorded = fits && dyn_torch_records_gradients();
+    fits = fits && fit(p, inputs, nin);
+    bool recorded = fits && dyn_torch_records_gradients();
     for (Py_ssize_t i = 0; i < nin && recorded && !requires; i++) {
         requires = dyn_torch_requires_grad(inputs[i]);
     }
@@ -182,6 +197,9 @@ static PyObject *run_gradient(DynPart *p, PyObject *reads, PyObject *numbers, Py
         made = call_apply(p, numbers, inputs);
     } else if (fits) {
         made = dyn_follow_part_run(p, &p->plain, (const DynScalar *)(const void *)PyBytes_AS_STRING(numbers), inputs);
+    }
+    for (Py_ssize_t i = 0; i < nin; i++) {
+        Py_XDECREF(inputs[i]);
     }
     PyMem_Free(inputs);
     return made;

@@ -13,7 +13,12 @@
 #include <stdlib.h>
 
 static int64_t hint(const DynGraph *g, uint32_t sym) { return dyn_sym_at(g->syms, sym)->hint.i; }
-static bool is_float(uint8_t dtype) { return dtype == DYN_F32 || dtype == DYN_F64; }
+static bool is_half(uint8_t dtype) { return dyn_dtype_is_half((DynDtype)dtype); }
+static bool is_complex(uint8_t dtype) { return dyn_dtypes[dtype].kind == 'c'; }
+
+/* Expressions of halves round each operator, as PyTorch does, which makes a call of each; but where one operator of PyTorch's
+ * gives the gradient, it is computed in float. */
+static uint8_t wide(uint8_t dtype) { return is_half(dtype) ? DYN_F32 : dtype; }
 
 int dyn_graph_formula(DynGraph *g, uint32_t node, const DynArg *operands, const char *text) {
     DynFormula f = {.node = node, .text = dyn_arena_strdup(g->arena, text)};
@@ -40,7 +45,7 @@ int dyn_derive_fail(Derive *d, uint32_t id, const char *what) {
 
 bool dyn_derive_follows(const DynNode *n) {
     bool detached = n->op == DYN_OP_AS_DTYPE || (n->flags & DYN_NODE_UNFOLLOWED) != 0;
-    return !detached && is_float(n->dtype);
+    return !detached && dyn_dtype_is_inexact((DynDtype)n->dtype);
 }
 
 /* The part of a row's derivatives that is operand k's; NULL: none is known. */
@@ -60,10 +65,47 @@ static bool wants_gradient(const DynGraph *g, DynArg arg) {
     return arg.kind == DYN_ARG_NODE && (dyn_graph_node(g, arg.id)->flags & DYN_NODE_GRAD);
 }
 
+/* Is the operator's derivative at the conjugate of a number the conjugate of its derivative there? By PyTorch's convention the
+ * gradient of complex numbers is then the row's expression with the conjugates of all that it reads but g. */
+static bool is_analytic(DynOp op) {
+    switch (op) {
+    case DYN_OP_ADD:
+    case DYN_OP_SUBTRACT:
+    case DYN_OP_MULTIPLY:
+    case DYN_OP_DIVIDE:
+    case DYN_OP_NEGATIVE:
+    case DYN_OP_POSITIVE:
+    case DYN_OP_CONJUGATE:
+    case DYN_OP_SQUARE:
+    case DYN_OP_RECIPROCAL:
+    case DYN_OP_SQRT:
+    case DYN_OP_EXP:
+    case DYN_OP_LOG:
+    case DYN_OP_SIN:
+    case DYN_OP_COS:
+    case DYN_OP_TAN:
+    case DYN_OP_SINH:
+    case DYN_OP_COSH:
+    case DYN_OP_TANH: return true;
+    default: return false;
+    }
+}
+
+/* Can its element type be derived in, by this operator? */
+static bool has_known_dtype(const DynGraph *g, const DynNode *n) {
+    if (is_complex(n->compute) || is_complex(n->dtype)) {
+        bool elementwise = dyn_ops[n->op].kind == DYN_K_ELEMENTWISE;
+        return is_complex(n->compute) && is_complex(n->dtype) && g->device == 0 && (!elementwise || is_analytic((DynOp)n->op));
+    }
+    bool half = is_half(n->compute) || is_half(n->dtype);
+    bool inexact = dyn_dtype_is_inexact((DynDtype)n->compute) && dyn_dtype_is_inexact((DynDtype)n->dtype);
+    return inexact && !(half && g->device != 0);
+}
+
 bool dyn_derive_knows(const DynGraph *g, uint32_t id) {
     const DynNode *n = dyn_graph_node(g, id);
     const DynOpInfo *op = &dyn_ops[n->op];
-    if (!is_float(n->compute) || !is_float(n->dtype)) {
+    if (!has_known_dtype(g, n)) {
         return false;
     }
     switch (op->kind) {
@@ -78,7 +120,10 @@ bool dyn_derive_knows(const DynGraph *g, uint32_t id) {
     case DYN_K_VIEW:
         return n->op == DYN_OP_SLICE || n->op == DYN_OP_PERMUTE || n->op == DYN_OP_RESHAPE || n->op == DYN_OP_BROADCAST;
     case DYN_K_GATHER: return n->aux[0] == 0 && !(n->flags & DYN_NODE_TURNED);
-    case DYN_K_COPY: return is_float(dyn_graph_node(g, n->args[0].id)->dtype);
+    case DYN_K_COPY: {
+        uint8_t from = dyn_graph_node(g, n->args[0].id)->dtype;
+        return dyn_dtype_is_inexact((DynDtype)from) && (is_complex(n->dtype) || !is_complex(from));
+    }
     case DYN_K_STORE: return n->op == DYN_OP_STORE;
     default: return false;
     }
@@ -196,6 +241,10 @@ uint32_t dyn_derive_converted(Derive *d, uint32_t of, uint8_t dtype) {
 }
 
 uint32_t dyn_derive_reduce(Derive *d, DynOp op, uint32_t of, int naxes, const int *axes, bool keepdims) {
+    of = dyn_derive_converted(d, of, wide(node_at(d, of)->dtype));
+    if (of == DYN_NONE) {
+        return of;
+    }
     uint32_t one = dyn_sym_int(d->g->syms, 1), shape[DYN_MAX_NDIM];
     int ndim = 0, ndim_of = node_at(d, of)->ndim;
     for (int i = 0, at = 0; i < ndim_of; i++) {
@@ -348,6 +397,12 @@ static DynArg call(Emit *e, const char *name, size_t length) {
     return closed ? dyn_derive_apply(e, (DynOp)op, args, n) : nothing;
 }
 
+/* What an expression reads: of complex numbers the conjugates. */
+static DynArg read_by(Emit *e, DynArg value) {
+    bool has_other = value.kind == DYN_ARG_NODE && is_complex(node_at(e->d, value.id)->dtype);
+    return has_other ? dyn_derive_apply(e, DYN_OP_CONJUGATE, &value, 1) : value;
+}
+
 static DynArg expression(Emit *e) {
     blanks(e);
     if (isdigit((unsigned char)*e->at) || *e->at == '-') {
@@ -370,8 +425,8 @@ static DynArg expression(Emit *e) {
     }
     switch (*name) {
     case 'g': return e->g;
-    case 'r': return (DynArg){DYN_ARG_NODE, e->result};
-    default: return *name >= 'a' && *name <= 'c' ? e->operands[*name - 'a'] : nothing;
+    case 'r': return read_by(e, (DynArg){DYN_ARG_NODE, e->result});
+    default: return *name >= 'a' && *name <= 'c' ? read_by(e, e->operands[*name - 'a']) : nothing;
     }
 }
 
@@ -442,12 +497,30 @@ int dyn_derive_add_into(Derive *d, uint32_t window, uint32_t gradient) {
     return sum == DYN_NONE || store(d, window, (DynArg){DYN_ARG_NODE, sum}) == DYN_NONE ? -1 : 0;
 }
 
+static uint32_t real_part(Derive *d, uint32_t of) {
+    const DynNode n = *node_at(d, of);
+    uint32_t id = dyn_derive_unary(d, DYN_OP_REAL, dyn_dtype_real((DynDtype)n.dtype), of, n.ndim, 0);
+    if (id != DYN_NONE) {
+        DynNode *view = dyn_graph_node(d->g, id);
+        memcpy(view->shape, n.shape, sizeof(*n.shape) * n.ndim);
+        view->layout = n.layout;
+        view->layout.kind = n.ndim > 0 ? DYN_LAYOUT_STRIDED : DYN_LAYOUT_C;
+        view->flags |= DYN_NODE_VIEW;
+        view->storage = n.storage;
+    }
+    return id;
+}
+
 /* More gradient of node `id`, of its sizes or larger ones. */
 int dyn_derive_contribute(Derive *d, uint32_t id, uint32_t gradient) {
     if (gradient == DYN_NONE) {
         return -1;
     }
-    gradient = dyn_derive_converted(d, dyn_derive_summed_to(d, gradient, id), node_at(d, id)->dtype);
+    if (is_complex(node_at(d, gradient)->dtype) && !is_complex(node_at(d, id)->dtype)) { /* of real numbers it is real */
+        gradient = real_part(d, gradient);
+    }
+    gradient = gradient == DYN_NONE ? gradient : dyn_derive_summed_to(d, gradient, id);
+    gradient = dyn_derive_converted(d, gradient, node_at(d, id)->dtype);
     if (gradient == DYN_NONE) {
         return -1;
     }
@@ -501,6 +574,9 @@ static int by_expression(Derive *d, Emit *e, const char *text, uint32_t to) {
 static int through_elementwise(Derive *d, uint32_t id, uint32_t gradient) {
     const DynNode n = *node_at(d, id);
     Emit e = {.d = d, .id = id, .g = {DYN_ARG_NODE, gradient}, .result = id, .compute = n.compute};
+    if (n.op == DYN_OP_TANH || n.op == DYN_OP_ARCTAN2) {
+        e.compute = wide(n.compute);
+    }
     for (int k = 0; k < 3; k++) {
         e.operands[k] = k < n.nargs ? n.args[k] : nothing;
     }
@@ -513,7 +589,8 @@ static int through_elementwise(Derive *d, uint32_t id, uint32_t gradient) {
 }
 
 static int through_formula(Derive *d, const DynFormula *f, uint32_t gradient) {
-    Emit e = {.d = d, .id = f->node, .g = {DYN_ARG_NODE, gradient}, .result = f->node, .compute = node_at(d, f->node)->dtype};
+    Emit e = {.d = d, .id = f->node, .g = {DYN_ARG_NODE, gradient}, .result = f->node};
+    e.compute = wide(node_at(d, f->node)->dtype);
     memcpy(e.operands, f->operands, sizeof(e.operands));
     uint32_t of = f->operands[0].id;
     return d->reached[of] ? by_expression(d, &e, f->text, of) : 0;
@@ -543,7 +620,8 @@ static int through_view(Derive *d, uint32_t id, uint32_t gradient) {
     const DynNode n = *node_at(d, id);
     uint32_t base = n.args[0].id;
     switch (n.op) {
-    case DYN_OP_BROADCAST: return dyn_derive_contribute(d, base, gradient);
+    case DYN_OP_BROADCAST:
+    case DYN_OP_REAL: return dyn_derive_contribute(d, base, gradient);
     case DYN_OP_RESHAPE: return dyn_derive_contribute(d, base, dyn_derive_reshaped(d, gradient, node_at(d, base)));
     case DYN_OP_PERMUTE: {
         uint32_t back = dyn_derive_view(d, DYN_OP_PERMUTE, gradient, n.ndim, node_at(d, base)->shape, n.ndim);

@@ -75,6 +75,11 @@ static int raise_for(const Gradient *x, uint32_t id, const char *why) {
     return -1;
 }
 
+/* Elements that gradients are made of; rows of derivatives know more of tensors. */
+static bool is_single_or_double(const DynNode *n) {
+    return dyn_derive_follows(n) && (n->dtype == DYN_F32 || n->dtype == DYN_F64);
+}
+
 static bool reads_reached(const Gradient *x, const DynNode *n) {
     for (int k = 0; k < n->nargs; k++) {
         if (n->args[k].kind == DYN_ARG_NODE && x->reached[n->args[k].id]) {
@@ -106,7 +111,7 @@ static int look_at(const Gradient *x, uint32_t id) {
     if (written != DYN_NONE && dyn_graph_node(x->g, written)->op == DYN_OP_INPUT) {
         return raise_for(x, id, "it changes an array that the function didn't make");
     }
-    bool result = n->op == DYN_OP_RESULT && dyn_derive_follows(n); /* its call may give integers first, which nothing reaches */
+    bool result = n->op == DYN_OP_RESULT && is_single_or_double(n); /* its call may give integers first, which nothing reaches */
     if (result && !x->reached[id] && reads_reached(x, dyn_graph_node(x->g, n->args[0].id))) {
         return raise_for(x, id, "no derivative is known");
     }
@@ -292,13 +297,13 @@ static int take_arguments(Gradient *x, const RecCall *c) {
     for (uint32_t i = 0; i < x->nwanted; i++) {
         PyObject *real = PyTuple_GET_ITEM(wanted.real, i);
         bool array = rec_is_array(x->wanted[i]);
-        if (!array || !dyn_derive_follows(dyn_graph_node(x->g, rec_node_of(x->wanted[i])))) {
+        if (!array || !is_single_or_double(dyn_graph_node(x->g, rec_node_of(x->wanted[i])))) {
             PyErr_Format(PyExc_TypeError, "gradients are with regard to float64 and float32, not %R",
                          PyArray_Check(real) ? (PyObject *)PyArray_DESCR((PyArrayObject *)real) : (PyObject *)Py_TYPE(real));
             return -1;
         }
     }
-    if (!dyn_derive_follows(dyn_graph_node(x->g, x->value))) {
+    if (!is_single_or_double(dyn_graph_node(x->g, x->value))) {
         PyErr_Format(PyExc_TypeError, "the function gives %R, whose type isn't float64 or float32", value.real);
         return -1;
     }

@@ -65,11 +65,15 @@ static bool derives(const DynGraph *g, uint32_t first, uint32_t node) {
             continue;
         }
         bool view = (n->flags & DYN_NODE_VIEW) != 0, windows = view && i == node; /* made by PyTorch, where it is asked for */
-        operators += !view && !dyn_node_stores(n) && dyn_ops[n->op].kind != DYN_K_CREATE;
+        uint8_t kind = dyn_ops[n->op].kind;
+        operators += !view && !dyn_node_stores(n) && kind != DYN_K_CREATE && kind != DYN_K_COPY;
         known = known && (windows || dyn_ops[n->op].kind == DYN_K_CREATE || dyn_derive_knows(g, i));
         chains = chains && (dyn_node_stores(n) || dyn_ops[n->op].kind == DYN_K_CREATE || dyn_derive_chains(g, i));
     }
-    return f != NULL ? dyn_derive_follows(dyn_graph_node(g, node)) : known && (operators <= 1 || chains);
+    const DynNode *result = dyn_graph_node(g, node);
+    bool real = dyn_dtypes[result->dtype].kind == 'f', half = dyn_dtype_is_half((DynDtype)result->dtype);
+    bool by_formula = dyn_derive_follows(result) && real && !(half && g->device != 0);
+    return f != NULL ? by_formula : known && (operators <= 1 || chains);
 }
 
 static void grade_all(DynGraph *g, bool recorded) {

@@ -1,7 +1,7 @@
 """Loop programs as someone writes them who doesn't know what a compiler likes: recurrences, dynamic programming, stencils, random
 numbers, small matrices in time loops, text, graphs; beside plain Python and Numba, and whether values and types are CPython's.
 
-    python bench/loop_programs.py [--only NAME] [--repeat N] [--why]
+    python bench/written_loops.py [--only NAME] [--repeat N] [--why]
 
 The columns are those of loops.py. --why prints what the log says of loops that stay in CPython.
 """
