@@ -58,6 +58,8 @@ typedef struct DynLoop {
     uint64_t inside;          /* … and cycles that regions ran in them */
     uint32_t weighing;        /* arrivals for which it is still weighed: in turns native and CPython's */
     bool weighed, was_native; /* … it was; at the last arrival, at the time `last`, it ran natively */
+    PyObject *over;           /* borrowed, and only compared: the iterator that was on the stack then, … */
+    Py_ssize_t left;          /* … and the trips that it had left */
     uint64_t last, taken[2];  /* cycles from arrivals to the next in all, CPython's and native … */
     uint32_t narrived[2];     /* … of so many */
     DynRegionRefusal why;     /* REFUSED: the reason */

@@ -153,7 +153,7 @@ static bool run(const DynLoops *l, DynLoop *loop, Slots *s, DynRegionExit *exit)
     return false;
 }
 
-/* How long it is from one arrival to the next was taken natively and in CPython: the better way stays. */
+/* How long it is from one time that it is come to to the next was taken natively and in CPython: the better way stays. */
 static void weigh(DynLoops *l, uint32_t i) {
     DynLoop *loop = &l->loops[i];
     double each[2];
@@ -169,11 +169,27 @@ static void weigh(DynLoops *l, uint32_t i) {
     }
 }
 
+/* Has the loop been come to from outside? In CPython each trip arrives at the header, natively the loop does once. A loop over an
+ * iterator has a new one then, or one with more trips left; of another the loop around it has gone on. */
+static bool begins_anew(DynLoop *loop, const DynCode *c, uint32_t header, const Slots *s) {
+    uint32_t iterator = dyn_iterator_slots();
+    bool over = c->v.at[c->at_unit[header]].op == DYN_I_FOR_ITER;
+    PyObject *it = s->nstack >= iterator ? s->at[s->nslots + s->nstack - iterator] : NULL;
+    Py_ssize_t left = it == NULL ? 0 : dyn_loops_trips(it), before = loop->left;
+    bool same = it == loop->over && (over ? left < before : left == before);
+    loop->over = it;
+    loop->left = left;
+    return it == NULL || !same;
+}
+
 /* The loop is being weighed, and it is CPython's turn. */
-static bool sits_out(DynLoops *l, uint32_t i, uint64_t now) {
+static bool sits_out(DynLoops *l, uint32_t i, const Slots *s, uint64_t now) {
     DynLoop *loop = &l->loops[i];
     if (loop->weighing == 0) {
         return false;
+    }
+    if (!begins_anew(loop, l->decoded, l->headers[i], s)) {
+        return !loop->was_native;
     }
     double since = dyn_cycles_ns((double)(now - loop->last));
     if (loop->last != 0 && since < AWAY_NS) {
@@ -190,6 +206,7 @@ static bool sits_out(DynLoops *l, uint32_t i, uint64_t now) {
 
 static void begin_to_weigh(DynLoop *loop) {
     loop->weighing = WEIGHED;
+    loop->over = NULL;
     loop->last = 0;
     memset(loop->taken, 0, sizeof loop->taken);
     memset(loop->narrived, 0, sizeof loop->narrived);
@@ -279,7 +296,7 @@ static bool enter(WayIn *w, DynLoops *l, DynFrame *f) {
         return true;
     }
     uint64_t began = dyn_cycles();
-    if (sits_out(l, w->index, began)) {
+    if (sits_out(l, w->index, &s, began)) {
         close_slots(f, &s);
         return true;
     }

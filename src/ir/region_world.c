@@ -53,10 +53,13 @@ static int set_int(PyObject *list, int64_t i, int64_t x) {
 }
 
 static int append(PyObject *list, PyObject *o) {
-    bool failed = o == NULL || PyList_Append(list, o) < 0;
-    PyErr_Clear();
-    Py_XDECREF(o);
-    return failed;
+    if (o == NULL || PyList_Append(list, o) < 0) {
+        PyErr_Clear();
+        Py_XDECREF(o);
+        return 1;
+    }
+    Py_DECREF(o);
+    return 0;
 }
 
 static int append_float(PyObject *list, double x) { return append(list, PyFloat_FromDouble(x)); }
@@ -160,8 +163,9 @@ static PyObject *keep(PyObject *list) {
 }
 
 static PyObject *keep_made(PyObject *o) {
-    PyErr_Clear();
-    if (o != NULL) {
+    if (o == NULL) {
+        PyErr_Clear();
+    } else {
         dyn_region_made->at[dyn_region_made->n++] = o;
     }
     return o;
@@ -335,12 +339,47 @@ static int next_random(PyObject *method, double *d) {
     return 0;
 }
 
+/* ---- products of vectors: by NumPy's own function, as eager has them */
+
+static struct {
+    char *data;
+    int64_t stride, n;
+} dotted;
+
+static int64_t dot_with(char *data, int64_t stride, int64_t n) {
+    dotted.data = data;
+    dotted.stride = stride;
+    return dotted.n = n;
+}
+
+/* With other strides np.dot makes copies first, which are added up in another order. */
+static bool is_for_blas(int64_t stride) { return stride > 0 && stride % (int64_t)sizeof(double) == 0; }
+
+/* What isn't finite may be NumPy's to report, and vectors of two lengths are. */
+static int dot(char *data, int64_t stride, int64_t n, double *d) {
+    static PyArray_DotFunc *function;
+    if (function == NULL) {
+        PyArray_Descr *descr = PyArray_DescrFromType(NPY_DOUBLE);
+        function = PyDataType_GetArrFuncs(descr)->dotfunc;
+        Py_DECREF(descr);
+    }
+    if (n != dotted.n || !is_for_blas(stride) || !is_for_blas(dotted.stride)) {
+        return 1;
+    }
+    function(dotted.data, (npy_intp)dotted.stride, data, (npy_intp)stride, d, (npy_intp)n, NULL);
+    return !isfinite(*d);
+}
+
 /* ---- lists as wholes */
 
 static int remove_item(PyObject *list, int64_t i) {
     PyObject *o = PyList_GET_ITEM(list, i);
     if (!can_keep(o)) {
         return 1;
+    }
+    if (dyn_cpy_list_shorten(list, (Py_ssize_t)i)) { /* it was the last, and its reference is ours now */
+        keep_object(o);
+        return 0;
     }
     Py_INCREF(o);
     bool failed = PyList_SetSlice(list, (Py_ssize_t)i, (Py_ssize_t)i + 1, NULL) < 0;

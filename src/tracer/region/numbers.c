@@ -312,6 +312,9 @@ bool plan_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     if (plan_is_complex(&a) || plan_is_complex(&b)) {
         return plan_complex_binary(p, op, a, b, out);
     }
+    if (op == NB_MATRIX_MULTIPLY && plan_is_array(&a)) {
+        return plan_dot(p, a, b, out);
+    }
     if (!plan_is_number(&a) || !plan_is_number(&b)) {
         return no(p, "an operand that is no number");
     }

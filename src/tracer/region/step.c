@@ -44,7 +44,7 @@ static Went store_fast(Plan *p, const DynInstr *in, PlanValue v) {
     if (of_slot && !plan_may_end(p, slot)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped that may be the last to hold something");
     }
-    may_be_last = may_be_last || slot->v.kind == DYN_RK_METHOD;
+    may_be_last = may_be_last || slot->v.kind == DYN_RK_METHOD || slot->v.kind == DYN_RK_RNG;
     if (may_be_last && !(slot->v.flags & DYN_RF_DROPPABLE)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped whose end may be seen");
     }
@@ -347,6 +347,11 @@ static Went load_method(Plan *p, const DynInstr *in) {
     PlanValue out, none = plan_value(DYN_RK_NULL, DYN_NONE), self = *plan_top(p, 0);
     const char *name = is_object(&self) ? PyUnicode_AsUTF8(name_of(p, in->arg)) : NULL;
     PyObject *method = name == NULL ? NULL : plan_known_method(&self, name);
+    if (self.v.kind == DYN_RK_RNG) {
+        name = PyUnicode_AsUTF8(name_of(p, in->arg));
+        method = name == NULL ? NULL : plan_rng_method(&self, name);
+        PyErr_Clear();
+    }
     if (method != NULL) { /* as CPython has a method: it, and what it is called on */
         p->s.n--;
         plan_push(p, plan_const(p, method));
