@@ -87,17 +87,17 @@ static bool has_originals(PyObject *o) {
     return all;
 }
 
+/* nan: there was no memory for the number, which is lost, as it is in CPython. */
 static double draw_python(void *o) {
     PyObject *number = PyObject_CallOneArg(originals[RANDOM], o);
-    if (number == NULL || !PyFloat_CheckExact(number)) {
-        Py_FatalError("dynoc: a random number that is no float");
-    }
-    double d = PyFloat_AS_DOUBLE(number);
-    Py_DECREF(number);
+    double d = number == NULL ? Py_NAN : PyFloat_AsDouble(number);
+    PyErr_Clear();
+    Py_XDECREF(number);
     return d;
 }
 
-/* random.Random's own way to an int below n: bits, until they are below it. Before the first draw nothing has happened. */
+/* random.Random's own way to an int below n: bits, until they are below it. Where there is no memory for bits they are lost, as
+ * they are in CPython. */
 int dyn_region_randbelow(PyObject *o, int64_t n, int64_t *d) {
     PyObject *bits =
         n <= 0 ? NULL : PyLong_FromLong(64 - __builtin_clzll((unsigned long long)n)); /* a small one: CPython has it */
@@ -105,21 +105,16 @@ int dyn_region_randbelow(PyObject *o, int64_t n, int64_t *d) {
         PyErr_Clear();
         return 1;
     }
+    bool lost;
     do {
         PyObject *args[] = {o, bits}, *number = PyObject_Vectorcall(originals[GETRANDBITS], args, 2, NULL);
         *d = number == NULL ? -1 : PyLong_AsLongLong(number);
-        if (*d < 0 && !PyErr_Occurred()) {
-            *d = INT64_MAX; /* 64 bits, more than any n */
-        } else if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
-            PyErr_Clear();
-            *d = INT64_MAX;
-        } else if (PyErr_Occurred()) {
-            Py_FatalError("dynoc: a random number that isn't there");
-        }
+        lost = number == NULL;
+        PyErr_Clear();
         Py_XDECREF(number);
     } while (*d >= n);
     Py_DECREF(bits);
-    return 0;
+    return lost;
 }
 
 /* Nobody is in the middle of drawing from it, without the GIL. */

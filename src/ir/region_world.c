@@ -329,14 +329,14 @@ static PyObject *char_object(int64_t code) {
     return o;
 }
 
+/* 1: there was no memory for the number, which is lost, as it is in CPython. */
 static int next_random(PyObject *method, double *d) {
     PyObject *o = PyCFunction_GET_FUNCTION(method)(PyCFunction_GET_SELF(method), NULL);
-    if (o == NULL || !PyFloat_CheckExact(o)) {
-        Py_FatalError("dynoc: a random number that is no float");
-    }
-    *d = PyFloat_AS_DOUBLE(o);
-    Py_DECREF(o);
-    return 0;
+    bool lost = o == NULL || !PyFloat_CheckExact(o);
+    *d = lost ? 0 : PyFloat_AS_DOUBLE(o);
+    PyErr_Clear();
+    Py_XDECREF(o);
+    return lost;
 }
 
 /* ---- products of vectors: by NumPy's own function, as eager has them */

@@ -33,7 +33,8 @@ static Went draw(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uin
     (void)args;
     (void)n;
     plan_settle_doubts(p);
-    PlanValue out = plan_value(DYN_RK_FLOAT, plan_emit(p, DYN_RO_DRAW, self.v.regs[1], self.v.regs[2], DYN_NONE));
+    PlanValue out =
+        plan_value(DYN_RK_FLOAT, plan_emit_or(p, DYN_RO_DRAW, self.v.regs[1], self.v.regs[2], DYN_NONE, DYN_R_NO_MEMORY));
     p->s.n -= slots;
     plan_push(p, out);
     plan_effect(p, plan_frame(p)->at + 1);
@@ -98,7 +99,7 @@ static Went uniform(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, 
     plan_double(p, args[0], &low);
     plan_double(p, span, &width);
     plan_settle_doubts(p);
-    uint32_t u = plan_emit(p, DYN_RO_DRAW, self.v.regs[1], self.v.regs[2], DYN_NONE);
+    uint32_t u = plan_emit_or(p, DYN_RO_DRAW, self.v.regs[1], self.v.regs[2], DYN_NONE, DYN_R_NO_MEMORY);
     u = plan_emit(p, DYN_RO_DMUL, width, u, DYN_NONE);
     out = plan_value(DYN_RK_FLOAT, plan_emit(p, DYN_RO_DADD, low, u, DYN_NONE));
     p->s.n -= slots;
