@@ -279,10 +279,11 @@ bool dyn_torch_look(PyObject *tensor, DynArrayView *out) {
     if (!dyn_torch_place(tensor, out)) {
         return false;
     }
-    /* Negative tensors are the imaginary parts of conjugate ones: two elements apart. */
-    int last = out->ndim - 1;
+    /* Negative tensors are the imaginary parts of conjugate ones: of floats, two elements apart. */
+    int last = out->ndim - 1, kind = dyn_dtypes[out->dtype].kind;
     bool apart = last < 0 || out->dims[last] < 2 || out->strides[last] != dyn_dtypes[out->dtype].size;
-    return (!apart && dyn_dtypes[out->dtype].kind != 'c') || !has_bits(tensor);
+    bool possible = kind == 'c' || (kind == 'f' && apart);
+    return !possible || !has_bits(tensor);
 }
 
 /* ---- its state */
