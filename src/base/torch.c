@@ -49,6 +49,7 @@ static PyObject *dtypes[DYN_DTYPE_COUNT];
     X(functorch_level, "_C._functorch.maybe_current_level") \
     X(any_autocast, "_C._is_any_autocast_enabled")          \
     X(tracing, "_C._get_tracing_state")                     \
+    X(forward_mode, "autograd.forward_ad.__dict__")         \
     X(default_dtype, "get_default_dtype")                   \
     X(set_grad, "_C._set_grad_enabled")                     \
     X(empty_strided, "empty_strided")                       \
@@ -278,10 +279,11 @@ bool dyn_torch_look(PyObject *tensor, DynArrayView *out) {
     if (!dyn_torch_place(tensor, out)) {
         return false;
     }
-    /* Negative tensors are the imaginary parts of conjugate ones: two elements apart. */
-    int last = out->ndim - 1;
+    /* Negative tensors are the imaginary parts of conjugate ones: of floats, two elements apart. */
+    int last = out->ndim - 1, kind = dyn_dtypes[out->dtype].kind;
     bool apart = last < 0 || out->dims[last] < 2 || out->strides[last] != dyn_dtypes[out->dtype].size;
-    return (!apart && dyn_dtypes[out->dtype].kind != 'c') || !has_bits(tensor);
+    bool possible = kind == 'c' || (kind == 'f' && apart);
+    return !possible || !has_bits(tensor);
 }
 
 /* ---- its state */
@@ -318,12 +320,22 @@ DynDtype dyn_torch_dtype_parse(PyObject *dtype) {
 
 PyObject *dyn_torch_dtype_object(DynDtype dt) { return dtypes[dt]; }
 
+/* Are derivatives computed in forward mode? Tensors then have tangents, which their memory doesn't show. */
+static bool is_forward_mode(void) {
+    static PyObject *name;
+    if (name == NULL) {
+        name = PyUnicode_InternFromString("_current_level");
+    }
+    PyObject *level = name == NULL ? NULL : PyDict_GetItemWithError(ob.forward_mode, name);
+    return number(Py_XNewRef(level)) >= 0;
+}
+
 /* Does a mode, a transformation or a tracer see the calls of torch's functions, or change what they do? */
 static bool is_intercepted(void) {
     if (number(call0(ob.dispatch_modes)) != 0 || is_true(call0(ob.function_mode)) || is_true(call0(ob.any_autocast))) {
         return true;
     }
-    return number(call0(ob.functorch_level)) > 0 || number(call0(ob.tracing)) != 0;
+    return number(call0(ob.functorch_level)) > 0 || number(call0(ob.tracing)) != 0 || is_forward_mode();
 }
 
 int dyn_torch_state(void) {

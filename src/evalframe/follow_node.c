@@ -8,7 +8,7 @@
 #include "evalframe/follow_part.h"
 
 static PyObject *apply; /* of the autograd function; NULL: not looked up yet */
-static PyObject *anomaly, *hooks;
+static PyObject *anomaly, *hooks, *by_plain;
 static _Thread_local PyObject *handed; /* (part, numbers) of the call that is under way; `forward` takes it */
 static struct Names {
     PyObject *captured, *needs_input_grad, *materialize_grads, *to_save, *non_differentiable, *saved_tensors;
@@ -18,10 +18,11 @@ static int find_face(void) {
     if (apply == NULL) {
         PyObject *face = PyImport_ImportModule("dynoc._autograd");
         PyObject *all = face == NULL ? NULL : PyObject_CallMethod(face, "bind", NULL);
-        if (all != NULL && PyArg_ParseTuple(all, "OOO", &apply, &anomaly, &hooks)) {
+        if (all != NULL && PyArg_ParseTuple(all, "OOOO", &apply, &anomaly, &hooks, &by_plain)) {
             Py_INCREF(apply);
             Py_INCREF(anomaly);
             Py_INCREF(hooks);
+            Py_INCREF(by_plain);
         }
         Py_XDECREF(all);
         Py_XDECREF(face);
@@ -156,40 +157,25 @@ static PyObject *pattern(PyObject *ctx, PyObject *const *gradients, Py_ssize_t n
     return key;
 }
 
-/* A gradient as memory shows it: without the conjugate and the negative bit, which autograd may set. New reference. */
-static PyObject *resolved(PyObject *gradient) {
-    DynArrayView view;
-    if (dyn_torch_look(gradient, &view)) {
-        return Py_NewRef(gradient);
-    }
-    PyObject *made = PyObject_CallMethod(gradient, "resolve_conj", NULL);
-    if (made != NULL) {
-        Py_SETREF(made, PyObject_CallMethod(made, "resolve_neg", NULL));
-    }
-    return made;
-}
-
 /* Runs the part that computes gradients, as a node of its own where gradients of these are recorded. Inputs are the gradients
  * that are given, and saved values at these positions. */
 static PyObject *run_gradient(DynPart *p, PyObject *reads, PyObject *numbers, PyObject *const *gradients, Py_ssize_t n,
                               PyObject *saved) {
     Py_ssize_t nreads = PyTuple_GET_SIZE(reads), nin = 0;
     PyObject **inputs = PyMem_Malloc(sizeof(*inputs) * (size_t)(n + nreads + 1)), *made = NULL;
-    bool requires = false, fits = true;
+    bool requires = false;
     if (inputs == NULL) {
         return PyErr_NoMemory();
     }
-    for (Py_ssize_t i = 0; i < n && fits; i++) {
+    for (Py_ssize_t i = 0; i < n; i++) {
         if (gradients[i] != Py_None) {
-            inputs[nin] = resolved(gradients[i]);
-            fits = inputs[nin++] != NULL;
+            inputs[nin++] = gradients[i];
         }
     }
-    for (Py_ssize_t i = 0; i < nreads && fits; i++) {
-        inputs[nin++] = Py_NewRef(PyTuple_GET_ITEM(saved, PyLong_AsSsize_t(PyTuple_GET_ITEM(reads, i))));
+    for (Py_ssize_t i = 0; i < nreads; i++) {
+        inputs[nin++] = PyTuple_GET_ITEM(saved, PyLong_AsSsize_t(PyTuple_GET_ITEM(reads, i)));
     }
-    fits = fits && fit(p, inputs, nin);
-    bool recorded = fits && dyn_torch_records_gradients();
+    bool fits = fit(p, inputs, nin), recorded = fits && dyn_torch_records_gradients();
     for (Py_ssize_t i = 0; i < nin && recorded && !requires; i++) {
         requires = dyn_torch_requires_grad(inputs[i]);
     }
@@ -198,15 +184,25 @@ static PyObject *run_gradient(DynPart *p, PyObject *reads, PyObject *numbers, Py
     } else if (fits) {
         made = dyn_follow_part_run(p, &p->plain, (const DynScalar *)(const void *)PyBytes_AS_STRING(numbers), inputs);
     }
-    for (Py_ssize_t i = 0; i < nin; i++) {
-        Py_XDECREF(inputs[i]);
-    }
     PyMem_Free(inputs);
     return made;
 }
 
+/* Is each a tensor whose memory is its elements? Autograd may give conjugate, negative, sparse and batched ones, too. */
+static bool are_plain(PyObject *const *gradients, Py_ssize_t n) {
+    DynArrayView view;
+    bool plain = true;
+    for (Py_ssize_t i = 0; i < n && plain; i++) {
+        plain = gradients[i] == Py_None || !dyn_torch_is(gradients[i]) || dyn_torch_look(gradients[i], &view);
+    }
+    return plain;
+}
+
 /* backward(ctx, *gradients): a gradient or None for each input. */
 static PyObject *backward(PyObject *module, PyObject *const *args, Py_ssize_t n) {
+    if (n > 1 && by_plain != NULL && !are_plain(args + 1, n - 1)) {
+        return PyObject_Vectorcall(by_plain, args, (size_t)n, NULL);
+    }
     PyObject *captured = n < 1 ? NULL : PyObject_GetAttr(args[0], names.captured);
     DynPart *p = part_of(captured);
     PyObject *key = p == NULL ? NULL : pattern(args[0], args + 1, n - 1), *saved = NULL, *made = NULL, *all = NULL;

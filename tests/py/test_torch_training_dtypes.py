@@ -171,6 +171,65 @@ def test_a_backward_that_gets_negatives():
         torch.testing.assert_close(seen, expected)
 
 
+def test_a_backward_that_gets_batches():
+    def function(x, y):
+        return torch.exp(x) * x + torch.sin(y), x * y
+
+    fast = dynoc.optimize(function, wait=True)
+    for i in range(3):
+        x, y = torch.randn(2, 4, dtype=torch.float64).unbind()
+        x.requires_grad_()
+        y.requires_grad_(i == 1)
+        given = torch.randn(3, 4, dtype=torch.float64)
+        expected, seen = (torch.autograd.grad(f(x, y)[0], x, given, is_grads_batched=True)[0] for f in (function, fast))
+        torch.testing.assert_close(seen, expected)
+        outs = [f(x, y) for f in (function, fast)]
+        expected, seen = (torch.vmap(lambda g, o=o: torch.autograd.grad(o, x, (g, g[0] + x)))(given)[0] for o in outs)
+        torch.testing.assert_close(seen, expected)
+    jacobians = [torch.autograd.functional.jacobian(lambda x, f=f: f(x, y)[0], x, vectorize=True) for f in (function, fast)]
+    torch.testing.assert_close(jacobians[1], jacobians[0])
+    assert torch.autograd.gradcheck(fast, (x, y), check_batched_grad=True)
+
+
+def test_a_backward_that_gets_a_sparse_gradient():
+    def function(x):
+        return torch.exp(x) * x
+
+    fast = dynoc.optimize(function, wait=True)
+    rows = torch.tensor([0, 2, 2])
+    for _ in range(3):
+        x = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+        grads = []
+        for f in (function, fast):
+            torch.nn.functional.embedding(rows, f(x), sparse=True).square().sum().backward()
+            grads.append(x.grad)
+            x.grad = None
+        torch.testing.assert_close(*(g.to_dense() for g in grads))
+
+
+@pytest.mark.parametrize("options", [{}, {"wait": True}])
+def test_forward_mode(options):
+    """Tensors have tangents, which their memory doesn't show."""
+    forward = torch.autograd.forward_ad
+
+    def function(x):
+        return (x * x.sin()).exp()
+
+    def inside(x, t):
+        with forward.dual_level():
+            return forward.unpack_dual(function(forward.make_dual(x, t))).tangent
+
+    fast, fast_inside = dynoc.optimize(function, **options), dynoc.optimize(inside, **options)
+    for _ in range(4):
+        x, t = torch.randn(2, 3).unbind()
+        fast(x)
+        with forward.dual_level():
+            out = forward.unpack_dual(fast(forward.make_dual(x, t)))
+        torch.testing.assert_close(out.primal, function(x))
+        torch.testing.assert_close(out.tangent, inside(x, t))
+        torch.testing.assert_close(fast_inside(x, t), inside(x, t))
+
+
 # ---- autocast
 
 class Network(torch.nn.Module):

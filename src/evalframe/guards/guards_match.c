@@ -136,9 +136,14 @@ static bool keys_hold(PyObject *keys, PyObject *o) {
     return PyDict_CheckExact(o) || dyn_cpy_shows_its_methods(o);
 }
 
+/* Where the elements of an array lie whose kind other guards have looked at. */
+static bool find_place(PyObject *o, DynArrayView *view) {
+    return dyn_torch_is(o) ? dyn_torch_place(o, view) : dyn_array_look(o, view);
+}
+
 static bool are_disjoint(PyObject *x, PyObject *y) {
     DynArrayView v, w;
-    return dyn_array_look(x, &v) && dyn_array_look(y, &w) && !dyn_views_overlap(&v, &w);
+    return find_place(x, &v) && find_place(y, &w) && !dyn_views_overlap(&v, &w);
 }
 
 bool dyn_guard_number(PyObject *o, DynSymType type, DynScalar *out) {
