@@ -3,6 +3,7 @@
  * Called by compile.c and hook.c, with the GIL. Texts are collected in a DynDump only where somebody wants them. Failures are
  * swallowed: a log is never in the way. */
 #include "evalframe/door.h"
+#include "evalframe/follow.h"
 #include "ir/place.h"
 #include <errno.h>
 #include <stdio.h>
@@ -180,9 +181,12 @@ static void write_folder(const DynDump *d, const DynStr *times) {
         bool is_left_out = files[i].text == &d->calls && d->calls.n == 0;
         done = is_left_out ? 0 : write_text(&folder, files[i].name, files[i].text);
     }
+    if (done == 0 && d->entry->follow != NULL) {
+        dyn_follow_note_in(d->entry->follow, dyn_str_at(&folder));
+    }
     if (done == 0 && d->entry->artifact != NULL) {
         dyn_str_puts(&folder, "/timing.txt");
-        dyn_artifact_tell_builds(d->entry->artifact, dyn_str_at(&folder));
+        dyn_artifact_tell_builds(d->entry->artifact, dyn_str_at(&folder), "the graph");
     }
     if (done < 0) {
         dyn_warn_once(DYN_R_CACHE_IO, "debug folder %s: %s", dyn_str_at(&folder), strerror(errno));
