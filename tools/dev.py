@@ -106,13 +106,19 @@ def venv(version, python):
         run([*outside, "-m", "venv", "--clear", folder])
         run([*inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", REQUIREMENTS])
         if version == "3.11":
-            pip = [*inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--find-links", WHEELS, "-r", TORCH]
-            done = subprocess.run(pip, cwd=ROOT, capture_output=True, text=True)
-            if done.returncode:
-                why = next((line for line in done.stderr.splitlines()[::-1] if line.startswith("ERROR")), "pip failed")
-                print(f"not needed, and not installed: PyTorch, so its tests will be skipped ({why})", flush=True)
+            install_torch(inside)
         stamp.write_text(wanted)
     return inside
+
+
+def install_torch(python):
+    """PyTorch for the environment of that interpreter, from PyTorch's own index or a wheel on this machine; else one line says why
+    not."""
+    pip = [*python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1", "--timeout", "30"]
+    done = subprocess.run([*pip, "--find-links", WHEELS, "-r", TORCH], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        why = next((line for line in done.stderr.splitlines()[::-1] if line.startswith("ERROR")), "pip failed")
+        print(f"not needed, and not installed: PyTorch, so its tests will be skipped ({why})", flush=True)
 
 
 def thirdparty_venv(version, python):

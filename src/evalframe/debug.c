@@ -189,7 +189,7 @@ static void write_folder(const DynDump *d, const DynStr *times) {
         dyn_artifact_tell_builds(d->entry->artifact, dyn_str_at(&folder), "the graph");
     }
     if (done < 0) {
-        dyn_warn_once(DYN_R_CACHE_IO, "debug folder %s: %s", dyn_str_at(&folder), strerror(errno));
+        dyn_warn_once(DYN_R_NO_FOLDER, "%s: %s", dyn_str_at(&folder), strerror(errno));
     }
     dyn_str_free(&folder);
     dyn_str_free(&schedule);
