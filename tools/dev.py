@@ -55,7 +55,9 @@ VARIANTS = {  # what setup.py sees in the environment
     "thread": {"DYNOC_BUILD_SANITIZE": "thread", "DYNOC_BUILD_DEBUG": "1"},
 }
 SANITIZER_LIBRARY = {"address": "libasan.so", "undefined": "libubsan.so", "thread": "libtsan.so"}
-LESS = {"DYNOC_CFLAGS": "-O1"}  # of kernels, where another suite runs the same files with what users have: half the time
+# Compiling kernels is more than half the time of a debug suite, so that they are optimised less where other files or suites see
+# to what users have: of files that run once more in the newest version's release build, and of PyTorch's files.
+LEAST, LESS = {"DYNOC_CFLAGS": "-O0"}, {"DYNOC_CFLAGS": "-O1"}  # a quarter of -O3's time, and half
 NOTHING_SELECTED = 5  # pytest's exit status
 OUTCOMES = ("failed", "passed", "skipped", "deselected", "xfailed", "xpassed", "warnings", "errors")
 
@@ -104,13 +106,19 @@ def venv(version, python):
         run([*outside, "-m", "venv", "--clear", folder])
         run([*inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", REQUIREMENTS])
         if version == "3.11":
-            pip = [*inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--find-links", WHEELS, "-r", TORCH]
-            done = subprocess.run(pip, cwd=ROOT, capture_output=True, text=True)
-            if done.returncode:
-                why = next((line for line in done.stderr.splitlines()[::-1] if line.startswith("ERROR")), "pip failed")
-                print(f"not needed, and not installed: PyTorch, so its tests will be skipped ({why})", flush=True)
+            install_torch(inside)
         stamp.write_text(wanted)
     return inside
+
+
+def install_torch(python):
+    """PyTorch for the environment of that interpreter, from PyTorch's own index or a wheel on this machine; else one line says why
+    not."""
+    pip = [*python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1", "--timeout", "30"]
+    done = subprocess.run([*pip, "--find-links", WHEELS, "-r", TORCH], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        why = next((line for line in done.stderr.splitlines()[::-1] if line.startswith("ERROR")), "pip failed")
+        print(f"not needed, and not installed: PyTorch, so its tests will be skipped ({why})", flush=True)
 
 
 def thirdparty_venv(version, python):
@@ -247,10 +255,8 @@ def quick(version, python):
     test([(version, python, "debug", "", test_files(*QUICK), {})], str(ROOT / "build" / "quick-cache"))
 
 
-def runs_once(file):
-    """Does only one of the suites run the file? What is the same on every version of CPython, and what needs PyTorch."""
-    text = (ROOT / file).read_text()
-    return "any_interpreter" in text or "torch" in text
+def with_word(word, files):
+    return [file for file in files if word in (ROOT / file).read_text()]
 
 
 def all_suites(found):
@@ -259,10 +265,12 @@ def all_suites(found):
     *others, newest = found
     every, some = test_files("*/test_*"), test_files(*OF_VERSIONS)
     first = (*found[0], "debug", "")
-    once = [file for file in every if runs_once(file)]
-    twice = [file for file in every if file not in once]
+    torch = with_word("torch", every)  # one environment has it
+    once = [file for file in with_word("any_interpreter", every) if file not in torch]  # the same on every version of CPython
+    twice = [file for file in every if file not in (*once, *torch)]
     release = [(*newest, "release", OF_THIS_VERSION, every), *((*each, "release", OF_THIS_VERSION, some) for each in others)]
-    return [(*first, once, {}), (*first, twice, LESS if others else {}), *((*suite, {}) for suite in release)]
+    debug = [(*first, once, {}), (*first, torch, LESS), (*first, twice, LEAST if others else {})]
+    return [*debug, *((*suite, {}) for suite in release)]
 
 
 def sdist(inside, folder, into):

@@ -168,6 +168,9 @@ The back end that was asked for raised, or gave something else than a callable, 
 The setting `verify` compared compiled code with eager, and they differ. The call, and all later ones, are CPython's.
 This is a fault of dynoc's: please report the message and the folder that `DYNOC_DEBUG=1` writes, made small by
 `python -m dynoc minify FOLDER`.""",
+    "NO_FOLDER": """\
+The folder that the setting `debug_dir` or `objects_dir` names can't be made or written. The program goes on without the
+files; nothing else depends on them.""",
     "CACHE_IO": """\
 The folder of the disk cache can't be made, read or written, or others could write to it. Objects are compiled anew in
 each process.""",

@@ -163,12 +163,24 @@ void dyn_str_puts(DynStr *s, const char *text) {
     s->n += (uint32_t)n;
 }
 
+void dyn_str_put(DynStr *s, const void *bytes, size_t n) {
+    if (str_reserve(s, n)) {
+        memcpy(s->at + s->n, bytes, n);
+        s->n += (uint32_t)n;
+        s->at[s->n] = 0;
+    }
+}
+
+/* Mostly there is room for it already; where there isn't it is formatted again. */
 void dyn_str_vprintf(DynStr *s, const char *format, va_list args) {
     va_list again;
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
+    size_t room = s->failed ? 0 : s->cap - s->n;
+    int n = vsnprintf(room > 0 ? s->at + s->n : NULL, room, format, args);
     if (n < 0) {
         s->failed = true;
+    } else if ((size_t)n < room) {
+        s->n += (uint32_t)n;
     } else if (str_reserve(s, (size_t)n)) {
         vsnprintf(s->at + s->n, (size_t)n + 1, format, again);
         s->n += (uint32_t)n;

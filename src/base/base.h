@@ -92,6 +92,7 @@ typedef struct DynStr {
 } DynStr;
 DYN_HIDDEN void dyn_str_putc(DynStr *s, char c);
 DYN_HIDDEN void dyn_str_puts(DynStr *s, const char *text);
+DYN_HIDDEN void dyn_str_put(DynStr *s, const void *bytes, size_t n);
 DYN_HIDDEN void dyn_str_printf(DynStr *s, const char *format, ...) DYN_PRINTF(2, 3);
 DYN_HIDDEN void dyn_str_vprintf(DynStr *s, const char *format, va_list args) DYN_PRINTF(2, 0);
 DYN_HIDDEN void dyn_str_putd(DynStr *s, double value); /* a C literal that reads back to the same bits, also inf and nan */

@@ -4,6 +4,7 @@
  *
  * While a loop runs references are counted that eager wouldn't have any more: of variables that got another value, of lists that
  * were made in earlier trips. So a count above one says nothing, but one above all references that could be dropped by then. */
+#include "base/arrays.h"
 #include "base/cpy_region.h"
 
 enum { MOST_EDGES = 64, MOST_OBJECTS = 32 };
@@ -18,7 +19,8 @@ static int look_at(PyObject *o, void *look);
 /* Numbers, texts, and what else holds no other object. */
 static bool is_plain(PyObject *o) {
     return o == Py_None || PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyUnicode_CheckExact(o) ||
-           PyBytes_CheckExact(o) || PyComplex_CheckExact(o) || PyByteArray_CheckExact(o);
+           PyBytes_CheckExact(o) || PyComplex_CheckExact(o) || PyByteArray_CheckExact(o) || dyn_npscalar_is(o, DYN_F64) ||
+           dyn_npscalar_is(o, DYN_I64);
 }
 
 /* What instances of classes that a class statement made are freed by. */
@@ -48,6 +50,17 @@ static bool is_freed_quietly(PyObject *o) {
     return weak == NULL || *weak == NULL;
 }
 
+/* Rows of numbers are long: each is looked at by its type alone. */
+static int look_into(PyObject *sequence, Look *look) {
+    PyObject **items = PySequence_Fast_ITEMS(sequence);
+    int may = 0;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence) && may == 0; i++) {
+        bool number = items[i] == NULL || PyFloat_CheckExact(items[i]) || PyLong_CheckExact(items[i]);
+        may = number ? 0 : look_at(items[i], look);
+    }
+    return may;
+}
+
 /* 1: freeing what holds this object may run code. */
 static int look_at(PyObject *o, void *arg) {
     Look *look = arg;
@@ -63,10 +76,12 @@ static int look_at(PyObject *o, void *arg) {
         return 1;
     }
     look->seen[look->nseen++] = o;
-    return Py_TYPE(o)->tp_traverse(o, look_at, look);
+    return PyList_CheckExact(o) || PyTuple_CheckExact(o) ? look_into(o, look) : Py_TYPE(o)->tp_traverse(o, look_at, look);
 }
 
 bool dyn_cpy_drops_quietly(PyObject *o) {
-    Look look = {.nseen = 0};
-    return look_at(o, &look) == 0;
+    Look look;
+    look.nseen = look.nedges = 0;                                  /* the rest is written before it is read */
+    bool sequence = PyList_CheckExact(o) || PyTuple_CheckExact(o); /* of numbers, mostly: nobody can refer to it weakly */
+    return sequence && Py_REFCNT(o) <= MOST_EDGES ? look_into(o, &look) == 0 : look_at(o, &look) == 0;
 }

@@ -52,6 +52,15 @@ PyObject *dyn_cpy_method_of(PyObject *o, PyObject *name) {
     return is ? function : NULL;
 }
 
+bool dyn_cpy_list_shorten(PyObject *list, Py_ssize_t i) {
+    Py_ssize_t n = PyList_GET_SIZE(list), room = ((PyListObject *)list)->allocated;
+    if (i != n - 1 || i < room >> 1 || i == 0) {
+        return false;
+    }
+    Py_SET_SIZE(list, i);
+    return true;
+}
+
 bool dyn_cpy_compensates_sums(void) { return DYN_PY >= 312; }
 
 bool dyn_cpy_range_iterator(PyObject *o, int64_t state[3]) {

@@ -68,6 +68,9 @@ DYN_HIDDEN bool dyn_cpy_int_has_digits(PyObject *o); /* it has a place for one d
 /* An exact iterator over a list, tuple, str, bytes or bytearray: what it goes over, borrowed, or NULL, where it has ended too.
  * `blank`: one of such things. `over` takes the reference over; NULL: it has ended. What it went over is returned. */
 enum { DYN_OVER_LIST, DYN_OVER_TUPLE, DYN_OVER_STR, DYN_OVER_BYTES, DYN_OVER_BYTEARRAY, DYN_OVER_COUNT };
+/* Takes the last item off as list.pop does where the list keeps its memory; its reference is the caller's. false: it doesn't, or
+ * item i isn't the last. */
+DYN_HIDDEN bool dyn_cpy_list_shorten(PyObject *list, Py_ssize_t i);
 DYN_HIDDEN PyObject *dyn_cpy_list_iterator(PyObject *o, int64_t *index);
 DYN_HIDDEN PyObject *dyn_cpy_list_iterator_blank(int over);
 DYN_HIDDEN void dyn_cpy_list_iterator_set(PyObject *o, int64_t index);

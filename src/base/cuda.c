@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define OLDEST 12000 /* the first with libraries that belong to no context */
 /* Attributes of devices, by the driver's numbers. */
 enum { PROCESSORS = 16, MAJOR = 75, MINOR = 76, SHARED_OPT_IN = 97 };
 
@@ -41,7 +40,7 @@ static bool take_functions(void *from) {
 
 static bool begin(void *from) {
     bool starts = take_functions(from) && dyn_cuda.Init(0) == 0 && dyn_cuda.DriverGetVersion(&version) == 0;
-    return starts && version >= OLDEST;
+    return starts && version >= DYN_CUDA_OLDEST;
 }
 
 bool dyn_cuda_find(void) {

@@ -37,18 +37,18 @@ int64_t dyn_now_ns(void) {
 
 bool dyn_log_busy(void) { return busy > 0; }
 
-/* logging.getLogger(name).<method>(text); -1 with an exception set. */
+/* logging.getLogger(name).<method>(text); -1 with an exception set. dynoc._logs sees to it that somebody hears it. */
 static int emit(const char *name, const char *method, PyObject *text) {
     int done = -1;
-    PyObject *logging = PyImport_ImportModule("logging");
-    PyObject *logger = logging == NULL ? NULL : PyObject_CallMethod(logging, "getLogger", "s", name);
+    PyObject *face = PyImport_ImportModule("dynoc._logs");
+    PyObject *logger = face == NULL ? NULL : PyObject_CallMethod(face, "logger", "s", name);
     PyObject *result = logger == NULL ? NULL : PyObject_CallMethod(logger, method, "O", text);
     if (result != NULL) {
         done = 0;
     }
     Py_XDECREF(result);
     Py_XDECREF(logger);
-    Py_XDECREF(logging);
+    Py_XDECREF(face);
     return done;
 }
 
@@ -92,8 +92,21 @@ void dyn_log(DynLog c, const char *format, ...) {
     dyn_str_free(&text);
 }
 
+/* The text without names of temporary folders (codegen/build/tempdir.c), which differ each time. */
+static void put_lasting(DynStr *out, const char *text) {
+    for (const char *temporary; (temporary = strstr(text, "/dynoc-")) != NULL;) {
+        dyn_str_printf(out, "%.*s", (int)(temporary - text), text);
+        text = temporary + 1;
+        text += strcspn(text, "/ \n");
+    }
+    dyn_str_puts(out, text);
+}
+
 /* Was this said before? Remembers it. When memory is out the answer is no: better twice than never. */
-static bool said_before(const char *text) {
+static bool said_before(const char *said) {
+    DynStr lasting = {0};
+    put_lasting(&lasting, said);
+    const char *text = dyn_str_at(&lasting);
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     bool before = false;
@@ -105,6 +118,7 @@ static bool said_before(const char *text) {
         }
     }
     Py_XDECREF(key);
+    dyn_str_free(&lasting);
     PyErr_Clear();
     PyErr_Restore(type, value, traceback);
     return before;

@@ -44,8 +44,9 @@ DYN_HIDDEN void dyn_artifact_incref(DynArtifact *a);
 DYN_HIDDEN void dyn_artifact_decref(DynArtifact *a); /* with the GIL */
 /* The generated C, which is written again where it isn't kept (any more). */
 DYN_HIDDEN void dyn_artifact_source(const DynArtifact *a, DynStr *out);
-/* Setting debug, with the GIL: the file gets a line for each build of it, those that have ended and those that will. */
-DYN_HIDDEN void dyn_artifact_tell_builds(DynArtifact *a, const char *path);
+/* Setting debug, with the GIL: the file gets a line for each build of it, those that have ended and those that will. of: what it
+ * is code of, for people; a string that stays. */
+DYN_HIDDEN void dyn_artifact_tell_builds(DynArtifact *a, const char *path, const char *of);
 DYN_HIDDEN long dyn_artifact_kernel_count(const DynArtifact *a);
 /* A dict for each step that ran while somebody watched (base/watch.h), appended to the list. -1 with an exception. */
 DYN_HIDDEN int dyn_artifact_times(const DynArtifact *a, PyObject *list);

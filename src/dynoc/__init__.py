@@ -96,4 +96,18 @@ def __dir__():
     return sorted([*globals(), *LATER])
 
 
-config._load()
+
+def _is_own_program():
+    """Is this package imported as the program of ``python -m dynoc``?"""
+    import sys
+
+    words = getattr(sys, "orig_argv", [])
+    return sys.argv[:1] == ["-m"] and any(pair == ("-m", "dynoc") for pair in zip(words, words[1:]))
+
+
+try:
+    config._load()
+except ConfigError as error:
+    if _is_own_program():
+        raise SystemExit(f"python -m dynoc: {error}") from None
+    raise

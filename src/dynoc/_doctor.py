@@ -21,7 +21,6 @@ PROGRAM = """#include <math.h>
 double dynoc_doctor(double x) { return sqrt(x); }
 """
 OK, MISSING, OPTIONAL, UNUSABLE = "ok", "MISSING", "not found", "unusable"
-OLDEST_CUDA = 12000  # OLDEST of src/base/cuda.c
 CUDA_ADVICE = {  # by the number of the error that cuInit gives
     34: "this is the toolkit's stub, which only links: take its folder out of LD_LIBRARY_PATH",
     100: "no GPU is to be seen: look at CUDA_VISIBLE_DEVICES, and at what the container was given (--gpus all)",
@@ -115,8 +114,9 @@ def cuda_driver():
         return UNUSABLE, f"{name}: {why}", CUDA_ADVICE.get(error, "what does nvidia-smi say?")
     driver.cuDriverGetVersion(ctypes.byref(version))
     found = f"{name} for CUDA {version.value // 1000}.{version.value % 1000 // 10}"
-    if version.value < OLDEST_CUDA:
-        return UNUSABLE, found, "install a driver for CUDA 12 or newer"
+    oldest = _dynoc.build_info()["oldest_cuda"]
+    if version.value < oldest:
+        return UNUSABLE, found, f"install a driver for CUDA {oldest // 1000} or newer"
     driver.cuDeviceGetCount(ctypes.byref(count))
     if count.value == 0:
         return UNUSABLE, f"{found}: it has no device", CUDA_ADVICE[100]

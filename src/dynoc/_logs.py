@@ -56,13 +56,20 @@ def summarise_recompiles():
         log.debug("%s", "\n".join(["recorded again in this program:", *lines]))
 
 
-def turn_on(categories):
-    """These categories are on, the others off."""
+def logger(name):
+    """The logger of that name, with a handler for programs that have none: what is written begins with ``[dynoc``."""
     top = logging.getLogger("dynoc")
-    if categories and not any(isinstance(handler, Fallback) for handler in top.handlers):
+    if not any(isinstance(handler, Fallback) for handler in top.handlers):
         handler = Fallback()
         handler.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
         top.addHandler(handler)
+    return logging.getLogger(name)
+
+
+def turn_on(categories):
+    """These categories are on, the others off."""
+    if categories:
+        logger("dynoc")
     for name in _dynoc.log_names():
         on = name in categories
         logging.getLogger(f"dynoc.{name}").setLevel(logging.DEBUG if on else logging.NOTSET)
@@ -76,4 +83,4 @@ def note(text):
 
 def warn(text):
     """One line about what went wrong, on the logger ``dynoc``."""
-    logging.getLogger("dynoc").warning(text)
+    logger("dynoc").warning(text)

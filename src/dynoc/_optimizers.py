@@ -119,8 +119,9 @@ def count_versions(changed, before):
 
 
 def stand_in(func, of):
-    """`step`, if `func` is the step of the optimiser `of`, or that step is `of`, and there are fused operators; else None."""
-    optimizer = optimizer_of(of) if func.__name__ == "step" else None
+    """`step`, if `func`, which has that name, is the step of the optimiser `of`, or that step is `of`, and there are fused operators;
+    else None."""
+    optimizer = optimizer_of(of)
     return step if optimizer is not None and has_fused_step(optimizer) else None
 
 

@@ -79,6 +79,7 @@ static int verify(Job *j) {
     }
     if (j->config.debug) {
         dyn_debug_program(j->capture, &j->dump.python);
+        dyn_debug_calls(j->capture, &j->dump.calls);
     }
     return 0;
 }

@@ -3,6 +3,7 @@
  * Called by compile.c and hook.c, with the GIL. Texts are collected in a DynDump only where somebody wants them. Failures are
  * swallowed: a log is never in the way. */
 #include "evalframe/door.h"
+#include "evalframe/follow.h"
 #include "ir/place.h"
 #include <errno.h>
 #include <stdio.h>
@@ -13,8 +14,8 @@
 bool dyn_debug_wanted(const DynConfig *config, DynLog log) { return config->debug || dyn_log_on(log); }
 
 void dyn_debug_free(DynDump *d) {
-    DynStr *const all[] = {&d->graph,  &d->python,   &d->loops[0], &d->loops[1], &d->loops[2],
-                           &d->guards, &d->bytecode, &d->source,   &d->story,    &d->program};
+    DynStr *const all[] = {&d->graph,    &d->python, &d->loops[0], &d->loops[1], &d->loops[2], &d->guards,
+                           &d->bytecode, &d->source, &d->story,    &d->program,  &d->calls};
     for (size_t i = 0; i < DYN_COUNTOF(all); i++) {
         dyn_str_free(all[i]);
     }
@@ -34,20 +35,31 @@ void dyn_debug_add_text(PyObject **list, DynStr *s) {
     Py_XDECREF(text);
 }
 
+/* What a function of the Python face writes of the capture's data; `otherwise` where it can't. */
+static void put_from_face(const DynCapture *c, const char *module, const char *function, const char *otherwise, DynStr *out) {
+    PyObject *data = dyn_capture_data(c), *face = data == NULL ? NULL : PyImport_ImportModule(module);
+    PyObject *text = face == NULL ? NULL : PyObject_CallMethod(face, function, "O", data);
+    const char *utf8 = text != NULL && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : NULL;
+    dyn_str_puts(out, utf8 != NULL ? utf8 : otherwise);
+    Py_XDECREF(text);
+    Py_XDECREF(face);
+    Py_XDECREF(data);
+    PyErr_Clear();
+}
+
 /* What operators are in PyTorch's words the Python face knows. */
 void dyn_debug_program(const DynCapture *c, DynStr *out) {
     if (!dyn_graph_has_tensors(&c->graph)) {
         dyn_graph_print_python(&c->graph, out);
         return;
     }
-    PyObject *data = dyn_capture_data(c), *face = data == NULL ? NULL : PyImport_ImportModule("dynoc._program");
-    PyObject *text = face == NULL ? NULL : PyObject_CallMethod(face, "text_of", "O", data);
-    const char *utf8 = text != NULL && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : NULL;
-    dyn_str_puts(out, utf8 != NULL ? utf8 : "raise SystemExit(\"this graph has no program\")\n");
-    Py_XDECREF(text);
-    Py_XDECREF(face);
-    Py_XDECREF(data);
-    PyErr_Clear();
+    put_from_face(c, "dynoc._program", "text_of", "raise SystemExit(\"this graph has no program\")\n", out);
+}
+
+void dyn_debug_calls(const DynCapture *c, DynStr *out) {
+    if (c->graph.externs.n > 0) {
+        put_from_face(c, "dynoc._calls", "text_of", "", out);
+    }
 }
 
 /* dis.Bytecode(code).dis(). */
@@ -163,17 +175,21 @@ static void write_folder(const DynDump *d, const DynStr *times) {
         const DynStr *text;
     } files[] = {{"graph.py", &d->python},       {"graph.txt", &d->graph},   {"guards.txt", &d->guards},
                  {"bytecode.txt", &d->bytecode}, {"kernels.c", &d->program}, {"schedule.txt", &schedule},
-                 {"fusion.txt", &d->story},      {"timing.txt", times}};
+                 {"fusion.txt", &d->story},      {"timing.txt", times},      {"calls.txt", &d->calls}};
     int done = folder_of(d, &folder);
     for (size_t i = 0; done == 0 && i < DYN_COUNTOF(files); i++) {
-        done = write_text(&folder, files[i].name, files[i].text);
+        bool is_left_out = files[i].text == &d->calls && d->calls.n == 0;
+        done = is_left_out ? 0 : write_text(&folder, files[i].name, files[i].text);
+    }
+    if (done == 0 && d->entry->follow != NULL) {
+        dyn_follow_note_in(d->entry->follow, dyn_str_at(&folder));
     }
     if (done == 0 && d->entry->artifact != NULL) {
         dyn_str_puts(&folder, "/timing.txt");
-        dyn_artifact_tell_builds(d->entry->artifact, dyn_str_at(&folder));
+        dyn_artifact_tell_builds(d->entry->artifact, dyn_str_at(&folder), "the graph");
     }
     if (done < 0) {
-        dyn_warn_once(DYN_R_CACHE_IO, "debug folder %s: %s", dyn_str_at(&folder), strerror(errno));
+        dyn_warn_once(DYN_R_NO_FOLDER, "%s: %s", dyn_str_at(&folder), strerror(errno));
     }
     dyn_str_free(&folder);
     dyn_str_free(&schedule);

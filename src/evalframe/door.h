@@ -289,11 +289,13 @@ typedef struct DynDump {
     DynStr graph, python, loops[3], guards, bytecode, source; /* loops: after lower, fuse, schedule and plan */
     DynStr story;                                             /* what was fused, what wasn't, and why */
     DynStr program;                                           /* kernels.c: the source, and what times it */
+    DynStr calls;                                             /* of other functions: calls.txt */
 } DynDump;
 DYN_HIDDEN bool dyn_debug_wanted(const DynConfig *config, DynLog log);
 DYN_HIDDEN void dyn_debug_entry(DynDump *d);
 DYN_HIDDEN void dyn_debug_free(DynDump *d);
 DYN_HIDDEN void dyn_debug_program(const DynCapture *c, DynStr *out); /* the graph as a Python program */
+DYN_HIDDEN void dyn_debug_calls(const DynCapture *c, DynStr *out);   /* its calls of other functions, to be made again */
 DYN_HIDDEN void dyn_debug_disassemble(PyObject *code, DynStr *out);
 /* The text as a str, and one more str of a list (which is dropped, with an exception, where memory is out); both take it over. */
 DYN_HIDDEN PyObject *dyn_debug_text(DynStr *s);

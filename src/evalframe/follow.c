@@ -409,7 +409,7 @@ static int add_part_of(Split *s, DynFollow *f, DynPartShare *share, uint32_t lev
     if (!DYN_ALLOCATED(step.outputs.at, step.inputs.at)) {
         return -1;
     }
-    step.part = dyn_follow_part(share, s->g, step.inputs, step.outputs, s->error);
+    step.part = dyn_follow_part(share, s->g, step.inputs, step.outputs, NULL, s->error);
     step.outputs.n = changing ? 0 : outputs.n;
     if (step.part == NULL) {
         *s->why = s->error->n > 0 ? DYN_R_REQUIRES_GRAD : DYN_R_NO_MEMORY;
@@ -664,7 +664,7 @@ int dyn_follow_complete(const DynGraph *g, DynRun *run, const bool *need) {
     if (done == 0 && e.outputs.n > 0) {
         DynPartShare *share = dyn_part_share_new(g->syms, NULL);
         DynList inputs = {e.inputs.at, e.inputs.n}, outputs = {e.outputs.at, e.outputs.n};
-        part = share == NULL ? NULL : dyn_follow_part(share, g, inputs, outputs, &error);
+        part = share == NULL ? NULL : dyn_follow_part(share, g, inputs, outputs, NULL, &error);
         made = part == NULL ? NULL : dyn_follow_part_call(part, run->sym, e.tensors.at);
         for (uint32_t i = 0; made != NULL && i < outputs.n; i++) {
             run->values[outputs.at[i]] = Py_NewRef(PyTuple_GET_ITEM(made, i));

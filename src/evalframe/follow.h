@@ -57,8 +57,10 @@ DYN_HIDDEN bool dyn_estimate_followed(const DynGraph *g, const DynFollow *f, con
 typedef struct DynPartShare DynPartShare;
 DYN_HIDDEN DynPartShare *dyn_part_share_new(const DynSyms *syms, const DynOptions *options);
 DYN_HIDDEN void dyn_part_share_drop(DynPartShare *s);
-/* The part of g between `inputs` and `outputs`; NULL with an exception, or with a sentence in `error` and none. */
-DYN_HIDDEN DynPart *dyn_follow_part(DynPartShare *s, const DynGraph *g, DynList inputs, DynList outputs, DynStr *error);
+/* The part of g between `inputs` and `outputs`. of: the part whose gradients it computes, or NULL. NULL with an exception, or
+ * with a sentence in `error` and none. */
+DYN_HIDDEN DynPart *dyn_follow_part(DynPartShare *s, const DynGraph *g, DynList inputs, DynList outputs, const DynPart *of,
+                                    DynStr *error);
 DYN_HIDDEN bool dyn_follow_part_follows(const DynPart *p);
 DYN_HIDDEN uint32_t dyn_follow_part_outputs(const DynPart *p); /* how many tensors it gives, with those that are only saved */
 DYN_HIDDEN bool dyn_follow_part_is_ready(DynPart *p);
@@ -69,6 +71,10 @@ DYN_HIDDEN PyObject *dyn_follow_part_call(DynPart *p, const DynScalar *sym, PyOb
 DYN_HIDDEN int dyn_follow_part_compile(DynPart *p); /* asks for its code; -1: the parts can't be compiled, with no exception */
 DYN_HIDDEN bool dyn_follow_part_has_code(const DynPart *p); /* of its values, and of gradients that are expected; or will have */
 DYN_HIDDEN int dyn_follow_init(PyObject *module);
+
+/* ---- follow_notes.c: setting debug: code of parts, forward's and backward's, is told of in this folder, now and when it is made
+ */
+DYN_HIDDEN void dyn_follow_note_in(const DynFollow *f, const char *folder);
 
 /* ---- follow_node.c */
 /* Is autograd in no mode that looks at how it gets to a gradient? */

@@ -287,7 +287,7 @@ static PyObject *gradient_part(DynPart *p, Gradients *x, const bool *wanted) {
             inputs[nin++] = p->saves.at[i];
         }
     }
-    part = dyn_follow_part(p->share, &x->graph, (DynList){inputs, nin}, (DynList){outputs, nout}, &error);
+    part = dyn_follow_part(p->share, &x->graph, (DynList){inputs, nin}, (DynList){outputs, nout}, p, &error);
     for (uint32_t i = 0; part != NULL && i < nin; i++) { /* a gradient of it may be wanted by any */
         part->wanted[i] = dyn_derive_follows(dyn_graph_node(&part->graph, part->graph.inputs.at[i]));
     }

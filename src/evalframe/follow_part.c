@@ -42,6 +42,9 @@ void dyn_part_share_drop(DynPartShare *s) {
     if (--s->refs == 0) {
         dyn_syms_free(&s->syms);
         dyn_sources_free(&s->sources);
+        dyn_str_free(&s->timing);
+        dyn_str_free(&s->story);
+        PyMem_RawFree(s->folder);
         PyMem_RawFree(s);
     }
 }
@@ -166,11 +169,13 @@ static int describe(DynPart *p, DynStr *error) {
     return look_at_outputs(p, error);
 }
 
-DynPart *dyn_follow_part(DynPartShare *s, const DynGraph *g, DynList inputs, DynList outputs, DynStr *error) {
+DynPart *dyn_follow_part(DynPartShare *s, const DynGraph *g, DynList inputs, DynList outputs, const DynPart *of, DynStr *error) {
     DynPart *p = new_part(s);
     if (p == NULL) {
         return NULL;
     }
+    p->number = of != NULL ? of->number : s->nparts++;
+    p->order = of != NULL ? of->order + 1 : 0;
     p->known = PyDict_New();
     if (p->known == NULL || dyn_follow_part_cut(p, g, &p->graph, inputs, outputs, error) < 0 || describe(p, error) < 0) {
         if (error->n == 0 && !PyErr_Occurred()) {
@@ -188,6 +193,10 @@ static DynLoops *stages(DynPartShare *s, Unit *u, DynArena *scratch, DynStr *sou
     const DynTarget *target = dyn_target_of(&u->graph);
     u->failed = DYN_R_NO_MEMORY;
     DynLoops *p = dyn_common(&u->graph, scratch) < 0 ? NULL : dyn_lower(&u->graph, &s->config, scratch, &u->failed, error);
+    if (p != NULL && s->config.debug) {
+        dyn_str_printf(&s->story, "\n# %s\n", u->name);
+        dyn_loops_tell(p, &s->story);
+    }
     bool done = p != NULL && dyn_recompute(p, &u->failed, error) == 0 && dyn_fuse(p, &u->failed, error) == 0 &&
                 dyn_schedule(p, &u->failed, error) == 0 && dyn_plan(p, &u->failed, error) == 0;
 #ifdef DYN_DEBUG
@@ -207,12 +216,15 @@ static void compile(DynPart *p, Unit *u) {
     if (u->artifact != NULL || u->failed != DYN_R_OK || !p->share->compiles) {
         return;
     }
+    int64_t began = dyn_now_ns();
     dyn_arena_init(&scratch);
+    dyn_follow_name(p, u);
     DynLoops *loops = stages(p->share, u, &scratch, &source, &error);
     const DynLoops *kept = loops == NULL ? NULL : dyn_loops_keep(loops, &p->arena);
     if (kept != NULL) {
         u->artifact = dyn_artifact_new(dyn_target_of(&u->graph), kept, &source, &u->graph, &p->share->config);
     }
+    dyn_follow_note(p, u, dyn_now_ns() - began);
     if (u->artifact == NULL) {
         dyn_count_reason("graphs_failed", u->failed == DYN_R_OK ? DYN_R_LOWERING : u->failed);
         if (u->graph.device == 0) { /* there such a graph is left to eager: follow.c says so */

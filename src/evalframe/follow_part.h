@@ -12,6 +12,9 @@ struct DynPartShare { /* what the parts of one graph share */
     DynSources sources;
     DynConfig config;
     bool wait, compiles;
+    uint32_t nparts;      /* so many parts have a number */
+    char *folder;         /* the debug folder, or NULL while it isn't known (follow_notes.c) … */
+    DynStr timing, story; /* … and what is still to be written there */
 };
 
 typedef struct Unit { /* a graph and its code */
@@ -19,6 +22,7 @@ typedef struct Unit { /* a graph and its code */
     DynArtifact *artifact; /* NULL: not compiled (yet) */
     DynReason failed;
     DynVerify verify;
+    char name[48]; /* setting debug: what it is, for people */
 } Unit;
 
 struct DynPart {
@@ -27,6 +31,8 @@ struct DynPart {
     DynGraph graph;
     Unit plain, saving; /* copies that are compiled; saving: with what backward reads as further outputs */
     PyObject *known;    /* a dict: plans and gradients that were made */
+    uint32_t number;    /* among the parts of a graph; that of gradients is the part's that they are of … */
+    uint32_t order;     /* … and it computes gradients of this order: 0, values */
     bool *wanted;       /* inputs: gradients may be wanted */
     bool prepared;      /* what is below is known */
     uint32_t nout;      /* outputs; behind them in saving.graph.outputs what else is saved */
@@ -44,6 +50,10 @@ DYN_HIDDEN int dyn_follow_part_copy(DynPart *p, DynGraph *out, DynStr *error);
 DYN_HIDDEN bool *dyn_follow_part_reach(DynPart *p, const DynGraph *g, const bool *wanted);
 /* Runs the graph of a unit of the part: a new tuple of its outputs, or NULL with an exception. */
 DYN_HIDDEN PyObject *dyn_follow_part_run(DynPart *p, Unit *u, const DynScalar *known, PyObject *const *inputs);
+
+/* ---- follow_notes.c: for the debug folder, where it is wanted: what a unit is called, and what came of compiling it. */
+DYN_HIDDEN void dyn_follow_name(const DynPart *p, Unit *u);
+DYN_HIDDEN void dyn_follow_note(const DynPart *p, Unit *u, int64_t ns);
 
 /* ---- follow_gradient.c */
 DYN_HIDDEN bool dyn_follow_is_written(const DynGraph *g, uint32_t id); /* is its memory changed by some node? */

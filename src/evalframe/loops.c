@@ -15,15 +15,7 @@ static const DynLoopEngine native = {
 const DynLoopEngine *dyn_loop_engine = &native;
 static DynLoops *all_loops;
 
-/* What is taken for true of loops that weren't measured. */
-#define USUAL_TRIPS 100
-#define INNER_TRIPS 8
-#define MOST_REFUSALS 4    /* of a loop, before it isn't planned again */
-#define SHORT_NS 2e6       /* a loop that CPython takes less for is built when it has run for a while */
-#define TINY_NS 5e4        /* one that is recorded with what follows, where that may be array operations */
-#define FEW_TRIPS 256      /* so many are recorded, where there are array operations in them */
-#define INSTRUCTION_NS 25. /* of CPython's, in a loop */
-#define OPERATION_NS 2000. /* that a graph saves for an array operation */
+#define MOST_REFUSALS 4 /* of a loop, before it isn't planned again */
 
 /* ---- ways */
 
@@ -252,6 +244,21 @@ DynLoopState dyn_loops_build(DynLoops *l, uint32_t i) {
     return state;
 }
 
+bool dyn_loops_may_put_off(const DynLoops *l) {
+    return l->cache != NULL && !dyn_options_wait(l->cache->options) && l->engine == &native;
+}
+
+DynLoopState dyn_loops_put_off(DynLoops *l, uint32_t i) {
+    DynLoop *loop = &l->loops[i];
+    if (complete(l) < 0) {
+        return refuse(l, i, &(DynRegionRefusal){DYN_R_INTERNAL, l->headers[i], "its function has no loop code"});
+    }
+    loop->arrived = 0;
+    loop->since = dyn_cycles();
+    settle(l, i, DYN_LOOP_COLD);
+    return DYN_LOOP_COLD;
+}
+
 DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyObject *const *slots, uint32_t nstack,
                             PyObject *globals, PyObject *builtins) {
     DynLoop *loop = &l->loops[i];
@@ -275,7 +282,7 @@ DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyO
     loop->nregions++;
     dyn_count("loops", "planned");
     const DynOptions *o = l->cache->options;
-    bool can_wait = l->cache->quiet || (l->recording && l->short_loop);
+    bool can_wait = loop->state != DYN_LOOP_COLD && (l->cache->quiet || (l->recording && l->short_loop));
     if (can_wait && !dyn_options_wait(o) && loop->nregions == 1) {
         loop->arrived = 0;
         loop->since = dyn_cycles();
@@ -549,84 +556,6 @@ bool dyn_loops_frame(DynCache *c, PyThreadState *ts, DynFrame *f) {
     return goes;
 }
 
-/* Trips that a for loop has left, as far as its iterator tells without running anything. */
-static Py_ssize_t trips_of(const PyObject *it) {
-    bool tells = it != NULL &&
-                 (Py_IS_TYPE(it, &PyRangeIter_Type) || Py_IS_TYPE(it, &PyListIter_Type) || Py_IS_TYPE(it, &PyTupleIter_Type));
-    Py_ssize_t n = tells ? PyObject_LengthHint((PyObject *)it, USUAL_TRIPS) : USUAL_TRIPS;
-    PyErr_Clear();
-    return n < 0 ? USUAL_TRIPS : n;
-}
-
-/* How often the loop runs, with those in it. */
-static double all_trips(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, const bool *members) {
-    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(c->code), iterator = dyn_iterator_slots();
-    bool has_iterator = c->v.at[c->at_unit[header]].op == DYN_I_FOR_ITER && nstack >= iterator;
-    double trips = (double)(has_iterator ? trips_of(slots[nslots + nstack - iterator]) : USUAL_TRIPS);
-    for (uint32_t i = 0; i < c->v.n; i++) {
-        bool inner = members[i] && c->v.at[i].op == DYN_I_FOR_ITER && c->v.at[i].start != header;
-        trips *= inner ? INNER_TRIPS : 1;
-    }
-    return trips;
-}
-
-/* Is the instruction in a loop: does a jump from it, or from behind it, lead back to it or before it? */
-static bool is_in_a_loop(const DynCode *c, uint32_t i) {
-    bool inside = false;
-    for (uint32_t k = i; k < c->v.n && !inside; k++) {
-        inside = dyn_has_target(&c->v.at[k]) && c->v.at[k].target <= i;
-    }
-    return inside;
-}
-
-static bool is_read_in_loop(const DynCode *c, const bool *members, uint32_t slot) {
-    bool read = false;
-    for (uint32_t i = 0; i < c->v.n && !read; i++) {
-        read = members[i] && c->v.at[i].op == DYN_I_LOAD_FAST && c->v.at[i].arg == slot;
-    }
-    return read;
-}
-
-static bool is_array(PyObject *o) { return o != NULL && (PyArray_Check(o) || dyn_torch_is(o)); }
-
-/* Is there an array that the loop doesn't look at, and that waits on the stack or is read behind the loop, in no other loop? Then
- * it is likely for an operation on all of it. */
-static bool has_array_beside(const DynCode *c, PyObject *const *slots, uint32_t nstack, uint32_t header, const bool *members) {
-    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(c->code);
-    bool beside = false;
-    for (uint32_t i = nslots; i < nslots + nstack && !beside; i++) {
-        beside = is_array(slots[i]);
-    }
-    for (uint32_t i = c->at_unit[header]; i < c->v.n && !beside; i++) {
-        uint32_t slot = c->v.at[i].op == DYN_I_LOAD_FAST ? c->v.at[i].arg : nslots;
-        bool array = slot < nslots && is_array(slots[slot]);
-        beside = array && !is_in_a_loop(c, i) && !is_read_in_loop(c, members, slot);
-    }
-    return beside;
-}
-
-/* Is there more to gain in the loop than in the array operations that were recorded before it? Either way is what it will be at
- * later calls: the function's graphs, or its loops. *few: it runs so seldom that a graph could have all of its trips;
- * *short_loop: so shortly that no compiler need hurry. */
-static bool outweighs(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, uint32_t nnodes, bool *few,
-                      bool *short_loop) {
-    bool *members = dyn_loop_members(c, header);
-    uint32_t n = 0;
-    *few = *short_loop = false;
-    if (members == NULL) {
-        return true;
-    }
-    for (uint32_t i = 0; i < c->v.n; i++) {
-        n += members[i];
-    }
-    double trips = all_trips(c, header, slots, nstack, members), ns = trips * n * INSTRUCTION_NS;
-    bool graph_pays = ns < TINY_NS && has_array_beside(c, slots, nstack, header, members);
-    PyMem_RawFree(members);
-    *few = trips <= FEW_TRIPS;
-    *short_loop = ns < SHORT_NS;
-    return !graph_pays && (nnodes == 0 || ns > (double)nnodes * OPERATION_NS);
-}
-
 bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t header, PyObject *const *slots, uint32_t nstack,
                     uint32_t nnodes, PyObject **code, uint32_t *at) {
     DynLoops *l = dyn_loops_of(c, decoded);
@@ -643,16 +572,19 @@ bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t h
     if (l == NULL || i == l->nloops || l->loops[i].state == DYN_LOOP_REFUSED || l->loops[i].state == DYN_LOOP_RETIRED) {
         return false;
     }
-    bool few, short_loop;
-    if (!outweighs(decoded, header, slots, nstack, nnodes, &few, &short_loop)) {
+    DynLoopGuess guess;
+    if (!dyn_loops_outweigh(decoded, header, slots, nstack, nnodes, &guess)) {
         return false;
     }
     DynLoopState state = l->loops[i].state;
-    if (state == DYN_LOOP_NEW) {
+    bool later = guess.short_loop && dyn_loops_may_put_off(l);
+    if (state == DYN_LOOP_NEW && later && dyn_loops_are_plain(f, decoded, header, slots, nstack)) {
+        state = dyn_loops_put_off(l, i);
+    } else if (state == DYN_LOOP_NEW) {
         l->refs++;
         l->recording = true;
-        l->few_trips = few;
-        l->short_loop = short_loop;
+        l->few_trips = guess.few_trips;
+        l->short_loop = guess.short_loop;
         state = dyn_loops_plan(l, i, decoded, slots, nstack, dyn_frame_globals(f), dyn_frame_builtins(f));
         l->recording = false;
         dyn_loops_decref(l);

@@ -37,7 +37,7 @@ DYN_HIDDEN PyObject *dyn_loops_times(const DynCache *c);
 
 typedef enum DynLoopState {
     DYN_LOOP_NEW,     /* It was not arrived at. */
-    DYN_LOOP_COLD,    /* It has a region, and nobody asked for the function: it is built when the loop has run for a while. */
+    DYN_LOOP_COLD,    /* It is short, or nobody asked for the function: it is planned or built when it has run for a while. */
     DYN_LOOP_WAITING, /* The compiler works on it: its way is closed. */
     DYN_LOOP_NATIVE,  /* Its way is open. */
     DYN_LOOP_REFUSED, /* There is no region for it: closed for good. */
@@ -51,13 +51,15 @@ typedef struct DynLoop {
     uint32_t nregions;
     PyObject *way_in; /* strong */
     bool open;
-    DynWatched watched; /* what it took natively while somebody watched */
-    uint32_t arrived;   /* while it is cold, from the time `since`, in cycles */
-    uint64_t since;
+    DynWatched watched;       /* what it took natively while somebody watched */
+    uint32_t arrived;         /* while it is cold, from the time `since`, in cycles */
+    uint64_t since, counted;  /* … and when these arrivals began */
     uint32_t entered;         /* arrivals that ran a region … */
     uint64_t inside;          /* … and cycles that regions ran in them */
     uint32_t weighing;        /* arrivals for which it is still weighed: in turns native and CPython's */
     bool weighed, was_native; /* … it was; at the last arrival, at the time `last`, it ran natively */
+    PyObject *over;           /* borrowed, and only compared: the iterator that was on the stack then, … */
+    Py_ssize_t left;          /* … and the trips that it had left */
     uint64_t last, taken[2];  /* cycles from arrivals to the next in all, CPython's and native … */
     uint32_t narrived[2];     /* … of so many */
     DynRegionRefusal why;     /* REFUSED: the reason */
@@ -119,6 +121,9 @@ DYN_HIDDEN void dyn_loops_refresh(DynLoops *l); /* a call begins: ways that were
 DYN_HIDDEN bool dyn_loops_open(DynLoops *l, uint32_t i, bool open);
 DYN_HIDDEN DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyObject *const *slots, uint32_t nstack,
                                        PyObject *globals, PyObject *builtins);
+DYN_HIDDEN bool dyn_loops_may_put_off(const DynLoops *l); /* nobody waits, and a compiler makes its regions */
+/* The loop is planned when it has run for a while: what runs shorter than planning takes is left alone. */
+DYN_HIDDEN DynLoopState dyn_loops_put_off(DynLoops *l, uint32_t i);
 DYN_HIDDEN DynLoopState dyn_loops_build(DynLoops *l, uint32_t i); /* a cold loop's region */
 DYN_HIDDEN void dyn_loops_retire(DynLoops *l, uint32_t i);
 /* What became of the loops that were arrived at: a list of str, or NULL; and the C of those that are native. */
@@ -127,6 +132,20 @@ DYN_HIDDEN PyObject *dyn_loops_list(const DynCache *c);
 DYN_HIDDEN void dyn_loops_add_refusals(const DynCache *c, PyObject **list); /* why loops have no region; NULL: memory is out */
 DYN_HIDDEN void dyn_loops_source(const DynCache *c, DynStr *out);
 DYN_HIDDEN int dyn_loops_init(PyObject *module); /* adds functions for tests */
+
+/* ---- loops_guess.c */
+typedef struct DynLoopGuess {
+    bool few_trips;  /* it runs so seldom that a graph could have all of its trips */
+    bool short_loop; /* so shortly that no compiler need hurry */
+} DynLoopGuess;
+/* Is there more to gain in the loop than in the array operations that were recorded before it? Either way is what it will be at
+ * later calls: the function's graphs, or its loops. */
+DYN_HIDDEN bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, uint32_t nnodes,
+                                   DynLoopGuess *guess);
+/* Trips that a for loop has left, as far as its iterator tells without running anything. */
+DYN_HIDDEN Py_ssize_t dyn_loops_trips(const PyObject *it);
+/* Does the loop come to numbers, texts and lists of them alone, as far as is easily seen? Then no graph could have it. */
+DYN_HIDDEN bool dyn_loops_are_plain(DynFrame *f, const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack);
 
 /* ---- loops_arrive.c */
 DYN_HIDDEN PyObject *dyn_way_in_new(DynLoops *l, uint32_t index);

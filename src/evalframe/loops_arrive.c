@@ -11,6 +11,7 @@
 
 #define TRIAL 64             /* arrivals, before it is asked whether they pay */
 #define MOST_COLD 256        /* arrivals at a loop of a function that nobody asked for, before it is built … */
+#define MOST_WHILE 1024      /* … where nobody knows how often it will be arrived at yet … */
 #define MOST_COLD_NS 2e6     /* … or so long after the first */
 #define SMALL_NS 10e3        /* a region that runs for less is weighed: */
 #define WEIGHED 64           /* for so many arrivals it is in turns native and CPython's, … */
@@ -152,7 +153,7 @@ static bool run(const DynLoops *l, DynLoop *loop, Slots *s, DynRegionExit *exit)
     return false;
 }
 
-/* How long it is from one arrival to the next was taken natively and in CPython: the better way stays. */
+/* How long it is from one time that it is come to to the next was taken natively and in CPython: the better way stays. */
 static void weigh(DynLoops *l, uint32_t i) {
     DynLoop *loop = &l->loops[i];
     double each[2];
@@ -168,11 +169,27 @@ static void weigh(DynLoops *l, uint32_t i) {
     }
 }
 
+/* Has the loop been come to from outside? In CPython each trip arrives at the header, natively the loop does once. A loop over an
+ * iterator has a new one then, or one with more trips left; of another the loop around it has gone on. */
+static bool begins_anew(DynLoop *loop, const DynCode *c, uint32_t header, const Slots *s) {
+    uint32_t iterator = dyn_iterator_slots();
+    bool over = c->v.at[c->at_unit[header]].op == DYN_I_FOR_ITER;
+    PyObject *it = s->nstack >= iterator ? s->at[s->nslots + s->nstack - iterator] : NULL;
+    Py_ssize_t left = it == NULL ? 0 : dyn_loops_trips(it), before = loop->left;
+    bool same = it == loop->over && (over ? left < before : left == before);
+    loop->over = it;
+    loop->left = left;
+    return it == NULL || !same;
+}
+
 /* The loop is being weighed, and it is CPython's turn. */
-static bool sits_out(DynLoops *l, uint32_t i, uint64_t now) {
+static bool sits_out(DynLoops *l, uint32_t i, const Slots *s, uint64_t now) {
     DynLoop *loop = &l->loops[i];
     if (loop->weighing == 0) {
         return false;
+    }
+    if (!begins_anew(loop, l->decoded, l->headers[i], s)) {
+        return !loop->was_native;
     }
     double since = dyn_cycles_ns((double)(now - loop->last));
     if (loop->last != 0 && since < AWAY_NS) {
@@ -189,6 +206,7 @@ static bool sits_out(DynLoops *l, uint32_t i, uint64_t now) {
 
 static void begin_to_weigh(DynLoop *loop) {
     loop->weighing = WEIGHED;
+    loop->over = NULL;
     loop->last = 0;
     memset(loop->taken, 0, sizeof loop->taken);
     memset(loop->narrived, 0, sizeof loop->narrived);
@@ -218,11 +236,47 @@ static bool plan_another(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     return state == DYN_LOOP_NATIVE;
 }
 
-/* Has the loop run for so long, or so often, that its code is worth a compiler's time? Then that is asked. */
-static bool is_hot(DynLoops *l, uint32_t i) {
+/* How long the loop is likely to run yet, from the trips that it made since it was counted from; -1: nobody knows. */
+static double rest_of(const DynLoop *loop, const DynCode *c, uint32_t header, const Slots *s, uint64_t now) {
+    uint32_t iterator = dyn_iterator_slots();
+    bool tells = c->v.at[c->at_unit[header]].op == DYN_I_FOR_ITER && s->nstack >= iterator;
+    double each = dyn_cycles_ns((double)(now - loop->counted)) / loop->arrived;
+    return tells ? each * (double)dyn_loops_trips(s->at[s->nslots + s->nstack - iterator]) : -1;
+}
+
+/* Has the loop run for so long, or so often, that its code is worth a compiler's time? Then that is asked. One that is through
+ * before long is left alone until the next call. */
+static bool is_hot(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     DynLoop *loop = &l->loops[i];
-    bool hot = ++loop->arrived >= MOST_COLD || dyn_cycles_ns((double)(dyn_cycles() - loop->since)) >= MOST_COLD_NS;
-    return hot && dyn_loops_build(l, i) == DYN_LOOP_NATIVE;
+    uint64_t now = dyn_cycles();
+    double since = dyn_cycles_ns((double)(now - loop->since));
+    loop->counted = loop->arrived++ == 0 ? now : loop->counted;
+    if (since < MOST_COLD_NS && loop->arrived < MOST_COLD) {
+        return false;
+    }
+    double rest = since < MOST_COLD_NS ? rest_of(loop, l->decoded, l->headers[i], s, now) : MOST_COLD_NS;
+    if (rest < 0 && loop->arrived < MOST_WHILE) {
+        return false;
+    }
+    if (rest >= 0 && since + rest < MOST_COLD_NS) {
+        loop->arrived = 0;
+        dyn_loops_open(l, i, false);
+        return false;
+    }
+    if (loop->nregions > 0) {
+        return dyn_loops_build(l, i) == DYN_LOOP_NATIVE;
+    }
+    return dyn_loops_plan(l, i, l->decoded, s->at, s->nstack, dyn_frame_globals(f), dyn_frame_builtins(f)) == DYN_LOOP_NATIVE;
+}
+
+/* Is it likely to be over before a compiler would be, and nobody waits for that? */
+static bool is_short(const DynLoops *l, uint32_t i, const Slots *s) {
+    DynLoopGuess guess;
+    if (!dyn_loops_may_put_off(l) || l->loops[i].nregions > 0) {
+        return false;
+    }
+    dyn_loops_outweigh(l->decoded, l->headers[i], s->at, s->nstack, 0, &guess);
+    return guess.short_loop;
 }
 
 /* The frame was left at exit's place: false; it stands at the header as it did: true. */
@@ -234,12 +288,15 @@ static bool enter(WayIn *w, DynLoops *l, DynFrame *f) {
     if (!open_slots(f, way->depth, &s)) {
         return true;
     }
-    if (loop->state == DYN_LOOP_COLD && !is_hot(l, w->index)) {
+    if (loop->state == DYN_LOOP_NEW && is_short(l, w->index, &s)) {
+        dyn_loops_put_off(l, w->index);
+    }
+    if (loop->state == DYN_LOOP_COLD && !is_hot(l, w->index, f, &s)) {
         close_slots(f, &s);
         return true;
     }
     uint64_t began = dyn_cycles();
-    if (sits_out(l, w->index, began)) {
+    if (sits_out(l, w->index, &s, began)) {
         close_slots(f, &s);
         return true;
     }

@@ -203,5 +203,8 @@ DYN_HIDDEN int dyn_graph_verify(const DynGraph *g, DynStr *error);
 DYN_HIDDEN void dyn_graph_print(const DynGraph *g, DynStr *out);
 DYN_HIDDEN void dyn_graph_print_python(const DynGraph *g, DynStr *out); /* graph_python.c; needs the GIL */
 DYN_HIDDEN int dyn_graph_parse(DynGraph *g, const char *text, DynStr *error);
+/* graph_data.c: gives calls of a graph that was read as text their rows; {node: row of dyn_capture_data's "externs"}, in which a
+ * number that comes out has its type (DynSymType) for a symbol. -1 with an exception. */
+DYN_HIDDEN int dyn_graph_take_calls(DynGraph *g, PyObject *calls);
 DYN_HIDDEN int dyn_graph_init_module(PyObject *module); /* adds _graph_roundtrip, _op_table, _op_helpers for tests */
 #endif

@@ -1,6 +1,8 @@
-/* graph_data.c: a capture's graph as plain Python data, from which src/dynoc/_capture.py makes nodes of dynoc.Graph.
+/* graph_data.c: a capture's graph as plain Python data, from which src/dynoc/_capture.py makes nodes of dynoc.Graph; and calls of
+ * other functions back from such data into a graph that was read as text (`python -m dynoc minify`).
  *
- * Called by evalframe/pyentry.c. Everything in it is a new tuple, str or int, or an object that the graph holds anyway. */
+ * Called by evalframe/pyentry.c, evalframe/debug.c and codegen/build/selftest.c. Everything in it is a new tuple, str or int, or
+ * an object that the graph holds anyway. */
 #include "ir/capture.h"
 #include "ir/extern.h"
 
@@ -91,9 +93,10 @@ static PyObject *one_form(const void *ctx, uint32_t i) {
 
 static PyObject *one_extern(const void *ctx, uint32_t i) {
     const DynExtern *x = &((const DynGraph *)ctx)->externs.at[i];
-    return Py_BuildValue("{sOsOsssNsNsi}", "callable", x->callable, "keywords", x->kwnames == NULL ? Py_None : x->kwnames, "name",
-                         x->name, "args", tuple_of(x->nargs, one_form, x->args), "results",
-                         tuple_of(x->nresults, one_form, x->results), "acts", (int)(x->once || x->writes >= 0));
+    return Py_BuildValue("{sOsOsssNsNsisisi}", "callable", x->callable, "keywords", x->kwnames == NULL ? Py_None : x->kwnames,
+                         "name", x->name, "args", tuple_of(x->nargs, one_form, x->args), "results",
+                         tuple_of(x->nresults, one_form, x->results), "acts", (int)(x->once || x->writes >= 0), "writes",
+                         x->writes, "once", (int)(x->once && !x->inside));
 }
 
 static PyObject *one_source(const void *ctx, uint32_t i) {
@@ -119,4 +122,115 @@ PyObject *dyn_capture_data(const DynCapture *c) {
                          "sources", tuple_of(g->sources->v.n, one_source, g->sources), "recipes",
                          returns ? tuple_of(c->recipes.n, one_recipe, c) : PyTuple_New(0), "result",
                          returns ? PyLong_FromUnsignedLong(c->result) : Py_NewRef(Py_None));
+}
+
+/* ---- calls, the other way round */
+
+static int read_form(PyObject *item, DynForm *out) {
+    const char *name;
+    unsigned count;
+    PyObject *obj;
+    uint8_t kind = 0;
+    if (!PyArg_ParseTuple(item, "sIO", &name, &count, &obj)) {
+        return -1;
+    }
+    while (kind < DYN_COUNTOF(forms) && strcmp(forms[kind], name) != 0) {
+        kind++;
+    }
+    if (kind == DYN_COUNTOF(forms)) {
+        PyErr_Format(PyExc_LookupError, "no such form: %s", name);
+        return -1;
+    }
+    bool has_object = kind == DYN_F_CONST || obj != Py_None;
+    *out = (DynForm){kind, count, has_object ? Py_NewRef(obj) : NULL};
+    return 0;
+}
+
+/* Items of one_form's: their objects are new references. -1 with an exception: *n are there, and dropped with the row. */
+static int read_forms(DynGraph *g, PyObject *items, DynForm **at, uint32_t *n) {
+    if (items == NULL || !PyTuple_Check(items)) {
+        PyErr_SetString(PyExc_LookupError, "a call has no form");
+        return -1;
+    }
+    *at = DYN_NEW_N(g->arena, DynForm, (size_t)PyTuple_GET_SIZE(items) + 1);
+    if (*at == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (*n = 0; *n < PyTuple_GET_SIZE(items); ++*n) {
+        if (read_form(PyTuple_GET_ITEM(items, *n), &(*at)[*n]) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* The numbers that a call gives are late symbols, counted in the order of the form; one that nobody reads is made here. */
+static int name_numbers(DynGraph *g, const DynExtern *x, uint32_t id) {
+    uint32_t place = 0;
+    for (uint32_t i = 0; i < x->nresults; i++) {
+        DynForm *f = &x->results[i];
+        if (f->kind != DYN_F_NUMBER) {
+            continue;
+        }
+        uint32_t found = 0;
+        for (const DynSym *s = g->syms->v.at; found < g->syms->v.n; found++, s++) {
+            if (s->op == DYN_S_LATE && s->b == DYN_LATE_NUMBER && s->after == id + 1 && s->index == place) {
+                break;
+            }
+        }
+        bool is_read = found < g->syms->v.n;
+        f->n =
+            is_read ? found : dyn_sym_late(g->syms, (DynSymType)f->n, id, DYN_LATE_NUMBER, id, (int)place, (DynScalar){.i = 0});
+        if (f->n == DYN_NONE) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        place++;
+    }
+    return 0;
+}
+
+static int take_call(DynGraph *g, uint32_t id, PyObject *row) {
+    PyObject *callable = PyDict_GetItemString(row, "callable"), *keywords = PyDict_GetItemString(row, "keywords");
+    PyObject *name = PyDict_GetItemString(row, "name"), *writes = PyDict_GetItemString(row, "writes");
+    const char *text = name == NULL ? NULL : PyUnicode_AsUTF8(name);
+    if (callable == NULL || keywords == NULL || text == NULL || writes == NULL) {
+        PyErr_SetString(PyExc_LookupError, "a call isn't whole");
+        return -1;
+    }
+    DynExtern x = {.callable = Py_NewRef(callable), .writes = (int)PyLong_AsLong(writes)};
+    x.kwnames = keywords == Py_None ? NULL : Py_NewRef(keywords);
+    x.name = dyn_arena_strdup(g->arena, text);
+    bool whole = x.name != NULL && x.writes < dyn_graph_node(g, id)->nargs &&
+                 read_forms(g, PyDict_GetItemString(row, "args"), &x.args, &x.nargs) == 0 &&
+                 read_forms(g, PyDict_GetItemString(row, "results"), &x.results, &x.nresults) == 0 &&
+                 name_numbers(g, &x, id) == 0;
+    if (!whole || dyn_vec_push(&g->externs, x) < 0) {
+        dyn_extern_drop(&x);
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_LookupError, "a call isn't whole");
+        }
+        return -1;
+    }
+    dyn_graph_node(g, id)->extern_index = g->externs.n - 1;
+    return 0;
+}
+
+int dyn_graph_take_calls(DynGraph *g, PyObject *calls) {
+    PyObject *key, *row;
+    for (Py_ssize_t at = 0; PyDict_Next(calls, &at, &key, &row);) {
+        unsigned long id = PyLong_AsUnsignedLong(key);
+        if (PyErr_Occurred()) {
+            return -1;
+        }
+        if (id >= g->nodes.n || !dyn_node_calls(dyn_graph_node(g, (uint32_t)id)) || !PyDict_Check(row)) {
+            PyErr_SetString(PyExc_LookupError, "that node is no call");
+            return -1;
+        }
+        if (take_call(g, (uint32_t)id, row) < 0) {
+            return -1;
+        }
+    }
+    return 0;
 }

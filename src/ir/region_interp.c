@@ -54,7 +54,7 @@ const char *const dyn_region_kinds[DYN_RK_COUNT] = {
     [DYN_RK_LIST] = "list",       [DYN_RK_LISTITER] = "listiter", [DYN_RK_TEXT] = "text",   [DYN_RK_CHAR] = "char",
     [DYN_RK_COMPLEX] = "complex", [DYN_RK_CELL] = "cell",         [DYN_RK_FUNC] = "func",   [DYN_RK_GEN] = "gen",
     [DYN_RK_INST] = "inst",       [DYN_RK_CLASS] = "class",       [DYN_RK_DICT] = "dict",   [DYN_RK_SET] = "set",
-    [DYN_RK_SLICE] = "slice",     [DYN_RK_METHOD] = "method",
+    [DYN_RK_SLICE] = "slice",     [DYN_RK_METHOD] = "method",     [DYN_RK_RNG] = "rng",
 };
 
 #define BREAKER (*breaker != 0)

@@ -74,9 +74,14 @@ typedef enum DynRegionKind {
     DYN_RK_DICT,     /* A dict. regs: the object */
     DYN_RK_SET,      /* A set. regs: the object */
     DYN_RK_METHOD,   /* Method `ref` of the region's objects, bound to a list, dict or set. regs: itself, what it is bound to. */
-    DYN_RK_SLICE,    /* While it is planned: start, stop and step follow. */
+    DYN_RK_RNG,   /* A generator of random numbers: n, DYN_RNG_*. regs: itself, what draws a double, what that is called with. */
+    DYN_RK_SLICE, /* While it is planned: start, stop and step follow. */
     DYN_RK_COUNT
 } DynRegionKind;
+enum { DYN_RNG_PYTHON, DYN_RNG_STATE, DYN_RNG_GENERATOR };
+/* Is the object one that loops can draw from now? Which, and what draws a double, from what. */
+DYN_HIDDEN bool dyn_region_rng(PyObject *o, uint8_t *which, void **function, void **state);
+DYN_HIDDEN int dyn_region_randbelow(PyObject *o, int64_t n, int64_t *d); /* of random.Random; 1: nothing has happened */
 enum { DYN_TEXT_STR, DYN_TEXT_BYTES, DYN_TEXT_BYTEARRAY };
 /* Is the object a text? Which, and where its bytes lie. */
 DYN_HIDDEN bool dyn_region_text_of(PyObject *o, uint8_t *which, const char **data, int64_t *n);
@@ -94,6 +99,9 @@ DYN_HIDDEN bool dyn_region_text_of(PyObject *o, uint8_t *which, const char **dat
 #define DYN_RL_STR 256u
 #define DYN_RL_DICT 512u
 #define DYN_RL_SET 1024u
+#define DYN_RL_NP_F64 2048u
+#define DYN_RL_NP_I64 4096u
+#define DYN_RL_COMPLEX 8192u
 #define DYN_RL_DEPTH 3                                                          /* the deepest list in lists */
 DYN_HIDDEN uint32_t dyn_region_bits(PyObject *o);                               /* DYN_RL_*; of instances too OTHER */
 DYN_HIDDEN uint32_t dyn_region_shape(PyObject *list, uint32_t most, int depth); /* of the first `most` items, spread out */

@@ -59,6 +59,7 @@ static const char *types_of(const DynRegionValue *v, char *types) {
     case DYN_RK_LISTITER: types[n++] = 'I'; break;
     case DYN_RK_METHOD:
     case DYN_RK_UFUNC: n = (uint32_t)(stpcpy(types, "PP") - types); break;
+    case DYN_RK_RNG: n = (uint32_t)(stpcpy(types, "PPP") - types); break;
     case DYN_RK_RANGE: n = (uint32_t)(stpcpy(types, "IIII") - types); break;
     case DYN_RK_ITER: n = (uint32_t)(stpcpy(types, "III") - types); break;
     case DYN_RK_ARRAY:

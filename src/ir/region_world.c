@@ -4,6 +4,12 @@
 #include "base/cpy_region.h"
 #include "ir/region_ir.h"
 
+enum {
+#define WORLD(NAME, address) DYN_WORLD_##NAME,
+#include "ir/region_world.def"
+    DYN_WORLD_COUNT
+};
+
 static int as_int(PyObject *o, int64_t *d) {
     int overflow = 0;
     *d = PyLong_AsLongLongAndOverflow(o, &overflow);
@@ -11,7 +17,10 @@ static int as_int(PyObject *o, int64_t *d) {
 }
 
 /* Dropping it runs no code: what lists of numbers hold. */
-static bool is_plain(PyObject *o) { return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || o == Py_None; }
+static bool is_plain(PyObject *o) {
+    return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || o == Py_None || PyComplex_CheckExact(o) ||
+           dyn_npscalar_is(o, DYN_F64) || dyn_npscalar_is(o, DYN_I64);
+}
 
 /* Takes the reference over. */
 static int set(PyObject *list, int64_t i, PyObject *o) {
@@ -44,10 +53,13 @@ static int set_int(PyObject *list, int64_t i, int64_t x) {
 }
 
 static int append(PyObject *list, PyObject *o) {
-    bool failed = o == NULL || PyList_Append(list, o) < 0;
-    PyErr_Clear();
-    Py_XDECREF(o);
-    return failed;
+    if (o == NULL || PyList_Append(list, o) < 0) {
+        PyErr_Clear();
+        Py_XDECREF(o);
+        return 1;
+    }
+    Py_DECREF(o);
+    return 0;
 }
 
 static int append_float(PyObject *list, double x) { return append(list, PyFloat_FromDouble(x)); }
@@ -116,7 +128,8 @@ uint32_t dyn_region_shape(PyObject *list, uint32_t most, int depth) {
 static const struct {
     PyTypeObject *type;
     uint32_t bit;
-} kinds[] = {{&PyUnicode_Type, DYN_RL_STR}, {&PyDict_Type, DYN_RL_DICT}, {&PySet_Type, DYN_RL_SET}};
+} kinds[] = {
+    {&PyUnicode_Type, DYN_RL_STR}, {&PyDict_Type, DYN_RL_DICT}, {&PySet_Type, DYN_RL_SET}, {&PyComplex_Type, DYN_RL_COMPLEX}};
 
 uint32_t dyn_region_bits(PyObject *o) {
     uint32_t bits = kind_of(o);
@@ -125,6 +138,9 @@ uint32_t dyn_region_bits(PyObject *o) {
     }
     for (size_t i = 0; bits == DYN_RL_OTHER && i < DYN_COUNTOF(kinds); i++) {
         bits = Py_IS_TYPE(o, kinds[i].type) ? kinds[i].bit : bits;
+    }
+    if (bits == DYN_RL_OTHER) {
+        bits = dyn_npscalar_is(o, DYN_F64) ? DYN_RL_NP_F64 : dyn_npscalar_is(o, DYN_I64) ? DYN_RL_NP_I64 : bits;
     }
     return bits;
 }
@@ -147,8 +163,9 @@ static PyObject *keep(PyObject *list) {
 }
 
 static PyObject *keep_made(PyObject *o) {
-    PyErr_Clear();
-    if (o != NULL) {
+    if (o == NULL) {
+        PyErr_Clear();
+    } else {
         dyn_region_made->at[dyn_region_made->n++] = o;
     }
     return o;
@@ -213,6 +230,11 @@ static PyObject *new_tuple(int64_t n) {
 }
 
 static PyObject *new_dict(void) { return has_room(1) ? keep_made(PyDict_New()) : NULL; }
+
+/* Numbers that are objects in lists: the run has them until others do. */
+static PyObject *box_f64(double x) { return has_room(1) ? keep_made(dyn_npscalar_new(DYN_F64, (DynScalar){.f = x})) : NULL; }
+static PyObject *box_i64(int64_t x) { return has_room(1) ? keep_made(dyn_npscalar_new(DYN_I64, (DynScalar){.i = x})) : NULL; }
+static PyObject *box_complex(double re, double im) { return has_room(1) ? keep_made(PyComplex_FromDoubles(re, im)) : NULL; }
 
 /* Of a class whose instances are made so (plan_construct): its __init__ runs natively. */
 static PyObject *new_instance(PyTypeObject *t) { return has_room(1) ? keep_made(t->tp_alloc(t, 0)) : NULL; }
@@ -307,14 +329,45 @@ static PyObject *char_object(int64_t code) {
     return o;
 }
 
+/* 1: there was no memory for the number, which is lost, as it is in CPython. */
 static int next_random(PyObject *method, double *d) {
     PyObject *o = PyCFunction_GET_FUNCTION(method)(PyCFunction_GET_SELF(method), NULL);
-    if (o == NULL || !PyFloat_CheckExact(o)) {
-        Py_FatalError("dynoc: a random number that is no float");
+    bool lost = o == NULL || !PyFloat_CheckExact(o);
+    *d = lost ? 0 : PyFloat_AS_DOUBLE(o);
+    PyErr_Clear();
+    Py_XDECREF(o);
+    return lost;
+}
+
+/* ---- products of vectors: by NumPy's own function, as eager has them */
+
+static struct {
+    char *data;
+    int64_t stride, n;
+} dotted;
+
+static int64_t dot_with(char *data, int64_t stride, int64_t n) {
+    dotted.data = data;
+    dotted.stride = stride;
+    return dotted.n = n;
+}
+
+/* With other strides np.dot makes copies first, which are added up in another order. */
+static bool is_for_blas(int64_t stride) { return stride > 0 && stride % (int64_t)sizeof(double) == 0; }
+
+/* What isn't finite may be NumPy's to report, and vectors of two lengths are. */
+static int dot(char *data, int64_t stride, int64_t n, double *d) {
+    static PyArray_DotFunc *function;
+    if (function == NULL) {
+        PyArray_Descr *descr = PyArray_DescrFromType(NPY_DOUBLE);
+        function = PyDataType_GetArrFuncs(descr)->dotfunc;
+        Py_DECREF(descr);
     }
-    *d = PyFloat_AS_DOUBLE(o);
-    Py_DECREF(o);
-    return 0;
+    if (n != dotted.n || !is_for_blas(stride) || !is_for_blas(dotted.stride)) {
+        return 1;
+    }
+    function(dotted.data, (npy_intp)dotted.stride, data, (npy_intp)stride, d, (npy_intp)n, NULL);
+    return !isfinite(*d);
 }
 
 /* ---- lists as wholes */
@@ -323,6 +376,10 @@ static int remove_item(PyObject *list, int64_t i) {
     PyObject *o = PyList_GET_ITEM(list, i);
     if (!can_keep(o)) {
         return 1;
+    }
+    if (dyn_cpy_list_shorten(list, (Py_ssize_t)i)) { /* it was the last, and its reference is ours now */
+        keep_object(o);
+        return 0;
     }
     Py_INCREF(o);
     bool failed = PyList_SetSlice(list, (Py_ssize_t)i, (Py_ssize_t)i + 1, NULL) < 0;
@@ -514,9 +571,13 @@ void dyn_region_drop_made(DynRegionMade *made) {
 }
 
 const void *const *dyn_region_world(void) {
-    static const void *world[] = {
+    static const void *world[DYN_WORLD_COUNT];
+    if (world[0] == NULL) { /* NumPy's types are known when it runs */
+        const void *const rows[DYN_WORLD_COUNT] = {
 #define WORLD(NAME, address) (const void *)(address),
 #include "ir/region_world.def"
-    };
+        };
+        memcpy(world, rows, sizeof world);
+    }
     return world;
 }

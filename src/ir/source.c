@@ -70,7 +70,12 @@ static uint64_t hash_key(const DynSource *s) {
 static uint64_t hash_source(const DynSource *s) {
     uint64_t words[4] = {(uint64_t)s->kind | (uint64_t)s->index << 32, s->base,
                          obj_is_name(s->kind) ? 0 : (uint64_t)(uintptr_t)s->obj, hash_key(s)};
-    return dyn_hash64(words, sizeof words, 0);
+    uint64_t h = 0;
+    for (size_t i = 0; i < DYN_COUNTOF(words); i++) { /* a word at a time: lists have a row for each item */
+        h = (h ^ words[i]) * 0x9e3779b97f4a7c15ull;
+        h ^= h >> 32;
+    }
+    return h;
 }
 
 #define FEW 16 /* rows are looked at one by one */

@@ -46,7 +46,7 @@ DYN_HIDDEN uint32_t dyn_sym_var(DynSyms *t, DynSymType type, uint32_t source, Dy
 DYN_HIDDEN uint32_t dyn_sym_dim(DynSyms *t, uint32_t source, int axis, int64_t hint);    /* size of an input array's axis */
 DYN_HIDDEN uint32_t dyn_sym_stride(DynSyms *t, uint32_t source, int axis, int64_t hint); /* bytes between its elements */
 /* The size of axis `axis` of an array that an extern call gives (a node), or, with DYN_LATE_NUMBER, a Python number that it
- * gives. Never the same as another row. */
+ * gives (axis: how many it gives before that one). Never the same as another row. */
 #define DYN_LATE_SIZE 0u
 #define DYN_LATE_NUMBER 1u
 DYN_HIDDEN uint32_t dyn_sym_late(DynSyms *t, DynSymType type, uint32_t call, uint32_t what, uint32_t node, int axis,

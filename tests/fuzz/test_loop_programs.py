@@ -1,7 +1,7 @@
 """Random programs with loops over numbers and arrays (loop_grammar.py), and over instances, dicts, sets and lists
 (object_grammar.py), in CPython and as native loops: values, types, exceptions, warnings, and all that the arguments hold.
 
-A hundred programs of either; SOAK=50000 runs as many.
+Sixty programs of either; SOAK=50000 runs as many.
 """
 
 import os
@@ -18,7 +18,7 @@ import dynoc
 
 SOAK = int(os.environ.get("SOAK", "0"))
 FIRST = int(os.environ.get("FUZZ_FIRST", "0"))
-COUNT = SOAK if SOAK > 1 else 5000 if SOAK else 100
+COUNT = SOAK if SOAK > 1 else 5000 if SOAK else 60
 
 
 def differences(seed):

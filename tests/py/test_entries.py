@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from compare import dynoc
 from logs import logged
-from process import run_script
+from process import run_python, run_script
 
 X = np.arange(6.0)
 
@@ -317,9 +317,58 @@ def test_timing_has_each_build(tmp_path):
         return path.read_text().splitlines()
 
     first, again = lines(lambda x: np.exp(x) * 7.25 - 1), lines(lambda x: np.exp(x) * 7.25 - 1)
-    assert first[0].startswith("verify ") and re.fullmatch(r"compiler +[\d.]+ us, object \w{16}, by the compiler", first[-1])
-    assert re.fullmatch(r"compiler +[\d.]+ us, object \w{16}, was loaded already", again[-1])
+    build = r"compiler +[\d.]+ us, object \w{16}"
+    assert first[0].startswith("verify ") and re.fullmatch(build + ", by the compiler, the graph", first[-1])
+    assert re.fullmatch(build + ", was loaded already, the graph", again[-1])
     assert len([line for line in first if line.startswith("compiler ")]) == 1
+
+
+ROWS = """
+import numpy as np, dynoc
+def fn(x):
+    m = x.max(axis=1, keepdims=True)
+    e = np.exp(x - m)
+    return e / e.sum(axis=1, keepdims=True), x.sum(axis=0)
+dynoc.optimize(fn, wait=True)(np.ones((300, 400)))
+"""
+
+
+def test_fusion_says_which_kernels_run_together(tmp_path):
+    (tmp_path / "rows.py").write_text(ROWS)
+    code, _, said = run_python([str(tmp_path / "rows.py")], DYNOC_DEBUG=1, DYNOC_DEBUG_DIR=tmp_path / "made")
+    assert code == 0, said
+    (path,) = (tmp_path / "made").rglob("fusion.txt")
+    together, _, steps = path.read_text().partition("# What a call does")
+    assert "    with %5 divide (rows.py:6)\n    row by row together: a row stays in the cache\n" in together
+    assert "    not with what comes behind, %6 sum (rows.py:6): it reduces other axes than those of a row\n" in together
+    assert together.endswith("aren't the leading ones: what it reduces is no row\n")
+    rows = [line for line in steps.splitlines() if " g0 kernel " in line]
+    assert [re.findall(r"%\d+ (\w+) \(rows.py:\d\)", line) for line in rows] == [["max"], ["exp", "sum"], ["divide"]]
+
+
+OF_GRADIENTS = """
+import torch, dynoc
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 4))
+fast = dynoc.optimize(model, wait=True)
+for _ in range(3):
+    fast(torch.ones(32, 8)).sum().backward()
+"""
+
+
+def test_timing_and_fusion_of_gradients(tmp_path):
+    pytest.importorskip("torch")
+    (tmp_path / "training.py").write_text(OF_GRADIENTS)
+    for built in "by the compiler", "from the cache folder":
+        settings = {"DYNOC_DEBUG": 1, "DYNOC_DEBUG_DIR": tmp_path / built[:2], "DYNOC_CACHE_DIR": tmp_path / "cache"}
+        code, _, said = run_python([str(tmp_path / "training.py")], **settings)
+        assert code == 0, said
+        (timing,) = (tmp_path / built[:2]).rglob("timing.txt")
+        for part in "part 0: forward, for gradients", "part 0: backward":
+            assert re.search(rf"^stages +[\d.]+ us, \d+ nodes, {part}$", timing.read_text(), re.MULTILINE)
+            assert re.search(rf"^compiler +[\d.]+ us, object \w+, {built}, {part}$", timing.read_text(), re.MULTILINE)
+        fusion = (timing.parent / "fusion.txt").read_text()
+        forward, _, backward = fusion.partition("# part 0: backward")
+        assert "# part 0: forward, for gradients" in forward and "one kernel" in forward and "one kernel" in backward
 
 
 def test_fusion_says_why_of_each_pair(tmp_path):

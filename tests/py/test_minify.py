@@ -64,7 +64,124 @@ def test_a_graph_with_calls_of_other_functions(tmp_path):
     assert code == 0, said + out
     assert re.findall(r"^%\d+: f64\[.*\] C = (\w+)\(", out, re.MULTILINE) == ["input", "sqrt"]
     code, out, _ = run_python(["-m", "dynoc", "minify", str(folder)])
-    assert code == 1 and "whatever its 4 calls of other functions give" in out
+    assert code == 1
+    assert "with 4 calls of other functions made again" in out and "whatever 4 calls of other functions give" in out
+
+
+def debug_folder(tmp_path, program):
+    (tmp_path / "program.py").write_text(program)
+    settings = {"DYNOC_DEBUG": 1, "DYNOC_DEBUG_DIR": tmp_path / "debug", "DYNOC_CACHE_DIR": tmp_path / "cache"}
+    code, _, said = run_python([str(tmp_path / "program.py")], **settings)
+    assert code == 0, said
+    (folder,) = (tmp_path / "debug").glob("run_*/fn_0")
+    return folder
+
+
+def operators_of(out):
+    return re.findall(r"^%\d+: \w+\[.*\] \S+ = (\w+)[ (]", out, re.MULTILINE)
+
+
+NEEDS_ITS_CALL = """
+import numpy as np, dynoc
+def fn(x):
+    y = np.exp(-x) + 1
+    return np.sqrt(np.argsort(x)) + y.sum(), y * 2
+dynoc.optimize(fn, wait=True)(np.linspace(3, 1, 60))
+"""
+
+
+def test_a_call_that_is_needed_is_made_again(tmp_path):
+    """Random integers are 0 and 1, of which a wrong root gives the right one; those of argsort go up to 59."""
+    folder = debug_folder(tmp_path, NEEDS_ITS_CALL)
+    code, out, said = run_python(["-m", "dynoc", "minify", str(folder)], DYNOC_CFLAGS=WRONG)
+    assert code == 0, said + out
+    assert operators_of(out) == ["input", "extern", "sqrt"] and "extern argsort(%0)" in out
+    script = str(folder / "minified.py")
+    assert "elements differ" in run_python([script], DYNOC_CFLAGS=WRONG)[1]
+    assert run_python([script])[1] == "it doesn't fail here\n"
+
+
+OF_NUMBERS = """
+import numpy as np, dynoc
+def fn(x):
+    low, n = float(x.min()), int(np.searchsorted(x, 3.5))
+    return np.sqrt(x * n) + low, np.histogram(x, bins=4)[0] * 2
+dynoc.optimize(fn, wait=True)(np.arange(1.0, 9.0))
+"""
+
+
+def test_numbers_that_calls_give(tmp_path):
+    folder = debug_folder(tmp_path, OF_NUMBERS)
+    code, out, said = run_python(["-m", "dynoc", "minify", str(folder)], DYNOC_CFLAGS=WRONG)
+    assert code == 0 and operators_of(out)[-1] == "sqrt", said + out
+
+
+OWN = """
+import numpy as np, dynoc
+@dynoc.allow_in_graph
+def own(x):
+    return x[::-1].copy()
+def fn(x):
+    return np.sqrt(own(x) + 2) + np.sort(x)
+dynoc.optimize(fn, wait=True)(np.linspace(3, 1, 60))
+"""
+
+
+def test_a_function_of_the_program_is_taken_out(tmp_path):
+    folder = debug_folder(tmp_path, OWN)
+    code, out, _ = run_python(["-m", "dynoc", "minify", str(folder)])
+    assert code == 1 and "with 2 calls of other functions made again (1 more can't be made again" in out
+    code, out, said = run_python(["-m", "dynoc", "minify", str(folder)], DYNOC_CFLAGS=WRONG)
+    assert code == 0 and operators_of(out) == ["input", "sqrt"], said
+
+
+OF_TENSORS = """
+import torch, dynoc
+def fn(x, w):
+    y = torch.nn.functional.linear(x, w).sqrt() + 1
+    order = torch.argsort(x, dim=1)
+    return torch.sqrt(order.double()), torch.linalg.qr(y)[1] + 1
+dynoc.optimize(fn, wait=True)(torch.rand(6, 6) + 1, torch.rand(6, 6))
+"""
+
+
+def test_a_graph_of_tensors(tmp_path):
+    pytest.importorskip("torch")
+    folder = debug_folder(tmp_path, OF_TENSORS)
+    code, out, said = run_python(["-m", "dynoc", "minify", str(folder)], DYNOC_CFLAGS=WRONG)
+    assert code == 0, said + out
+    operators = operators_of(out)
+    assert operators[0] == "input" and operators[-1] == "sqrt", out
+    code, out, said = run_python(["-m", "dynoc", "minify", str(folder)])
+    assert code == 1 and "made again" in out, said
+
+
+CRASHING = '''#!/bin/sh
+for word in "$@"; do
+    case "$word" in *.c) grep -q "sqrt" "$word" && kill -SEGV $$ ;; esac
+done
+exec cc "$@"
+'''
+
+
+def test_a_graph_that_crashes_the_compiler(folder, tmp_path):
+    compiler = tmp_path / "crashing-cc"
+    compiler.write_text(CRASHING)
+    compiler.chmod(0o755)
+    settings = {"DYNOC_COMPILER": compiler, "DYNOC_CACHE_DIR": tmp_path / "cache"}
+    code, out, said = run_python(["-m", "dynoc", "minify", str(folder)], **settings)
+    assert code == 0, said + out
+    assert operators_of(out) == ["input", "sqrt"]
+    assert "it can't be compiled: COMPILER_FAILED" in out
+
+
+def test_a_graph_that_takes_its_process_along(folder, tmp_path):
+    """A generated kernel that stops at an instruction that there isn't."""
+    crash = "-D__builtin_sqrt(x)=(__builtin_trap(),x)"
+    code, out, said = run_python(["-m", "dynoc", "minify", str(folder)], DYNOC_CFLAGS=crash, DYNOC_CACHE_DIR=tmp_path / "cache")
+    assert code == 0, said + out
+    assert operators_of(out) == ["input", "sqrt"]
+    assert "ends by SIGILL" in out
 
 
 def test_a_graph_that_is_right_and_misuse(folder, tmp_path):

@@ -399,13 +399,12 @@ def drawn(n, s):
 
 
 def test_random_numbers_are_those_of_their_state():
-    fast = dynoc.optimize(drawn)
+    fast = dynoc.optimize(drawn, wait=True)
     for k in range(4):
         random.seed(k)
         expected = drawn(900, 0.0), random.random()
         random.seed(k)
         assert (fast(900, 0.0), random.random()) == expected
-        dynoc.wait()
     assert any(loop.startswith("native") for loop in fast.loops)
 
 
@@ -490,16 +489,14 @@ def gotten_by(table, keys, s):
 
 
 def test_methods_in_variables():
-    fast = dynoc.optimize(gotten_by)
+    fast = dynoc.optimize(gotten_by, wait=True)
     table = {1: 5, 2: 7}
     for n in (50, 500, 500, 500):
         assert fast(table, [1, 2, 3] * n, 0) == gotten_by(table, [1, 2, 3] * n, 0)
-        dynoc.wait()
     assert any(loop.startswith("native") for loop in fast.loops), fast.loops
-    fast = dynoc.optimize(by_methods)
+    fast = dynoc.optimize(by_methods, wait=True)
     for n in (50, 500, 500, 500):
         assert fast([3, 1, 2], n) == by_methods([3, 1, 2], n)
-        dynoc.wait()
     assert any(loop.startswith("native") for loop in fast.loops), fast.loops
 
 

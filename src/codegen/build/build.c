@@ -418,6 +418,9 @@ static void report(const Job *job) {
         for (uint32_t i = 0; i < job->artifacts.n; i++) {
             dyn_count("tier", "native");
         }
+        if (dyn_config.objects_dir[0] != 0 && r->detail.n > 0) { /* the object is kept elsewhere */
+            dyn_warn_once(DYN_R_NO_FOLDER, "%s", dyn_str_at(&r->detail));
+        }
         dyn_log(DYN_LOG_perf, "build: %.1f ms (%s)", r->seconds * 1e3, r->cached ? "no compiler" : "compiled");
         return;
     }

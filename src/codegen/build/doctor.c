@@ -4,6 +4,7 @@
  * _rest_test. Nothing else calls in here.
  */
 #include "codegen/build/build.h"
+#include "base/cuda.h"
 #include "codegen/loops/loops.h"
 #include <fenv.h>
 #include <unistd.h>
@@ -86,7 +87,8 @@ static PyObject *build_info(PyObject *module, PyObject *none) {
     if (done == 0) {
         done = put(info, "isa", text_or_none(dyn_isa_get()->name)) | put(info, "threads", PyLong_FromLong(dyn_par_threads())) |
                put(info, "builtin", PyBool_FromLong(dyn_builtin_ready())) | put(info, "openmp", text_or_none(dyn_par_runtime())) |
-               put(info, "started", PyBool_FromLong(dyn_build_is_started()));
+               put(info, "started", PyBool_FromLong(dyn_build_is_started())) |
+               put(info, "oldest_cuda", PyLong_FromLong(DYN_CUDA_OLDEST));
     }
     if (done != 0) {
         Py_CLEAR(info);

@@ -177,7 +177,7 @@ static void *open_kept(const DynBuildEnv *env, const DynBlob *object, const char
         handle = open_path(&path, object, &error);
     }
     if (handle == NULL) {
-        dyn_str_printf(why, "%s: %s; ", env->objects_dir, error);
+        dyn_str_printf(why, "%s: %s", env->objects_dir, error);
     }
     free(folder);
     dyn_str_free(&path);

@@ -1,13 +1,14 @@
 /* selftest.c: what tests/ir and tests/fuzz call: stages of this room on graphs given as text.
  *
  *     _lower_text(graph) → loop IR after lower, fuse, schedule, plan      _loops_roundtrip(graph, loops) → loop IR printed after
- * parsing _emit_text(graph) → C                                               _graph_compile(graph) → capsule, with native code
- *     _graph_run(capsule, arrays, numbers) → (status, outputs)            _graph_interp(capsule, arrays, numbers) → outputs, by
- * NumPy _run_graph_text(graph, arrays, numbers) → outputs
+ * parsing _emit_text(graph) → C                                               _graph_compile(graph[, calls]) → capsule, with
+ * native code _graph_run(capsule, arrays, numbers) → (status, outputs)            _graph_interp(capsule, arrays, numbers) →
+ * outputs, by NumPy _run_graph_text(graph, arrays, numbers) → outputs
  *
  * Symbols come from the arrays' sizes and from `numbers` in order of the graph's VAR symbols. dyn_codegen_init registers them. */
 #include "base/log.h"
 #include "base/cuda.h"
+#include "base/torch.h"
 #include "codegen/build/build.h"
 #include "codegen/run/builtin.h"
 #include "codegen/run/exec.h"
@@ -47,9 +48,15 @@ static int run_stages(Unit *u, DynReason *why, DynStr *error) {
     return 0;
 }
 
-static Unit *unit_new(const char *text, bool stages) {
-    DynStr error = {0};
+/* Verifies the graph that was read, and runs the stages over it. calls: what makes its calls, or NULL. */
+static int make_of(Unit *u, PyObject *calls, bool stages, DynStr *error) {
     DynReason why;
+    bool taken = calls == NULL || dyn_graph_take_calls(&u->graph, calls) == 0;
+    return taken && dyn_graph_verify(&u->graph, error) == 0 && (!stages || run_stages(u, &why, error) == 0) ? 0 : -1;
+}
+
+static Unit *unit_new(const char *text, PyObject *calls, bool stages) {
+    DynStr error = {0};
     Unit *u = PyMem_RawCalloc(1, sizeof(*u));
     if (!u) {
         PyErr_NoMemory();
@@ -57,8 +64,10 @@ static Unit *unit_new(const char *text, bool stages) {
     }
     dyn_arena_init(&u->arena);
     if (dyn_graph_init(&u->graph, &u->arena, "test", &u->sources, &u->syms) < 0 || dyn_graph_parse(&u->graph, text, &error) < 0 ||
-        dyn_graph_verify(&u->graph, &error) < 0 || (stages && run_stages(u, &why, &error) < 0)) {
-        PyErr_SetString(PyExc_ValueError, dyn_str_at(&error));
+        make_of(u, calls, stages, &error) < 0) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_ValueError, dyn_str_at(&error));
+        }
         unit_free(u);
         u = NULL;
     }
@@ -68,7 +77,7 @@ static Unit *unit_new(const char *text, bool stages) {
 
 static PyObject *printed(PyObject *text, void (*print)(const DynLoops *, DynStr *)) {
     const char *s = PyUnicode_AsUTF8(text);
-    Unit *u = s ? unit_new(s, true) : NULL;
+    Unit *u = s ? unit_new(s, NULL, true) : NULL;
     DynStr out = {0};
     if (!u) {
         return NULL;
@@ -100,7 +109,7 @@ static PyObject *lower_failing(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "sl", &text, &n)) {
         return NULL;
     }
-    Unit *u = unit_new(text, false);
+    Unit *u = unit_new(text, NULL, false);
     if (!u) {
         return NULL;
     }
@@ -119,7 +128,7 @@ static PyObject *builtin_text(PyObject *module, PyObject *text) { return printed
 
 static PyObject *emit_text(PyObject *module, PyObject *text) {
     const char *s = PyUnicode_AsUTF8(text);
-    Unit *u = s ? unit_new(s, true) : NULL;
+    Unit *u = s ? unit_new(s, NULL, true) : NULL;
     PyObject *r = u ? PyUnicode_FromString(dyn_str_at(&u->source)) : NULL;
     if (u) {
         unit_free(u);
@@ -134,7 +143,7 @@ static PyObject *loops_roundtrip(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "ss", &graph, &loops)) {
         return NULL;
     }
-    Unit *u = unit_new(graph, false);
+    Unit *u = unit_new(graph, NULL, false);
     if (!u) {
         return NULL;
     }
@@ -153,9 +162,10 @@ static PyObject *loops_roundtrip(PyObject *module, PyObject *args) {
 
 static void capsule_free(PyObject *capsule) { unit_free(PyCapsule_GetPointer(capsule, "dynoc.unit")); }
 
-static PyObject *graph_of_tier(PyObject *text, DynTier tier) {
-    const char *s = PyUnicode_AsUTF8(text), *detail = NULL;
-    Unit *u = s ? unit_new(s, true) : NULL;
+static PyObject *graph_of_tier(const char *text, PyObject *calls, DynTier tier) {
+    const char *detail = NULL;
+    (void)dyn_torch_find(); /* there may be tensors among what comes in */
+    Unit *u = text ? unit_new(text, calls, true) : NULL;
     if (!u) {
         return NULL;
     }
@@ -176,8 +186,14 @@ static PyObject *graph_of_tier(PyObject *text, DynTier tier) {
     return PyCapsule_New(u, "dynoc.unit", capsule_free);
 }
 
-static PyObject *graph_compile(PyObject *module, PyObject *text) { return graph_of_tier(text, DYN_TIER_NATIVE); }
-static PyObject *graph_builtin(PyObject *module, PyObject *text) { return graph_of_tier(text, DYN_TIER_BUILTIN); }
+static PyObject *graph_compile(PyObject *module, PyObject *args) {
+    const char *text;
+    PyObject *calls = NULL;
+    return PyArg_ParseTuple(args, "s|O!", &text, &PyDict_Type, &calls) ? graph_of_tier(text, calls, DYN_TIER_NATIVE) : NULL;
+}
+static PyObject *graph_builtin(PyObject *module, PyObject *text) {
+    return graph_of_tier(PyUnicode_AsUTF8(text), NULL, DYN_TIER_BUILTIN);
+}
 
 /* ---- running */
 
@@ -201,17 +217,18 @@ static PyObject *array_at(const Arguments *a, uint32_t source) {
 static int eval_sym(Arguments *a, uint32_t id, Py_ssize_t *next) {
     const DynSym *s = dyn_sym_at(&a->u->syms, id);
     DynScalar *out = &a->sym[id];
+    DynArrayView view;
     PyObject *v;
     switch (s->op) {
     case DYN_S_CONST: *out = s->value; return 0;
     case DYN_S_DIM:
     case DYN_S_STRIDE:
         v = array_at(a, s->a);
-        if (!v) {
+        if (!v || !dyn_array_view(v, &view) || s->index >= view.ndim) {
             out->i = 0;
             return -1;
         }
-        out->i = s->op == DYN_S_DIM ? PyArray_DIM((PyArrayObject *)v, s->index) : PyArray_STRIDE((PyArrayObject *)v, s->index);
+        out->i = s->op == DYN_S_DIM ? view.dims[s->index] : view.strides[s->index];
         return 0;
     case DYN_S_VAR:
         if (*next >= PySequence_Fast_GET_SIZE(a->numbers)) {
@@ -263,14 +280,14 @@ static int arguments_new(PyObject *args, Arguments *a) {
     a->sym = PyMem_Calloc(a->u->syms.v.n + 1, sizeof(*a->sym));
     bool enough = PySequence_Fast_GET_SIZE(a->arrays) == a->u->graph.inputs.n;
     for (uint32_t i = 0; enough && i < a->u->graph.inputs.n; i++) {
-        enough = PyArray_CheckExact(PySequence_Fast_GET_ITEM(a->arrays, i));
+        enough = dyn_array_is(PySequence_Fast_GET_ITEM(a->arrays, i));
     }
     int failed = enough && a->sym ? 0 : -1;
     if (failed) {
         PyErr_SetString(PyExc_ValueError, "wrong number of arrays");
     }
     for (uint32_t i = 0; !failed && i < a->u->syms.v.n; i++) {
-        failed = eval_sym(a, i, &next);
+        failed = dyn_sym_is_late(&a->u->syms, i) ? 0 : eval_sym(a, i, &next);
     }
     if (failed) {
         arguments_free(a);
@@ -328,11 +345,12 @@ static PyObject *graph_interp(PyObject *module, PyObject *args) {
 }
 
 static PyObject *run_graph_text(PyObject *module, PyObject *args) {
-    PyObject *text, *arrays, *numbers;
-    if (!PyArg_ParseTuple(args, "UOO", &text, &arrays, &numbers)) {
+    const char *text;
+    PyObject *arrays, *numbers;
+    if (!PyArg_ParseTuple(args, "sOO", &text, &arrays, &numbers)) {
         return NULL;
     }
-    PyObject *capsule = graph_compile(module, text);
+    PyObject *capsule = graph_of_tier(text, NULL, DYN_TIER_NATIVE);
     PyObject *three = capsule ? PyTuple_Pack(3, capsule, arrays, numbers) : NULL;
     PyObject *r = three ? graph_run(module, three) : NULL;
     PyObject *outputs = r ? Py_NewRef(PyTuple_GET_ITEM(r, 1)) : NULL;
@@ -410,7 +428,7 @@ static PyMethodDef methods[] = {
     {"_lower_text", lower_text, METH_O, "Loop IR of a graph given as text."},
     {"_emit_text", emit_text, METH_O, "C of a graph given as text."},
     {"_loops_roundtrip", loops_roundtrip, METH_VARARGS, "Loop IR parsed and printed again."},
-    {"_graph_compile", graph_compile, METH_O, "A graph with native code."},
+    {"_graph_compile", graph_compile, METH_VARARGS, "A graph with native code."},
     {"_graph_builtin", graph_builtin, METH_O, "A graph for the built-in tier."},
     {"_graph_run", graph_run, METH_VARARGS, "Run native code."},
     {"_graph_interp", graph_interp, METH_VARARGS, "Run by NumPy."},

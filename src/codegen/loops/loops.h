@@ -194,7 +194,11 @@ DYN_HIDDEN void dyn_kernel_symbol(const DynKernel *k, const char *form, DynStr *
 DYN_HIDDEN void dyn_story_of_pair(const DynLoops *p, const DynKernel *a, const DynKernel *b, const char *apart);
 DYN_HIDDEN void dyn_story_of_call(const DynLoops *p, const DynKernel *k, uint32_t step);
 DYN_HIDDEN void dyn_story_of_window(const DynLoops *p, const DynKernel *maker);
-DYN_HIDDEN int dyn_drops(DynLoops *p); /* drops.c; -1: memory */
+/* Of a reduction: the steps that run row by row with it, and why those before and behind them don't; behind: NULL: `before` says
+ * why there are none. */
+DYN_HIDDEN void dyn_story_of_rows(const DynLoops *p, uint32_t first, uint32_t last, const char *before, const char *behind);
+DYN_HIDDEN void dyn_story_of_steps(const DynLoops *p); /* in which order what runs, and how kernels go together */
+DYN_HIDDEN int dyn_drops(DynLoops *p);                 /* drops.c; -1: memory */
 /* Have two nodes the same operator, numbers (aux) and shape, and as many operands? */
 DYN_HIDDEN bool dyn_node_same_form(const DynNode *x, const DynNode *y);
 DYN_HIDDEN bool dyn_loops_same_access(const DynGraph *g, uint32_t a,

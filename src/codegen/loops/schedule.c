@@ -78,24 +78,33 @@ static bool can_share_rows(const DynLoops *p, const DynKernel *a, const DynKerne
     return true;
 }
 
-static bool has_rows(const DynKernel *k, const DynKernel *like, int outer) {
+/* Why a kernel doesn't go over the rows of another; NULL: it does. */
+static const char *other_rows(const DynKernel *k, const DynKernel *like, int outer) {
     uint32_t inner = ((1u << k->ndim) - 1) & ~((1u << outer) - 1);
-    bool alone = k->group == DYN_NONE && !k->margin;
-    bool same_rows = k->ndim >= outer && !memcmp(k->shape, like->shape, sizeof(*k->shape) * outer);
-    return alone && same_rows && (k->reduced == 0 || k->reduced == inner);
+    if (k->group != DYN_NONE) {
+        return "it runs row by row with others";
+    }
+    if (k->margin) {
+        return "it computes the margin of what other kernels compute";
+    }
+    if (k->ndim < outer || memcmp(k->shape, like->shape, sizeof(*k->shape) * outer) != 0) {
+        return "its leading axes are others than the rows";
+    }
+    return k->reduced == 0 || k->reduced == inner ? NULL : "it reduces other axes than those of a row";
 }
 
-static bool may_join(const DynLoops *p, uint32_t step, uint32_t first, uint32_t last, int outer) {
+/* Why the step's kernel can't run row by row with those of the steps from first to last; NULL: it can. */
+static const char *why_apart(const DynLoops *p, uint32_t step, uint32_t first, uint32_t last, int outer) {
     const DynKernel *k = dyn_loops_kernel_at(p, step);
-    if (!k || !has_rows(k, dyn_loops_kernel_at(p, first), outer)) {
-        return false;
+    if (k == NULL) {
+        return "it is no kernel";
     }
-    for (uint32_t s = first; s <= last; s++) {
-        if (!can_share_rows(p, k, dyn_loops_kernel_at(p, s), outer)) {
-            return false;
-        }
+    const char *why = other_rows(k, dyn_loops_kernel_at(p, first), outer);
+    for (uint32_t s = first; s <= last && why == NULL; s++) {
+        bool agree = can_share_rows(p, k, dyn_loops_kernel_at(p, s), outer);
+        why = agree ? NULL : "one of them touches elements of another row than the one that the other writes";
     }
-    return true;
+    return why;
 }
 
 bool dyn_short_rows(const DynGraph *g, const uint32_t *shape, int ndim, uint32_t reduced) {
@@ -115,23 +124,42 @@ static bool is_for_many(const DynLoops *p, const DynKernel *k) {
     return rows < DYN_DEVICE_ROWS && row > DYN_DEVICE_ROW;
 }
 
+/* Why no other kernels run row by row with a reduction, whatever they are; NULL: they may. kept: axes that it doesn't reduce. */
+static const char *why_alone(const DynLoops *p, const DynKernel *k, uint32_t kept) {
+    if (kept == 0) {
+        return "it reduces all axes: there are no rows";
+    }
+    if ((kept & (kept + 1)) != 0) {
+        return "the axes that it keeps aren't the leading ones: what it reduces is no row";
+    }
+    if (p->device) {
+        return is_for_many(p, k) ? "its rows are long and few: many blocks work at each" : NULL;
+    }
+    bool are_short = dyn_short_rows(p->graph, k->shape, k->ndim, k->reduced);
+    return are_short ? "its rows are so short that many of them are reduced at one time" : NULL;
+}
+
 static void make_group(DynLoops *p, uint32_t step) {
     const DynKernel *k = dyn_loops_kernel_at(p, step);
     uint32_t kept = k->reduced ^ ((1u << k->ndim) - 1), first = step, last = step;
-    bool keeps_leading_axes = kept != 0 && (kept & (kept + 1)) == 0;
-    if (!k->reduced || !keeps_leading_axes || k->group != DYN_NONE) {
+    if (!k->reduced || k->group != DYN_NONE) {
         return;
     }
-    if (p->device ? is_for_many(p, k) : dyn_short_rows(p->graph, k->shape, k->ndim, k->reduced)) {
+    const char *alone = why_alone(p, k, kept);
+    if (alone != NULL) {
+        dyn_story_of_rows(p, step, step, alone, NULL);
         return;
     }
     int outer = __builtin_popcount(kept);
-    while (first > 0 && may_join(p, first - 1, first, last, outer)) {
+    const char *before = "nothing comes before it", *behind;
+    while (first > 0 && (before = why_apart(p, first - 1, first, last, outer)) == NULL) {
         first--;
+        before = "nothing comes before it";
     }
-    while (may_join(p, last + 1, first, last, outer)) {
+    while ((behind = why_apart(p, last + 1, first, last, outer)) == NULL) {
         last++;
     }
+    dyn_story_of_rows(p, first, last, before, behind);
     if (first == last) {
         return;
     }
@@ -266,6 +294,7 @@ int dyn_schedule(DynLoops *p, DynReason *why, DynStr *error) {
         dyn_chains_make(p);
         dyn_pairs_make(p);
     }
+    dyn_story_of_steps(p);
     for (uint32_t i = 0; i < p->kernels.n; i++) {
         find_scalars(p, &p->kernels.at[i]);
         find_still(p, &p->kernels.at[i]);

@@ -1,8 +1,8 @@
-/* story.c: what recompute.c and fuse.c did with each pair of kernels, and why, in a person's words: `fusion.txt` of the debug
- * folder and the log `fusion`.
+/* story.c: what recompute.c and fuse.c did with each pair of kernels, which kernels schedule.c has run together, and why, in a
+ * person's words: `fusion.txt` of the debug folder and the log `fusion`.
  *
- * Called by these two where DynLoops.story isn't NULL, with the GIL. The text is compile.c's. A kernel is named by the nodes that
- * it writes, each with the source line that it comes from. */
+ * Called by these three where DynLoops.story isn't NULL, with the GIL. The text is compile.c's. A kernel is named by the nodes
+ * that it writes, each with the source line that it comes from. */
 #include "codegen/loops/loops.h"
 
 #define MOST_NODES 6 /* of one kernel that are named; the others are counted */
@@ -16,6 +16,8 @@ static void put_node(const DynLoops *p, uint32_t id) {
         const char *file = slash == NULL ? path : slash + 1;
         dyn_str_printf(p->story, " (%s:%d)", file == NULL ? "?" : file, (int)p->graph->places.at[n->where].line);
         PyErr_Clear();
+    } else if (n->line > 0) { /* a part of a graph that autograd follows has no places */
+        dyn_str_printf(p->story, " (line %d)", (int)n->line);
     }
 }
 
@@ -106,5 +108,77 @@ void dyn_story_of_window(const DynLoops *p, const DynKernel *maker) {
     if (p->story != NULL) {
         put_kernel(p, maker);
         dyn_str_puts(p->story, "\n    with all that read it\n    computed again in each window that is read\n");
+    }
+}
+
+/* ---- which kernels run together */
+
+static void put_step(const DynLoops *p, uint32_t step) {
+    const DynStep *s = &p->steps.at[step];
+    if (s->kind == DYN_STEP_KERNEL) {
+        put_kernel(p, &p->kernels.at[s->id]);
+    } else {
+        put_node(p, s->id);
+    }
+}
+
+static void put_neighbour(const DynLoops *p, const char *where, uint32_t step, const char *why) {
+    if (step >= p->steps.n || p->steps.at[step].kind == DYN_STEP_VIEW) {
+        return;
+    }
+    dyn_str_printf(p->story, "    not with what comes %s, ", where);
+    put_step(p, step);
+    dyn_str_printf(p->story, ": %s\n", why);
+}
+
+void dyn_story_of_rows(const DynLoops *p, uint32_t first, uint32_t last, const char *before, const char *behind) {
+    if (p->story == NULL) {
+        return;
+    }
+    put_step(p, first);
+    for (uint32_t s = first + 1; s <= last; s++) {
+        dyn_str_puts(p->story, "\n    with ");
+        put_step(p, s);
+    }
+    if (behind == NULL) {
+        dyn_str_printf(p->story, "\n    a reduction that runs by itself: %s\n", before);
+        return;
+    }
+    bool alone = first == last;
+    dyn_str_puts(p->story,
+                 alone ? "\n    a reduction that runs by itself\n" : "\n    row by row together: a row stays in the cache\n");
+    if (first > 0) {
+        put_neighbour(p, "before", first - 1, before);
+    }
+    put_neighbour(p, "behind", last + 1, behind);
+}
+
+void dyn_story_of_steps(const DynLoops *p) {
+    if (p->story == NULL || p->steps.n == 0) {
+        return;
+    }
+    dyn_str_puts(p->story,
+                 "# What a call does, in order. What has one letter and number goes over memory together: g row by row in\n"
+                 "# one function (on a device: one launch), c block of rows by block of rows with a product of matrices,\n"
+                 "# p two reductions of the same elements at one time.\n");
+    for (uint32_t s = 0; s < p->steps.n; s++) {
+        const DynStep *step = &p->steps.at[s];
+        const DynKernel *k = dyn_loops_kernel_at(p, s);
+        if (step->kind == DYN_STEP_VIEW) {
+            continue;
+        }
+        dyn_str_printf(p->story, "%u", s);
+        if (k != NULL && k->group != DYN_NONE) {
+            dyn_str_printf(p->story, " g%u", k->group);
+        }
+        if (step->chain != 0) {
+            dyn_str_printf(p->story, " c%u", step->chain - 1);
+        }
+        if (step->pair != 0) {
+            dyn_str_printf(p->story, " p%u", step->pair - 1);
+        }
+        dyn_str_puts(p->story, k != NULL ? " kernel " : " ");
+        put_step(p, s);
+        dyn_str_putc(p->story, '\n');
     }
 }

@@ -350,6 +350,18 @@ static bool read_ufunc(const DynRegionValue *v, PyObject *o, DynScalar *values) 
     return is;
 }
 
+static bool read_rng(const DynRegionValue *v, PyObject *o, DynScalar *values) {
+    void *function, *state;
+    uint8_t which;
+    bool is = dyn_region_rng(o, &which, &function, &state) && which == v->n;
+    if (is) {
+        values[v->regs[0]].i = (int64_t)(intptr_t)o;
+        values[v->regs[1]].i = (int64_t)(intptr_t)function;
+        values[v->regs[2]].i = (int64_t)(intptr_t)state;
+    }
+    return is;
+}
+
 static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uint32_t *at, PyObject *o) {
     const DynRegionValue *v = &list->at[(*at)++];
     DynScalar *values = run->values;
@@ -380,6 +392,7 @@ static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uin
     case DYN_RK_INST: return read_object(v, o, (PyTypeObject *)run->r->objects.at[v->ref], values);
     case DYN_RK_CLASS: return read_object(v, o, Py_TYPE(o), values); /* a fact: it is that class */
     case DYN_RK_METHOD: return read_method(v, o, run->r->objects.at[v->ref], values);
+    case DYN_RK_RNG: return read_rng(v, o, values);
     case DYN_RK_DICT: return read_object(v, o, &PyDict_Type, values);
     case DYN_RK_SET: return read_object(v, o, &PySet_Type, values);
     case DYN_RK_TEXT: return read_text(v, o, values);

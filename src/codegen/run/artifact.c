@@ -93,7 +93,11 @@ void dyn_artifact_write(DynArtifact *a) {
 static void write_builds(DynArtifact *a) {
     FILE *f = a->builds_file == NULL || a->builds.n == 0 ? NULL : fopen(a->builds_file, "a");
     if (f != NULL) {
-        fputs(dyn_str_at(&a->builds), f);
+        for (const char *line = dyn_str_at(&a->builds); *line != 0;) {
+            size_t n = strcspn(line, "\n");
+            fprintf(f, "%.*s, %s\n", (int)n, line, a->builds_of);
+            line += n + (line[n] == '\n');
+        }
         fclose(f);
         dyn_str_free(&a->builds);
     }
@@ -106,9 +110,10 @@ void dyn_artifact_note_build(DynArtifact *a, const char *line) {
     }
 }
 
-void dyn_artifact_tell_builds(DynArtifact *a, const char *path) {
+void dyn_artifact_tell_builds(DynArtifact *a, const char *path, const char *of) {
     size_t n = strlen(path) + 1;
     if (a->builds_file == NULL) {
+        a->builds_of = of;
         a->builds_file = PyMem_RawMalloc(n);
         if (a->builds_file != NULL) {
             memcpy(a->builds_file, path, n);
@@ -116,7 +121,7 @@ void dyn_artifact_tell_builds(DynArtifact *a, const char *path) {
     }
     write_builds(a);
     if (a->rest != NULL) {
-        dyn_artifact_tell_builds(a->rest, path);
+        dyn_artifact_tell_builds(a->rest, path, of);
     }
 }
 

@@ -48,6 +48,7 @@ struct DynArtifact {
     DynStepTimes *times;                   /* What its steps took while somebody watched, or NULL. */
     DynStr builds;                         /* setting debug: a line for each build that nobody has written down yet. */
     char *builds_file;                     /* Where they are written, or NULL while it isn't known. */
+    const char *builds_of;                 /* What is built, for people. */
     bool built_in;                         /* It has run in the built-in tier. */
     atomic_int state;                      /* 0: native code wasn't asked for. 1: it is queued. 2: it is built, or failed. */
     DynLoaded *loaded;                     /* The compiled object; written before `table`, which lies in it. */

@@ -266,8 +266,16 @@ static DynSymType type_of_number(PyObject *o) {
     return PyFloat_CheckExact(o) ? DYN_T_FLOAT : DYN_T_INT;
 }
 
+static int numbers_so_far(const Forms *f) {
+    int n = 0;
+    for (uint32_t i = 0; i < f->n; i++) {
+        n += f->form[i].kind == DYN_F_NUMBER;
+    }
+    return n;
+}
+
 static DynVal *number_result(DynRec *r, Results *x, PyObject *o) {
-    int overflow = 0;
+    int overflow = 0, place = numbers_so_far(x->f);
     DynSymType type = type_of_number(o);
     DynScalar hint;
     if (type == DYN_T_FLOAT) {
@@ -275,7 +283,7 @@ static DynVal *number_result(DynRec *r, Results *x, PyObject *o) {
     } else {
         hint.i = PyLong_AsLongLongAndOverflow(o, &overflow);
     }
-    uint32_t s = overflow ? DYN_NONE : dyn_sym_late(dyn_rec_syms(r), type, x->call, DYN_LATE_NUMBER, x->call, 0, hint);
+    uint32_t s = overflow ? DYN_NONE : dyn_sym_late(dyn_rec_syms(r), type, x->call, DYN_LATE_NUMBER, x->call, place, hint);
     return s == DYN_NONE || put_form(r, x->f, DYN_F_NUMBER, s, NULL) < 0 ? dyn_np_unsupported(r) : dyn_rec_sym(r, s);
 }
 

@@ -114,6 +114,11 @@ static bool call_zip(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     return true;
 }
 
+static bool call_dot(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    return n == 2 ? plan_dot(p, args[0], args[1], out) : no(p, "another number of arguments");
+}
+
 static bool call_complex(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
     return plan_call_complex(p, args, n, out);
@@ -356,6 +361,7 @@ static const struct Row {
     {"math", "isnan", call_math, DYN_RO_ISNAN},
     {"math", "isinf", call_math, DYN_RO_ISINF},
     {"math", "isfinite", call_math, DYN_RO_ISFINITE},
+    {"numpy", "dot", call_dot, 0},
     {"numpy", "sqrt", call_ufunc, DYN_RO_SQRT},
     {"numpy", "abs", call_ufunc, DYN_RO_DABS},
     {"numpy", "fabs", call_ufunc, DYN_RO_DABS},
@@ -462,7 +468,13 @@ static bool can_inline(Plan *p, PyFunctionObject *f, uint32_t n) {
     PyCodeObject *code = (PyCodeObject *)f->func_code;
     for (uint32_t i = 0; i < p->opaque.n; i++) {
         if (p->opaque.at[i] == code) {
-            return no(p, "a function that writes arrays, and can be left behind that");
+            return no(p, "a function that calls itself, or writes arrays and can be left behind that");
+        }
+    }
+    for (uint32_t i = 0; i < p->s.nframes; i++) {
+        if (p->s.frames[i].c->code == code) { /* nor is its first call followed, which would be left on most ways */
+            p->again = p->again || dyn_vec_push(&p->opaque, code) == 0;
+            return no(p, "a function that calls itself");
         }
     }
     if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_VARARGS | CO_VARKEYWORDS)) {
@@ -571,6 +583,9 @@ Went plan_call(Plan *p, const DynInstr *in) {
     bool has_methods = base[1].v.kind == DYN_RK_LIST || base[1].v.kind == DYN_RK_DICT || base[1].v.kind == DYN_RK_SET;
     PyObject *method = base[0].v.kind == DYN_RK_CONST && has_methods ? plan_object(p, &base[0]) : NULL;
     PyObject *function = base[0].v.kind == DYN_RK_CONST && base[1].v.kind != DYN_RK_NULL ? plan_object(p, &base[0]) : NULL;
+    if (function != NULL && base[1].v.kind == DYN_RK_RNG) {
+        return plan_call_rng(p, function, base[1], base + 2, n, slots);
+    }
     if (function != NULL && PyFunction_Check(function) &&
         n + 1 < DYN_COUNTOF(args)) { /* a method: what it is called on is first */
         for (uint32_t i = 0; i <= n; i++) {
@@ -587,6 +602,11 @@ Went plan_call(Plan *p, const DynInstr *in) {
     }
     if (self->v.kind != DYN_RK_NULL || o == NULL) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a callable that isn't known");
+    }
+    PyObject *of_rng;
+    PlanValue rng;
+    if (plan_bound_rng(p, o, &of_rng, &rng)) {
+        return plan_call_rng(p, of_rng, rng, base + 2, n, slots);
     }
     for (uint32_t i = 0; i < n; i++) {
         args[i] = base[2 + i];

@@ -110,8 +110,80 @@ static bool tuple_item(Plan *p, const PlanValue *a, const PlanValue *index, Plan
     return true;
 }
 
+/* An index with slices among its parts: how many parts, 0: it isn't one. Slices that are objects are looked into. */
+static uint32_t slice_parts(Plan *p, const PlanValue *a, const PlanValue *index, PlanValue out[DYN_REGION_RANK]) {
+    PyObject *o = plan_object(p, index);
+    bool constant = o != NULL && PyTuple_CheckExact(o), tuple = index->v.kind == DYN_RK_TUPLE, any = false;
+    uint32_t n = constant ? (uint32_t)PyTuple_GET_SIZE(o) : tuple ? index->v.n : 1;
+    for (uint32_t k = 0; k < n && n <= a->v.n; k++) {
+        PlanValue part = constant ? plan_const(p, PyTuple_GET_ITEM(o, k)) : tuple ? index->items[k] : *index;
+        out[k] = plan_const_slice(p, part);
+        any = any || out[k].v.kind == DYN_RK_SLICE;
+        if (out[k].v.kind != DYN_RK_SLICE && !is_index(&out[k])) {
+            return 0;
+        }
+    }
+    return any && n <= a->v.n ? n : 0;
+}
+
+/* a[i, j:k]: a view, of which a part is an index or a slice with a known step. */
+static bool slice_array(Plan *p, const PlanValue *a, PlanValue *part, uint32_t n, PlanValue *out) {
+    PlanValue v = plan_value(DYN_RK_VIEW, DYN_NONE);
+    uint32_t offset = plan_iconst(p, 0), sizes[DYN_REGION_RANK], strides[DYN_REGION_RANK], rank = 0;
+    bool contiguous = (a->v.flags & DYN_RF_CONTIGUOUS) != 0;
+    for (uint32_t k = 0; k < a->v.n; k++) {
+        uint32_t at = DYN_NONE, where, by, stride = stride_of(p, a, k);
+        bool slice = k < n && part[k].v.kind == DYN_RK_SLICE, index = k < n && !slice;
+        if (slice && !plan_slice_of(p, size_of(a, k), &part[k], &where, &by)) {
+            return false;
+        }
+        if (slice) {
+            const PlanValue *step = &part[k].items[2];
+            bool one = plan_object(p, step) == Py_None || (step->known && step->number.i == 1);
+            at = plan_emit(p, DYN_RO_SLICEAT, where, DYN_NONE, DYN_NONE);
+            sizes[rank] = plan_emit(p, DYN_RO_SLICEN, where, DYN_NONE, DYN_NONE);
+            strides[rank++] = one ? stride : plan_emit(p, DYN_RO_IMULW, stride, by, DYN_NONE);
+            contiguous = contiguous && (one || k + 1 < a->v.n);
+        } else if (index) {
+            at = plan_emit_or(p, DYN_RO_IDX, plan_reg(p, &part[k]), size_of(a, k), DYN_NONE, DYN_R_EXCEPTION);
+            contiguous = contiguous && k + 1 < a->v.n;
+        } else {
+            sizes[rank] = size_of(a, k);
+            strides[rank++] = stride;
+        }
+        at = at == DYN_NONE ? at : plan_emit(p, DYN_RO_IMULW, at, stride, DYN_NONE);
+        offset = at == DYN_NONE ? offset : plan_emit(p, DYN_RO_IADDW, offset, at, DYN_NONE);
+    }
+    v.v.dtype = a->v.dtype;
+    v.v.n = (uint8_t)rank;
+    v.v.flags = (uint8_t)((a->v.flags & DYN_RF_WRITEABLE) | (contiguous ? DYN_RF_CONTIGUOUS : 0));
+    v.v.regs[v.v.nregs++] = a->v.regs[0];
+    v.v.regs[v.v.nregs++] = plan_emit(p, DYN_RO_PADD, a->v.regs[1], offset, DYN_NONE);
+    for (uint32_t k = 0; k < 2 * rank; k++) {
+        v.v.regs[v.v.nregs++] = k < rank ? sizes[k] : strides[k - rank];
+    }
+    *out = v;
+    return true;
+}
+
+bool plan_dot(Plan *p, PlanValue a, PlanValue b, PlanValue *out) {
+    bool vectors = plan_is_array(&a) && plan_is_array(&b) && a.v.n == 1 && b.v.n == 1;
+    if (!vectors || a.v.dtype != DYN_F64 || b.v.dtype != DYN_F64) {
+        return no(p, DYN_R_UNSUPPORTED_OP, "a product of something else than vectors of doubles");
+    }
+    plan_emit(p, DYN_RO_DOTWITH, a.v.regs[1], stride_of(p, &a, 0), size_of(&a, 0));
+    uint32_t stride = stride_of(p, &b, 0);
+    p->r->warns = true;
+    *out = plan_np(DYN_F64, plan_emit_or(p, DYN_RO_DOT, b.v.regs[1], stride, size_of(&b, 0), DYN_R_FLAGS));
+    return true;
+}
+
 bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out) {
     PlanValue list[DYN_REGION_RANK];
+    uint32_t parts = plan_is_array(&a) ? slice_parts(p, &a, &index, list) : 0;
+    if (parts > 0) {
+        return slice_array(p, &a, list, parts, out);
+    }
     a = plan_text(p, &a);
     if (a.v.kind == DYN_RK_TEXT) {
         return plan_text_item(p, a, index, out);

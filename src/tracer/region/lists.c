@@ -36,6 +36,9 @@ static const struct Kind {
      {DYN_RO_SETBOOL, DYN_RO_APPBOOL, DYN_RO_PUTBOOL, DYN_RO_DISETBOOL, DYN_RO_DPSETBOOL, DYN_RO_NAMEBOOL}},
 #define OBJECTS \
     { DYN_RO_COUNT, DYN_RO_APPOBJECT, DYN_RO_PUTOBJECT, DYN_RO_DISETOBJECT, DYN_RO_DPSETOBJECT, DYN_RO_NAMEOBJECT }
+    {DYN_RL_COMPLEX, DYN_RK_COMPLEX, DYN_RO_ISCOMPLEX, DYN_RO_ASREAL, OBJECTS},
+    {DYN_RL_NP_F64, DYN_RK_NP, DYN_RO_ISNPF64, DYN_RO_ASNPF64, OBJECTS},
+    {DYN_RL_NP_I64, DYN_RK_NP, DYN_RO_ISNPI64, DYN_RO_ASNPI64, OBJECTS},
     {DYN_RL_LIST, DYN_RK_LIST, DYN_RO_ISLIST, DYN_RO_ASLIST, OBJECTS},
     {DYN_RL_TUPLE, DYN_RK_LIST, DYN_RO_ISTUPLE, DYN_RO_ASTUPLE, OBJECTS},
     {DYN_RL_INST, DYN_RK_INST, DYN_RO_ISCLASS, DYN_RO_ASCLASS, OBJECTS},
@@ -134,6 +137,10 @@ static PlanValue item_as(Plan *p, const PlanItem *item, Alternative a) {
         v = plan_instance(p, a.class, reg);
     } else if (k->kind == DYN_RK_TEXT) {
         v = text_item(p, item->reg, reg);
+    } else if (k->kind == DYN_RK_NP) {
+        v = plan_np(k->bit == DYN_RL_NP_F64 ? DYN_F64 : DYN_I64, reg);
+    } else if (k->kind == DYN_RK_COMPLEX) {
+        v = plan_complex(reg, plan_emit_or(p, DYN_RO_ASIMAG, item->reg, DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE));
     } else if (k->kind == DYN_RK_CONST) {
         v = plan_const(p, Py_None);
     }
@@ -290,7 +297,23 @@ static bool make_tuple(Plan *p, PlanValue *v) {
     return true;
 }
 
+/* The register of what is stored: a number that is no plain one becomes an object. */
+static uint32_t stored_reg(Plan *p, PlanValue *v) {
+    if (v->v.kind == DYN_RK_CHAR) {
+        return plan_emit_or(p, DYN_RO_CHAROBJECT, plan_reg(p, v), DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY);
+    }
+    if (v->v.kind == DYN_RK_COMPLEX) {
+        return plan_emit_or(p, DYN_RO_BOXCOMPLEX, v->v.regs[0], v->v.regs[1], DYN_NONE, DYN_R_NO_MEMORY);
+    }
+    if (v->v.kind == DYN_RK_NP) {
+        DynRegionOp box = v->v.dtype == DYN_F64 ? DYN_RO_BOXNPF64 : DYN_RO_BOXNPI64;
+        return plan_emit_or(p, box, plan_reg(p, v), DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY);
+    }
+    return plan_reg(p, v);
+}
+
 bool plan_storing(Plan *p, PlanValue *v, PlanStoring how, DynRegionOp *op, uint32_t *reg) {
+    bool other_scalar = v->v.kind == DYN_RK_NP && v->v.dtype != DYN_F64 && v->v.dtype != DYN_I64;
     if (v->v.kind == DYN_RK_TUPLE && v->v.n > 0 && !make_tuple(p, v)) {
         return false;
     }
@@ -302,10 +325,15 @@ bool plan_storing(Plan *p, PlanValue *v, PlanStoring how, DynRegionOp *op, uint3
         *reg = plan_object_reg(p, Py_None);
         return true;
     }
-    for (size_t i = 0; i < DYN_COUNTOF(kinds); i++) {
+    DynRegionKind kind = v->v.kind == DYN_RK_CHAR ? DYN_RK_TEXT : (DynRegionKind)v->v.kind;
+    for (size_t i = 0; i < DYN_COUNTOF(kinds) && !other_scalar; i++) {
         *op = kinds[i].storing[how];
-        if (kinds[i].kind == (DynRegionKind)v->v.kind && *op != DYN_RO_COUNT && (kinds[i].bit == DYN_RL_TUPLE) == is_tuple) {
-            *reg = plan_reg(p, v);
+        if (kinds[i].kind == kind && *op != DYN_RO_COUNT && (kinds[i].bit == DYN_RL_TUPLE) == is_tuple) {
+            if (v->v.kind == DYN_RK_NP || v->v.kind == DYN_RK_COMPLEX) {
+                plan_settle_doubts(p);
+                p->r->makes = true;
+            }
+            *reg = stored_reg(p, v);
             return true;
         }
     }

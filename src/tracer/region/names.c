@@ -61,7 +61,8 @@ static PlanValue value_of(Plan *p, DynRegionFact *f, PyObject *o) {
         return v;
     }
     bool looked_into = PyArray_CheckExact(o) || PyList_CheckExact(o) || PyByteArray_CheckExact(o) || PyDict_CheckExact(o) ||
-                       PySet_CheckExact(o) || (!PyType_Check(o) && !PyFunction_Check(o) && plan_class_of(p, o) != DYN_NONE);
+                       PySet_CheckExact(o) || plan_is_rng(o) ||
+                       (!PyType_Check(o) && !PyFunction_Check(o) && plan_class_of(p, o) != DYN_NONE);
     if (f != NULL && looked_into) {
         PlanValue v = plan_of_object(p, o, EXTRA_SLOT + p->extras.n, true, false);
         if (v.v.kind != DYN_RK_ENTRY && v.v.kind != DYN_RK_CONST) {

@@ -312,6 +312,9 @@ bool plan_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     if (plan_is_complex(&a) || plan_is_complex(&b)) {
         return plan_complex_binary(p, op, a, b, out);
     }
+    if (op == NB_MATRIX_MULTIPLY && plan_is_array(&a)) {
+        return plan_dot(p, a, b, out);
+    }
     if (!plan_is_number(&a) || !plan_is_number(&b)) {
         return no(p, "an operand that is no number");
     }
@@ -354,11 +357,8 @@ bool plan_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     if (plan_is_complex(&a) || plan_is_complex(&b)) {
         return plan_complex_compare(p, op, a, b, out);
     }
-    if (a.v.kind == DYN_RK_CHAR || b.v.kind == DYN_RK_CHAR) {
-        return plan_compare_chars(p, op, a, b, out);
-    }
     if (!plan_is_number(&a) || !plan_is_number(&b)) {
-        return no(p, "an operand that is no number");
+        return plan_compare_texts(p, op, a, b, out);
     }
     bool numpy = a.v.kind == DYN_RK_NP || b.v.kind == DYN_RK_NP;
     DynDtype dt = numpy ? promote(&a, &b) : DYN_F64;

@@ -123,15 +123,10 @@ Went plan_unknown(Plan *p, DynReason why, const char *what) {
 /* ---- versions */
 
 static void key_value(DynStr *key, const PlanValue *v) {
-    uint8_t head[4] = {v->v.kind, v->v.dtype, v->v.n, v->v.flags};
-    for (int k = 0; k < 4; k++) {
-        dyn_str_putc(key, (char)head[k]);
-    }
-    for (int k = 0; k < 4; k++) {
-        dyn_str_putc(key, (char)(v->v.ref >> (8 * k)));
-    }
-    dyn_str_putc(key, (char)v->v.shape);
-    dyn_str_putc(key, (char)(v->v.shape >> 8));
+    const uint32_t row[3] = {(uint32_t)v->v.kind | (uint32_t)v->v.dtype << 8 | (uint32_t)v->v.n << 16 |
+                                 (uint32_t)v->v.flags << 24,
+                             v->v.ref, v->v.shape};
+    dyn_str_put(key, row, sizeof row);
     for (uint32_t i = 0; dyn_region_has_items(v->v.kind) && i < v->v.n; i++) {
         key_value(key, &v->items[i]);
     }
@@ -140,12 +135,12 @@ static void key_value(DynStr *key, const PlanValue *v) {
 static void key_state(Plan *p, DynStr *key, uint32_t resume_at, uint32_t resume_n) {
     for (uint32_t i = 0; i < p->s.nframes; i++) {
         const PlanFrame *f = &p->s.frames[i];
-        dyn_str_printf(key, "%p:%u:%d%u;", (void *)f->c, f->at, f->constructs, f->below);
-        for (uint32_t k = 0; k < f->depth; k++) {
-            dyn_str_printf(key, "%u,", f->blocks[k]);
-        }
+        const uint64_t row[3] = {(uintptr_t)f->c, (uint64_t)f->at << 1 | f->constructs, (uint64_t)f->below << 32 | f->depth};
+        dyn_str_put(key, row, sizeof row);
+        dyn_str_put(key, f->blocks, f->depth * sizeof *f->blocks);
     }
-    dyn_str_printf(key, "%u:%u:%d;", resume_at, resume_n, p->s.logged);
+    const uint32_t row[3] = {resume_at, resume_n, p->s.logged};
+    dyn_str_put(key, row, sizeof row);
     for (uint32_t i = 0; i < p->s.n; i++) {
         key_value(key, &p->s.values[i]);
     }
@@ -632,13 +627,9 @@ static DynRegion *plan_once(Plan *p, PyObject *const *slots, uint32_t nstack, Py
         write_block(p, &version);
     }
     complete_entries(p);
-    if (p->again || p->stop != DYN_R_OK || has_open_loop(p)) {
-        return refuse(p, why);
-    }
-    if (!is_well_formed(p)) {
-        return refuse(p, why);
-    }
-    return p->r;
+    bool stands = !p->again && p->stop == DYN_R_OK && !has_open_loop(p);
+    bool thrown_away = stands && p->more_hints && !p->last;
+    return stands && (thrown_away || is_well_formed(p)) ? p->r : refuse(p, why);
 }
 
 enum { ATTEMPTS = 16 };
@@ -672,11 +663,12 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
         fresh->slots = slots;
         fresh->header = p->header;
         fresh->in_loop = p->in_loop;
+        fresh->last = i + 1 == ATTEMPTS;
         carry(fresh, p);
         dyn_arena_init(&fresh->arena);
         *why = (DynRegionRefusal){.reason = DYN_R_NO_MEMORY};
         r = plan_once(fresh, slots, nstack, globals, builtins, why);
-        bool last = i + 1 == ATTEMPTS, hinted = fresh->stop == DYN_R_OK && fresh->more_hints && r != NULL && !last;
+        bool hinted = fresh->stop == DYN_R_OK && fresh->more_hints && r != NULL && !fresh->last;
         bool again = (fresh->again && fresh->stop != DYN_R_NO_MEMORY) || hinted; /* what was found may be what stopped it */
         carry(p, fresh);
         dyn_vec_free(&fresh->extras);

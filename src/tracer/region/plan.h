@@ -143,6 +143,7 @@ typedef struct Plan {
     uint32_t nsites, part;
     bool stored_cells[PLAN_VALUES]; /* The loop stores to the cell in this slot. */
     bool ends[PLAN_LISTS];          /* Its variable gets another value. */
+    bool last;                      /* No other attempt follows. */
     bool more_hints;                /* Some were found: planning it all anew makes less of it. */
     DYN_VEC(PlanVersion) versions;
     uint32_t next;                  /* The first version whose block isn't written. */
@@ -268,6 +269,7 @@ DYN_HIDDEN void plan_settle_doubts(Plan *p);
 
 /* ---- items.c */
 DYN_HIDDEN bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out);
+DYN_HIDDEN bool plan_dot(Plan *p, PlanValue a, PlanValue b, PlanValue *out); /* of two vectors of doubles */
 DYN_HIDDEN bool plan_store_item(Plan *p, PlanValue a, PlanValue index, PlanValue v);
 DYN_HIDDEN bool plan_row(Plan *p, const PlanValue *a, uint32_t index, PlanValue *out); /* a[index], where that can't be wrong */
 DYN_HIDDEN bool plan_iter(Plan *p, PlanValue v, PlanValue *out);
@@ -316,8 +318,19 @@ DYN_HIDDEN bool plan_of_method(Plan *p, PyObject *o, PlanValue *v); /* bound to 
 DYN_HIDDEN PlanValue plan_bound_to(Plan *p, const PlanValue *method);
 DYN_HIDDEN PyObject *plan_known_method(const PlanValue *self, const char *name); /* borrowed */
 DYN_HIDDEN Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
+/* ---- randoms.c: generators of random numbers */
+DYN_HIDDEN bool plan_is_rng(PyObject *o);
+DYN_HIDDEN bool plan_of_rng(Plan *p, PyObject *o, PlanValue *v);
+DYN_HIDDEN PyObject *plan_rng_method(const PlanValue *self, const char *name); /* borrowed */
+/* A method that is bound to one: its function, and what it is bound to. */
+DYN_HIDDEN bool plan_bound_rng(Plan *p, PyObject *method, PyObject **function, PlanValue *self);
+DYN_HIDDEN Went plan_call_rng(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
+
 /* ---- slices.c */
 DYN_HIDDEN Went plan_build_slice(Plan *p, uint32_t n);
+/* Where a slice of something of this length begins and how many there are, both in one register (SLICEAT, SLICEN), and its step.
+ */
+DYN_HIDDEN bool plan_slice_of(Plan *p, uint32_t length, const PlanValue *slice, uint32_t *where, uint32_t *by);
 DYN_HIDDEN bool plan_slice_item(Plan *p, PlanValue list, PlanValue slice, PlanValue *out);
 DYN_HIDDEN bool plan_store_slice(Plan *p, PlanValue list, PlanValue slice, PlanValue v);
 /* A slice that is an object (of numbers it is a constant from CPython 3.14 on) as one that was built here; others as they are. */
@@ -367,7 +380,7 @@ DYN_HIDDEN PlanValue plan_text_byte(Plan *p, const PlanValue *text, uint32_t ind
 DYN_HIDDEN bool plan_text_item(Plan *p, PlanValue text, PlanValue index, PlanValue *out);
 DYN_HIDDEN bool plan_store_in_text(Plan *p, PlanValue text, PlanValue index, PlanValue v);
 DYN_HIDDEN bool plan_in_text(Plan *p, PlanValue item, PlanValue text, bool negated, PlanValue *out);
-DYN_HIDDEN bool plan_compare_chars(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+DYN_HIDDEN bool plan_compare_texts(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
 
 /* ---- complexes.c */
 DYN_HIDDEN PlanValue plan_complex(uint32_t real, uint32_t imag);

@@ -264,13 +264,16 @@ bool plan_shape_of(Plan *p, const PlanValue *v, PlanShape *out) {
     static const struct {
         DynRegionKind kind;
         uint32_t bit;
-    } bits[] = {{DYN_RK_BOOL, DYN_RL_BOOL}, {DYN_RK_INT, DYN_RL_INT},   {DYN_RK_FLOAT, DYN_RL_FLOAT}, {DYN_RK_LIST, DYN_RL_LIST},
-                {DYN_RK_DICT, DYN_RL_DICT}, {DYN_RK_INST, DYN_RL_INST}, {DYN_RK_SET, DYN_RL_SET}};
+    } bits[] = {{DYN_RK_BOOL, DYN_RL_BOOL}, {DYN_RK_INT, DYN_RL_INT},        {DYN_RK_FLOAT, DYN_RL_FLOAT},
+                {DYN_RK_LIST, DYN_RL_LIST}, {DYN_RK_DICT, DYN_RL_DICT},      {DYN_RK_INST, DYN_RL_INST},
+                {DYN_RK_SET, DYN_RL_SET},   {DYN_RK_COMPLEX, DYN_RL_COMPLEX}};
     *out = (PlanShape){0};
     for (size_t i = 0; i < DYN_COUNTOF(bits); i++) {
         out->bits |= (uint16_t)(bits[i].kind == (DynRegionKind)v->v.kind ? bits[i].bit : 0);
     }
-    if (v->v.kind == DYN_RK_LIST && v->v.flags & DYN_RF_TUPLE) {
+    if (v->v.kind == DYN_RK_NP) {
+        out->bits = v->v.dtype == DYN_F64 ? DYN_RL_NP_F64 : v->v.dtype == DYN_I64 ? DYN_RL_NP_I64 : 0;
+    } else if (v->v.kind == DYN_RK_LIST && v->v.flags & DYN_RF_TUPLE) {
         out->bits = DYN_RL_TUPLE;
         out->tuple = (uint16_t)plan_contents(v);
     } else if (v->v.kind == DYN_RK_LIST) {
@@ -282,7 +285,7 @@ bool plan_shape_of(Plan *p, const PlanValue *v, PlanShape *out) {
         out->classes[0] = (uint8_t)plan_class_number(p, v);
     } else if (plan_object(p, v) == Py_None) {
         out->bits = DYN_RL_NONE;
-    } else if (v->v.kind == DYN_RK_TEXT && v->v.n == DYN_TEXT_STR) {
+    } else if (v->v.kind == DYN_RK_CHAR || (v->v.kind == DYN_RK_TEXT && v->v.n == DYN_TEXT_STR)) {
         out->bits = DYN_RL_STR;
     }
     return out->bits != 0;

@@ -41,15 +41,15 @@ static bool bound(Plan *p, PlanValue v, int64_t otherwise, uint32_t *reg) {
         *reg = plan_iconst(p, otherwise);
         return true;
     }
-    if (v.v.kind != DYN_RK_INT) {
+    if (v.v.kind != DYN_RK_INT && !(v.v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)v.v.dtype))) {
         return no(p, DYN_R_UNSUPPORTED_OP, "a bound of a slice that is no int");
     }
     *reg = plan_reg(p, &v);
     return true;
 }
 
-/* Registers that say where it begins and how many there are, and the step. One that isn't a known number has to be positive. */
-static bool resolve(Plan *p, const PlanValue *list, const PlanValue *slice, uint32_t *where, uint32_t *by) {
+/* A step that isn't a known number has to be positive. */
+bool plan_slice_of(Plan *p, uint32_t length, const PlanValue *slice, uint32_t *where, uint32_t *by) {
     PlanValue step = plan_object(p, &slice->items[2]) == Py_None ? plan_int(1) : slice->items[2];
     int64_t known = step.known ? step.number.i : 1;
     uint32_t start, stop;
@@ -61,7 +61,7 @@ static bool resolve(Plan *p, const PlanValue *list, const PlanValue *slice, uint
         return false;
     }
     *by = plan_reg(p, &step);
-    *where = plan_emit_or(p, DYN_RO_SLICE, start, stop, plan_list_size(p, list), DYN_R_UNSUPPORTED_VALUE);
+    *where = plan_emit_or(p, DYN_RO_SLICE, start, stop, length, DYN_R_UNSUPPORTED_VALUE);
     plan_last(p)->imm.i = known;
     if (!step.known) {
         *where = plan_emit_or(p, DYN_RO_SLICEBY, *where, *by, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
@@ -74,7 +74,7 @@ bool plan_slice_item(Plan *p, PlanValue list, PlanValue slice, PlanValue *out) {
     if (list.v.kind != DYN_RK_LIST || list.v.flags & DYN_RF_TUPLE) {
         return no(p, DYN_R_UNSUPPORTED_OP, "a slice of something else than a list");
     }
-    if (!resolve(p, &list, &slice, &where, &step)) {
+    if (!plan_slice_of(p, plan_list_size(p, &list), &slice, &where, &step)) {
         return false;
     }
     uint32_t reg = plan_emit_or(p, DYN_RO_LSLICE, list.v.regs[0], where, step, DYN_R_UNSUPPORTED_VALUE);
@@ -92,7 +92,7 @@ bool plan_store_slice(Plan *p, PlanValue list, PlanValue slice, PlanValue v) {
     if (list.v.kind != DYN_RK_LIST || list.v.flags & DYN_RF_TUPLE || v.v.kind != DYN_RK_LIST) {
         return no(p, DYN_R_UNSUPPORTED_OP, "a slice of something else than a list, or from something else");
     }
-    if (!resolve(p, &list, &slice, &where, &step)) {
+    if (!plan_slice_of(p, plan_list_size(p, &list), &slice, &where, &step)) {
         return false;
     }
     const PlanShape from = *plan_shape(p, plan_contents(&v));

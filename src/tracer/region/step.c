@@ -44,7 +44,7 @@ static Went store_fast(Plan *p, const DynInstr *in, PlanValue v) {
     if (of_slot && !plan_may_end(p, slot)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped that may be the last to hold something");
     }
-    may_be_last = may_be_last || slot->v.kind == DYN_RK_METHOD;
+    may_be_last = may_be_last || slot->v.kind == DYN_RK_METHOD || slot->v.kind == DYN_RK_RNG;
     if (may_be_last && !(slot->v.flags & DYN_RF_DROPPABLE)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped whose end may be seen");
     }
@@ -94,8 +94,26 @@ static Went build_tuple(Plan *p, uint32_t n) {
     return WENT_ON;
 }
 
+/* a, b = row: as many elements as there are names. */
+static Went unpack_row(Plan *p, PlanValue row, uint32_t n) {
+    uint32_t fits = plan_emit(p, DYN_RO_IEQ, row.v.regs[2], plan_iconst(p, n), DYN_NONE);
+    plan_emit_or(p, DYN_RO_IDX, plan_iconst(p, 0), fits, DYN_NONE, DYN_R_EXCEPTION); /* leaves where `fits` is 0 */
+    plan_pop(p);
+    for (uint32_t i = n; i-- > 0;) {
+        PlanValue item;
+        if (!plan_row(p, &row, plan_iconst(p, i), &item)) {
+            return WENT_NOWHERE;
+        }
+        plan_push(p, item);
+    }
+    return WENT_ON;
+}
+
 static Went unpack(Plan *p, uint32_t n) {
     PlanValue v = *plan_top(p, 0);
+    if (plan_is_array(&v) && v.v.n == 1 && n <= PLAN_ITEMS) {
+        return unpack_row(p, v, n);
+    }
     PyObject *o = plan_object(p, &v);
     if (o != NULL && PyTuple_CheckExact(o) && PyTuple_GET_SIZE(o) == (Py_ssize_t)n) {
         plan_pop(p);
@@ -329,6 +347,11 @@ static Went load_method(Plan *p, const DynInstr *in) {
     PlanValue out, none = plan_value(DYN_RK_NULL, DYN_NONE), self = *plan_top(p, 0);
     const char *name = is_object(&self) ? PyUnicode_AsUTF8(name_of(p, in->arg)) : NULL;
     PyObject *method = name == NULL ? NULL : plan_known_method(&self, name);
+    if (self.v.kind == DYN_RK_RNG) {
+        name = PyUnicode_AsUTF8(name_of(p, in->arg));
+        method = name == NULL ? NULL : plan_rng_method(&self, name);
+        PyErr_Clear();
+    }
     if (method != NULL) { /* as CPython has a method: it, and what it is called on */
         p->s.n--;
         plan_push(p, plan_const(p, method));

@@ -116,11 +116,52 @@ bool plan_in_text(Plan *p, PlanValue item, PlanValue text, bool negated, PlanVal
     return true;
 }
 
-/* Two characters, by their codes. */
-bool plan_compare_chars(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
+/* A character as a text of that length has it: its code, whatever it is of. */
+static uint32_t is_this_char(Plan *p, const PlanValue *text, uint32_t code) {
+    uint32_t one = plan_emit(p, DYN_RO_IEQ, text->v.regs[2], plan_iconst(p, 1), DYN_NONE);
+    uint32_t first = plan_emit(p, DYN_RO_LDU8, text->v.regs[1], plan_iconst(p, 0), DYN_NONE); /* a NUL where it is empty */
+    return plan_emit(p, DYN_RO_IAND, one, plan_emit(p, DYN_RO_IEQ, first, code, DYN_NONE), DYN_NONE);
+}
+
+static uint32_t is_this_text(Plan *p, const PlanValue *a, const PlanValue *b) {
+    uint32_t as_long = plan_emit(p, DYN_RO_IEQ, a->v.regs[2], b->v.regs[2], DYN_NONE);
+    uint32_t n = plan_emit(p, DYN_RO_IMULW, as_long, a->v.regs[2], DYN_NONE);
+    return plan_emit(p, DYN_RO_IAND, as_long, plan_emit(p, DYN_RO_SAMETEXT, a->v.regs[1], b->v.regs[1], n), DYN_NONE);
+}
+
+/* Is one of them equal to the other? Of a text and a number it never is. */
+static bool compare_texts(Plan *p, bool negated, PlanValue a, PlanValue b, PlanValue *out) {
+    PlanValue x, y;
+    bool char_a = plan_as_char(p, &a, &x), char_b = plan_as_char(p, &b, &y);
+    PlanValue text = char_a ? plan_text(p, &b) : plan_text(p, &a), other = plan_text(p, &b);
+    bool number = plan_is_python_number(&a) || plan_is_python_number(&b);
+    bool str = char_a || char_b || (text.v.kind == DYN_RK_TEXT && text.v.n == DYN_TEXT_STR) ||
+               (other.v.kind == DYN_RK_TEXT && other.v.n == DYN_TEXT_STR);
+    if (number && str) {
+        *out = plan_bool(negated);
+        return true;
+    }
+    uint32_t reg;
+    if (char_a || char_b) {
+        if (text.v.kind != DYN_RK_TEXT || text.v.n != DYN_TEXT_STR) {
+            return no(p, DYN_R_UNSUPPORTED_OP, "an operand that is no number");
+        }
+        reg = is_this_char(p, &text, plan_reg(p, char_a ? &x : &y));
+    } else if (text.v.kind == DYN_RK_TEXT && other.v.kind == DYN_RK_TEXT && text.v.n == other.v.n) {
+        reg = is_this_text(p, &text, &other);
+    } else {
+        return no(p, DYN_R_UNSUPPORTED_OP, "an operand that is no number");
+    }
+    *out = plan_value(DYN_RK_BOOL, negated ? plan_emit(p, DYN_RO_NOT, reg, DYN_NONE, DYN_NONE) : reg);
+    return true;
+}
+
+/* Two characters by their codes, or texts. */
+bool plan_compare_texts(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     PlanValue x, y;
     if (!plan_as_char(p, &a, &x) || !plan_as_char(p, &b, &y)) {
-        return no(p, DYN_R_UNSUPPORTED_OP, "an operand that is no number");
+        return op == Py_EQ || op == Py_NE ? compare_texts(p, op == Py_NE, a, b, out)
+                                          : no(p, DYN_R_UNSUPPORTED_OP, "an operand that is no number");
     }
     x = plan_value(DYN_RK_INT, plan_reg(p, &x));
     y = plan_value(DYN_RK_INT, plan_reg(p, &y));

@@ -1,0 +1,183 @@
+/* loops_guess.c: what is guessed of a loop before anything is known of it: how long it runs, whether a graph would have more of
+ * it, and whether it can be planned later. Called by loops.c and loops_arrive.c, with the GIL; no Python code runs. */
+#include "base/cpy_region.h"
+#include "base/torch.h"
+#include "evalframe/loops.h"
+
+/* What is taken for true of loops that weren't measured. */
+#define USUAL_TRIPS 100
+#define INNER_TRIPS 8
+#define SHORT_NS 2e6       /* a loop that CPython takes less for is built when it has run for a while */
+#define TINY_NS 5e4        /* one that is recorded with what follows, where that may be array operations */
+#define FEW_TRIPS 256      /* so many are recorded, where there are array operations in them */
+#define INSTRUCTION_NS 25. /* of CPython's, in a loop */
+#define OPERATION_NS 2000. /* that a graph saves for an array operation */
+#define PLAIN_DEPTH 3      /* so deep in lists and in functions is looked for arrays */
+#define PLAIN_ITEMS 4      /* at so many items of each */
+
+Py_ssize_t dyn_loops_trips(const PyObject *it) {
+    bool tells = it != NULL &&
+                 (Py_IS_TYPE(it, &PyRangeIter_Type) || Py_IS_TYPE(it, &PyListIter_Type) || Py_IS_TYPE(it, &PyTupleIter_Type));
+    Py_ssize_t n = tells ? PyObject_LengthHint((PyObject *)it, USUAL_TRIPS) : USUAL_TRIPS;
+    PyErr_Clear();
+    return n < 0 ? USUAL_TRIPS : n;
+}
+
+/* How often the loop runs, with those in it. */
+static double all_trips(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, const bool *members) {
+    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(c->code), iterator = dyn_iterator_slots();
+    bool has_iterator = c->v.at[c->at_unit[header]].op == DYN_I_FOR_ITER && nstack >= iterator;
+    double trips = (double)(has_iterator ? dyn_loops_trips(slots[nslots + nstack - iterator]) : USUAL_TRIPS);
+    for (uint32_t i = 0; i < c->v.n; i++) {
+        bool inner = members[i] && c->v.at[i].op == DYN_I_FOR_ITER && c->v.at[i].start != header;
+        trips *= inner ? INNER_TRIPS : 1;
+    }
+    return trips;
+}
+
+/* Is the instruction in a loop: does a jump from it, or from behind it, lead back to it or before it? */
+static bool is_in_a_loop(const DynCode *c, uint32_t i) {
+    bool inside = false;
+    for (uint32_t k = i; k < c->v.n && !inside; k++) {
+        inside = dyn_has_target(&c->v.at[k]) && c->v.at[k].target <= i;
+    }
+    return inside;
+}
+
+static bool is_read_in_loop(const DynCode *c, const bool *members, uint32_t slot) {
+    bool read = false;
+    for (uint32_t i = 0; i < c->v.n && !read; i++) {
+        read = members[i] && c->v.at[i].op == DYN_I_LOAD_FAST && c->v.at[i].arg == slot;
+    }
+    return read;
+}
+
+static bool is_array(PyObject *o) { return o != NULL && (PyArray_Check(o) || dyn_torch_is(o)); }
+
+/* Is there an array that the loop doesn't look at, and that waits on the stack or is read behind the loop, in no other loop? Then
+ * it is likely for an operation on all of it. */
+static bool has_array_beside(const DynCode *c, PyObject *const *slots, uint32_t nstack, uint32_t header, const bool *members) {
+    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(c->code);
+    bool beside = false;
+    for (uint32_t i = nslots; i < nslots + nstack && !beside; i++) {
+        beside = is_array(slots[i]);
+    }
+    for (uint32_t i = c->at_unit[header]; i < c->v.n && !beside; i++) {
+        uint32_t slot = c->v.at[i].op == DYN_I_LOAD_FAST ? c->v.at[i].arg : nslots;
+        bool array = slot < nslots && is_array(slots[slot]);
+        beside = array && !is_in_a_loop(c, i) && !is_read_in_loop(c, members, slot);
+    }
+    return beside;
+}
+
+bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, uint32_t nnodes,
+                        DynLoopGuess *guess) {
+    bool *members = dyn_loop_members(c, header);
+    uint32_t n = 0;
+    *guess = (DynLoopGuess){false, false};
+    if (members == NULL) {
+        return true;
+    }
+    for (uint32_t i = 0; i < c->v.n; i++) {
+        n += members[i];
+    }
+    double trips = all_trips(c, header, slots, nstack, members), ns = trips * n * INSTRUCTION_NS;
+    bool graph_pays = ns < TINY_NS && has_array_beside(c, slots, nstack, header, members);
+    PyMem_RawFree(members);
+    guess->few_trips = trips <= FEW_TRIPS;
+    guess->short_loop = ns < SHORT_NS;
+    return !graph_pays && (nnodes == 0 || ns > (double)nnodes * OPERATION_NS);
+}
+
+/* ---- is it of numbers, texts and lists of them alone? */
+
+static bool is_plain(PyObject *o, int depth);
+
+static bool are_plain(PyObject *const *at, Py_ssize_t n, int depth) {
+    bool plain = true;
+    for (Py_ssize_t i = 0; i < n && i < PLAIN_ITEMS && plain; i++) {
+        plain = is_plain(at[i], depth);
+    }
+    return plain;
+}
+
+static bool is_plain_dict(PyObject *dict, int depth) {
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    bool plain = true;
+    for (int i = 0; i < PLAIN_ITEMS && plain && PyDict_Next(dict, &at, &key, &value); i++) {
+        plain = is_plain(key, depth) && is_plain(value, depth);
+    }
+    return plain;
+}
+
+static PyObject *global_of(PyObject *globals, PyObject *name) {
+    PyObject *o = PyDict_CheckExact(globals) ? PyDict_GetItemWithError(globals, name) : NULL;
+    PyErr_Clear();
+    return o;
+}
+
+/* A function of the program's own: what its names stand for, and what is in its cells. */
+static bool is_plain_function(PyObject *function, int depth) {
+    PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
+    PyObject *closure = PyFunction_GET_CLOSURE(function);
+    bool plain = true;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names) && plain; i++) {
+        plain = is_plain(global_of(PyFunction_GET_GLOBALS(function), PyTuple_GET_ITEM(code->co_names, i)), depth);
+    }
+    for (Py_ssize_t i = 0; closure != NULL && i < PyTuple_GET_SIZE(closure) && plain; i++) {
+        plain = is_plain(PyCell_GET(PyTuple_GET_ITEM(closure, i)), depth);
+    }
+    return plain;
+}
+
+static bool is_plain_module(PyObject *module) {
+    const char *name = PyModule_GetName(module);
+    PyErr_Clear();
+    return name != NULL && (strcmp(name, "math") == 0 || strcmp(name, "random") == 0 || strcmp(name, "cmath") == 0);
+}
+
+static bool is_plain(PyObject *o, int depth) {
+    bool number =
+        o == NULL || o == Py_None || PyLong_CheckExact(o) || PyBool_Check(o) || PyFloat_CheckExact(o) || PyComplex_CheckExact(o);
+    bool text = !number && (PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || PyByteArray_CheckExact(o));
+    bool counts = !number && (Py_IS_TYPE(o, &PyRange_Type) || Py_IS_TYPE(o, &PyRangeIter_Type));
+    bool of_python = !number && ((PyType_Check(o) && !(((PyTypeObject *)o)->tp_flags & Py_TPFLAGS_HEAPTYPE)) ||
+                                 (PyCFunction_CheckExact(o) && !PyArray_Check(o)));
+    if (number || text || counts || of_python) {
+        return true;
+    }
+    if (depth == 0) {
+        return false;
+    }
+    if (PyList_CheckExact(o) || PyTuple_CheckExact(o)) {
+        return are_plain(PySequence_Fast_ITEMS(o), PySequence_Fast_GET_SIZE(o), depth - 1);
+    }
+    if (PyDict_CheckExact(o)) {
+        return is_plain_dict(o, depth - 1);
+    }
+    if (PyCell_Check(o)) {
+        return is_plain(PyCell_GET(o), depth);
+    }
+    int64_t index;
+    PyObject *items = dyn_cpy_list_iterator(o, &index);
+    if (items != NULL) {
+        return is_plain(items, depth);
+    }
+    return PyFunction_Check(o) ? is_plain_function(o, depth - 1) : PyModule_CheckExact(o) && is_plain_module(o);
+}
+
+bool dyn_loops_are_plain(DynFrame *f, const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack) {
+    bool *members = dyn_loop_members(c, header);
+    bool plain = members != NULL;
+    PyObject *names = c->code->co_names;
+    for (uint32_t i = 0; i < (uint32_t)dyn_code_nlocalsplus(c->code) + nstack && plain; i++) {
+        plain = is_plain(slots[i], PLAIN_DEPTH);
+    }
+    for (uint32_t i = 0; i < c->v.n && plain; i++) {
+        bool global = members[i] && c->v.at[i].op == DYN_I_LOAD_GLOBAL;
+        plain = !global || is_plain(global_of(dyn_frame_globals(f), PyTuple_GET_ITEM(names, c->v.at[i].arg)), PLAIN_DEPTH);
+    }
+    PyMem_RawFree(members);
+    return plain;
+}
