@@ -8,7 +8,7 @@
 #include "base/base.h"
 
 #define DYN_CUDA_OLDEST 12000 /* the first driver with libraries that belong to no context */
-#define DYN_MOST_DEVICES 64 /* those beyond are eager's */
+#define DYN_MOST_DEVICES 64   /* those beyond are eager's */
 
 typedef int DynCudaDevice;
 typedef struct DynCudaContext DynCudaContext; /* CUcontext */
