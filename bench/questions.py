@@ -46,7 +46,8 @@ QUESTIONS = {
         "recompiled": (NUMPY + "import dynoc\nfast = dynoc.optimize(fn)\nfast(x); fast(y)", {"DYNOC_LOGS": "recompiles"}),
         "runs": (NUMPY + "import dynoc\nfast = dynoc.optimize(fn, wait=True)\nfast(x)\nprint(fast.source())", {}),
         "time": (
-            NUMPY + "import dynoc\nfast = dynoc.optimize(fn, wait=True)\nfast(x)\nwith dynoc.profile() as p:\n    fast(x)\nprint(p)",
+            NUMPY + "import dynoc\nfast = dynoc.optimize(fn, wait=True)\nfast(x)\n"
+            "with dynoc.profile() as p:\n    fast(x)\nprint(p)",
             {},
         ),
     },

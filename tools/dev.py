@@ -112,8 +112,7 @@ def venv(version, python):
 
 
 def install_torch(python):
-    """PyTorch for the environment of that interpreter, from PyTorch's own index or a wheel on this machine; else one line says why
-    not."""
+    """PyTorch for that interpreter's environment, from PyTorch's index or a wheel on this machine; else one line says why not."""
     pip = [*python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1", "--timeout", "30"]
     done = subprocess.run([*pip, "--find-links", WHEELS, "-r", TORCH], cwd=ROOT, capture_output=True, text=True)
     if done.returncode:

@@ -119,8 +119,10 @@ def count_versions(changed, before):
 
 
 def stand_in(func, of):
-    """`step`, if `func`, which has that name, is the step of the optimiser `of`, or that step is `of`, and there are fused operators;
-    else None."""
+    """`step`, if `func`, which has that name, is the step of the optimiser `of`, or that step is `of`; else None.
+
+    None, too, where there are no fused operators.
+    """
     optimizer = optimizer_of(of)
     return step if optimizer is not None and has_fused_step(optimizer) else None
 

@@ -83,13 +83,16 @@ static PyObject *steps_of(const DynEntry *e) {
     return list;
 }
 
+/* The entry stays meanwhile, whatever the collector does when objects are made. */
 static PyObject *entry_row(DynEntry *e) {
+    dyn_entry_incref(e);
     const DynWatched *w = current(&e->watched);
     PyObject *row = Py_BuildValue("{sI,sL,sd,sd}", "number", e->number, "calls", (long long)w->run.calls, "guards",
                                   (double)w->guard_ns * 1e-9, "run", (double)w->run.ns * 1e-9);
     if (row != NULL && (put(row, "entry", dyn_pyentry_new(e)) < 0 || put(row, "steps", steps_of(e)) < 0)) {
         Py_CLEAR(row);
     }
+    dyn_entry_decref(e);
     return row;
 }
 

@@ -147,3 +147,38 @@ def test_the_cell_magic_runs_a_cell_under_dynoc():
     assert np.array_equal(shell.names["y"], np.sin(np.ones(2000)) * 2 + 1)
     with pytest.raises(dynoc.ConfigError, match="--fast.*--wait"):
         shell.magics["cell", "dynoc"]("--fast", CELL)
+
+
+PROGRAM_OF_ARRAYS = """
+import numpy as np, dynoc
+for k in range(3):
+    print(dynoc.optimize(eval(f"lambda x: x * {k + 2} + np.sqrt(x)"), wait=True)(np.ones(3)))
+"""
+WRONG_SETTINGS = [
+    ({"DYNOC_COMPILER": "/bin/false"}, "COMPILER_FAILED"),
+    ({"DYNOC_CFLAGS": "-no-such-option"}, "COMPILER_FAILED"),
+    ({"DYNOC_COMPILER": "/nonexistent"}, "NO_COMPILER"),
+    ({"DYNOC_CACHE_DIR": "/proc/none"}, "CACHE_IO"),
+    ({"DYNOC_DEBUG": 1, "DYNOC_DEBUG_DIR": "/proc/none"}, "NO_FOLDER"),
+    ({"DYNOC_TRACE": "/proc/none/trace.json"}, "DYNOC_TRACE"),
+]
+
+
+@pytest.mark.parametrize("settings, what", WRONG_SETTINGS)
+def test_what_cannot_be_used_is_said_once_by_dynoc(tmp_path, settings, what):
+    (tmp_path / "program.py").write_text(PROGRAM_OF_ARRAYS)
+    plain = run_python([str(tmp_path / "program.py")], DYNOC_CACHE_DIR=tmp_path / "cache")
+    code, out, said = run_python([str(tmp_path / "program.py")], **{"DYNOC_CACHE_DIR": tmp_path / "none", **settings})
+    assert (code, out) == plain[:2] and plain[2] == ""
+    assert said.startswith("[dynoc] ") and said.count(what) == 1 and "Traceback" not in said
+
+
+BAD_SETTINGS = [("WAIT", "maybe"), ("THREADS", "x"), ("NO_SUCH", "1"), ("LOGS", "x"), ("CACHE_LIMIT", "-1")]
+
+
+@pytest.mark.parametrize("name, text", BAD_SETTINGS)
+def test_a_wrong_setting_ends_the_command_in_one_line(tmp_path, name, text):
+    (tmp_path / "program.py").write_text("print('never')")
+    code, out, said = run_python(["-m", "dynoc", str(tmp_path / "program.py")], **{f"DYNOC_{name}": text})
+    assert code == 1 and out == "" and said.count("\n") == 1
+    assert said.startswith("python -m dynoc: ") and name.lower() in said.lower()
