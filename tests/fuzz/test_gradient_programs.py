@@ -31,7 +31,8 @@ COMPLEX = (
     (
         "torch.sin({a})", "torch.tanh({a} * 0.3)", "{a} * 2", "-{a}", "{a}.exp() * 0.1", "{a} ** 2", "{a}.abs() + {a}",
         "{a}.real * {a}", "{a}.imag + {a}", "{a}.conj()", "torch.conj_physical({a})", "({a}.abs() + 0.1).sqrt() * {a}",
-        "{a}.detach()", "{a}.clone()", "{a}.cumsum(0)", "{a}.sum(0, keepdim=True).expand(3, 4)", "{a}.mean(1, keepdim=True) + {a}",
+        "{a}.detach()", "{a}.clone()", "{a}.cumsum(0)", "{a}.sum(0, keepdim=True).expand(3, 4)",
+        "{a}.mean(1, keepdim=True) + {a}",
         "{a}.T.reshape(3, 4)", "{a}[[0, 2, 1]]", "{a}.mH.reshape(3, 4)", "{a}.flip(0)", "{a}[:, 1:2] * {a}", "{a} * (1 + 2j)",
         "{a} + 1j", "torch.view_as_complex(torch.view_as_real({a}).sin())", "{a}.square()", "torch.sqrt({a} + 3)",
         "torch.log({a} + 4)", "{a}[1].expand(3, 4)", "torch.complex({a}.real, {a}.imag * 2)",

@@ -567,6 +567,51 @@ static bool is_random(PyObject *o) {
     return known && strcmp(((PyCFunctionObject *)o)->m_ml->ml_name, "random") == 0;
 }
 
+/* Of an object that is known by identity. */
+static Went call_known(Plan *p, PyObject *o, PlanValue *args, uint32_t n, uint32_t slots) {
+    PlanValue out;
+    for (size_t i = 0; i < DYN_COUNTOF(drivers) && n == 1 && args[0].v.kind == DYN_RK_GEN; i++) {
+        if (driver_objects[i] == o) {
+            return plan_drive(p, drivers[i].driver, args[0], slots);
+        }
+    }
+    if (o == min_object || o == max_object) {
+        return call_extreme(p, o == max_object, args, n, slots);
+    }
+    if (PyType_Check(o) && (((PyTypeObject *)o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+        return plan_construct(p, o, args, n, slots);
+    }
+    if (PyFunction_Check(o)) {
+        return plan_call_function(p, (PyFunctionObject *)o, args, n, slots);
+    }
+    for (size_t i = 0; i < DYN_COUNTOF(rows); i++) {
+        if (objects[i] == o) {
+            if (!rows[i].handler(p, rows[i].arg, args, n, &out)) {
+                return WENT_NOWHERE;
+            }
+            p->s.n -= slots;
+            plan_push(p, out);
+            return WENT_ON;
+        }
+    }
+    if (n == 0 && is_random(o)) {
+        out = plan_value(DYN_RK_FLOAT, plan_emit_or(p, DYN_RO_RANDOM, plan_object_reg(p, o), DYN_NONE, DYN_NONE, DYN_R_OK));
+        p->s.n -= slots;
+        plan_push(p, out);
+        plan_effect(p, plan_frame(p)->at + 1);
+        return WENT_ON;
+    }
+    if (Py_IS_TYPE(o, &PyUFunc_Type)) {
+        if (!call_any_ufunc(p, o, args, n, &out)) {
+            return WENT_NOWHERE;
+        }
+        p->s.n -= slots;
+        plan_push(p, out);
+        return WENT_ON;
+    }
+    return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function that loops in native code don't know");
+}
+
 Went plan_call(Plan *p, const DynInstr *in) {
     uint32_t n = in->arg, slots = n + 2;
     PlanValue args[16];
@@ -611,47 +656,5 @@ Went plan_call(Plan *p, const DynInstr *in) {
     for (uint32_t i = 0; i < n; i++) {
         args[i] = base[2 + i];
     }
-    for (size_t i = 0; i < DYN_COUNTOF(drivers) && n == 1 && args[0].v.kind == DYN_RK_GEN; i++) {
-        if (driver_objects[i] == o) {
-            return plan_drive(p, drivers[i].driver, args[0], slots);
-        }
-    }
-    if (o == min_object || o == max_object) {
-        return call_extreme(p, o == max_object, args, n, slots);
-    }
-    if (PyType_Check(o) && (((PyTypeObject *)o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
-        return plan_construct(p, o, args, n, slots);
-    }
-    if (PyFunction_Check(o)) {
-        return plan_call_function(p, (PyFunctionObject *)o, args, n, slots);
-    }
-    for (size_t i = 0; i < DYN_COUNTOF(rows); i++) {
-        if (objects[i] == o) {
-            PlanValue out;
-            if (!rows[i].handler(p, rows[i].arg, args, n, &out)) {
-                return WENT_NOWHERE;
-            }
-            p->s.n -= slots;
-            plan_push(p, out);
-            return WENT_ON;
-        }
-    }
-    if (n == 0 && is_random(o)) {
-        PlanValue out =
-            plan_value(DYN_RK_FLOAT, plan_emit_or(p, DYN_RO_RANDOM, plan_object_reg(p, o), DYN_NONE, DYN_NONE, DYN_R_OK));
-        p->s.n -= slots;
-        plan_push(p, out);
-        plan_effect(p, plan_frame(p)->at + 1);
-        return WENT_ON;
-    }
-    if (Py_IS_TYPE(o, &PyUFunc_Type)) {
-        PlanValue out;
-        if (!call_any_ufunc(p, o, args, n, &out)) {
-            return WENT_NOWHERE;
-        }
-        p->s.n -= slots;
-        plan_push(p, out);
-        return WENT_ON;
-    }
-    return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function that loops in native code don't know");
+    return call_known(p, o, args, n, slots);
 }
