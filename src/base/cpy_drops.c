@@ -81,7 +81,7 @@ static int look_at(PyObject *o, void *arg) {
 
 bool dyn_cpy_drops_quietly(PyObject *o) {
     Look look;
-    look.nseen = look.nedges = 0; /* the rest is written before it is read */
+    look.nseen = look.nedges = 0;                                  /* the rest is written before it is read */
     bool sequence = PyList_CheckExact(o) || PyTuple_CheckExact(o); /* of numbers, mostly: nobody can refer to it weakly */
     return sequence && Py_REFCNT(o) <= MOST_EDGES ? look_into(o, &look) == 0 : look_at(o, &look) == 0;
 }

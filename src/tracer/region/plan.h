@@ -328,7 +328,8 @@ DYN_HIDDEN Went plan_call_rng(Plan *p, PyObject *method, PlanValue self, const P
 
 /* ---- slices.c */
 DYN_HIDDEN Went plan_build_slice(Plan *p, uint32_t n);
-/* Where a slice of something of this length begins and how many there are, both in one register (SLICEAT, SLICEN), and its step. */
+/* Where a slice of something of this length begins and how many there are, both in one register (SLICEAT, SLICEN), and its step.
+ */
 DYN_HIDDEN bool plan_slice_of(Plan *p, uint32_t length, const PlanValue *slice, uint32_t *where, uint32_t *by);
 DYN_HIDDEN bool plan_slice_item(Plan *p, PlanValue list, PlanValue slice, PlanValue *out);
 DYN_HIDDEN bool plan_store_slice(Plan *p, PlanValue list, PlanValue slice, PlanValue v);
