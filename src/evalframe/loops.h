@@ -60,6 +60,7 @@ typedef struct DynLoop {
     bool weighed, was_native; /* … it was; at the last arrival, at the time `last`, it ran natively */
     PyObject *over;           /* borrowed, and only compared: the iterator that was on the stack then, … */
     Py_ssize_t left;          /* … and the trips that it had left */
+    uint32_t again;           /* arrivals that were no new beginning */
     uint64_t last, taken[2];  /* cycles from arrivals to the next in all, CPython's and native … */
     uint32_t narrived[2];     /* … of so many */
     DynRegionRefusal why;     /* REFUSED: the reason */

@@ -153,7 +153,7 @@ static bool run(const DynLoops *l, DynLoop *loop, Slots *s, DynRegionExit *exit)
     return false;
 }
 
-/* How long it is from one time that it is come to to the next was taken natively and in CPython: the better way stays. */
+/* How long a trip takes, with what is between the loop's runs, was taken natively and in CPython: the better way stays. */
 static void weigh(DynLoops *l, uint32_t i) {
     DynLoop *loop = &l->loops[i];
     double each[2];
@@ -169,17 +169,20 @@ static void weigh(DynLoops *l, uint32_t i) {
     }
 }
 
-/* Has the loop been come to from outside? In CPython each trip arrives at the header, natively the loop does once. A loop over an
- * iterator has a new one then, or one with more trips left; of another the loop around it has gone on. */
-static bool begins_anew(DynLoop *loop, const DynCode *c, uint32_t header, const Slots *s) {
+/* The trips since the last arrival, for what is weighed: in CPython each trip arrives at the header, natively the loop does once.
+ * Of a loop over an iterator they are counted; another one counts when the loop around it has gone on. */
+static Py_ssize_t trips_since(DynLoop *loop, const DynCode *c, uint32_t header, const Slots *s) {
     uint32_t iterator = dyn_iterator_slots();
     bool over = c->v.at[c->at_unit[header]].op == DYN_I_FOR_ITER;
     PyObject *it = s->nstack >= iterator ? s->at[s->nslots + s->nstack - iterator] : NULL;
     Py_ssize_t left = it == NULL ? 0 : dyn_loops_trips(it), before = loop->left;
-    bool same = it == loop->over && (over ? left < before : left == before);
+    bool same = it == loop->over && it != NULL && (over ? left < before : left == before);
     loop->over = it;
     loop->left = left;
-    return it == NULL || !same;
+    if (over && it != NULL) {
+        return same ? before - left : before > 0 ? before : 1;
+    }
+    return !same || ++loop->again > TRIAL;
 }
 
 /* The loop is being weighed, and it is CPython's turn. */
@@ -188,25 +191,27 @@ static bool sits_out(DynLoops *l, uint32_t i, const Slots *s, uint64_t now) {
     if (loop->weighing == 0) {
         return false;
     }
-    if (!begins_anew(loop, l->decoded, l->headers[i], s)) {
+    Py_ssize_t trips = trips_since(loop, l->decoded, l->headers[i], s);
+    if (trips == 0) {
         return !loop->was_native;
     }
     double since = dyn_cycles_ns((double)(now - loop->last));
     if (loop->last != 0 && since < AWAY_NS) {
         loop->taken[loop->was_native] += now - loop->last;
-        loop->narrived[loop->was_native]++;
+        loop->narrived[loop->was_native] += (uint32_t)trips;
     }
-    loop->last = now;
     loop->was_native = (--loop->weighing / TURN) % 2 == 0;
     if (loop->weighing == 0) {
         weigh(l, i);
     }
+    loop->last = dyn_cycles(); /* without what is done here */
     return !loop->was_native || loop->state != DYN_LOOP_NATIVE;
 }
 
 static void begin_to_weigh(DynLoop *loop) {
     loop->weighing = WEIGHED;
     loop->over = NULL;
+    loop->again = 0;
     loop->last = 0;
     memset(loop->taken, 0, sizeof loop->taken);
     memset(loop->narrived, 0, sizeof loop->narrived);
