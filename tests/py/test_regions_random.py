@@ -52,7 +52,11 @@ def test_instances():
     assert native(fast)
 
 
-@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState, lambda s: np.random.Generator(np.random.MT19937(s))])
+def twister(seed):
+    return np.random.Generator(np.random.MT19937(seed))
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState, twister])
 def test_numpy(make):
     fast = dynoc.optimize(by_numpy, wait=True)
     for seed in range(3):

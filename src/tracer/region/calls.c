@@ -567,6 +567,39 @@ static bool is_random(PyObject *o) {
     return known && strcmp(((PyCFunctionObject *)o)->m_ml->ml_name, "random") == 0;
 }
 
+/* A function of C code, by what it is. */
+static Went call_known(Plan *p, PyObject *o, PlanValue *args, uint32_t n, uint32_t slots) {
+    for (size_t i = 0; i < DYN_COUNTOF(rows); i++) {
+        if (objects[i] == o) {
+            PlanValue out;
+            if (!rows[i].handler(p, rows[i].arg, args, n, &out)) {
+                return WENT_NOWHERE;
+            }
+            p->s.n -= slots;
+            plan_push(p, out);
+            return WENT_ON;
+        }
+    }
+    if (n == 0 && is_random(o)) {
+        PlanValue out =
+            plan_value(DYN_RK_FLOAT, plan_emit_or(p, DYN_RO_RANDOM, plan_object_reg(p, o), DYN_NONE, DYN_NONE, DYN_R_OK));
+        p->s.n -= slots;
+        plan_push(p, out);
+        plan_effect(p, plan_frame(p)->at + 1);
+        return WENT_ON;
+    }
+    if (Py_IS_TYPE(o, &PyUFunc_Type)) {
+        PlanValue out;
+        if (!call_any_ufunc(p, o, args, n, &out)) {
+            return WENT_NOWHERE;
+        }
+        p->s.n -= slots;
+        plan_push(p, out);
+        return WENT_ON;
+    }
+    return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function that loops in native code don't know");
+}
+
 Went plan_call(Plan *p, const DynInstr *in) {
     uint32_t n = in->arg, slots = n + 2;
     PlanValue args[16];
@@ -625,33 +658,5 @@ Went plan_call(Plan *p, const DynInstr *in) {
     if (PyFunction_Check(o)) {
         return plan_call_function(p, (PyFunctionObject *)o, args, n, slots);
     }
-    for (size_t i = 0; i < DYN_COUNTOF(rows); i++) {
-        if (objects[i] == o) {
-            PlanValue out;
-            if (!rows[i].handler(p, rows[i].arg, args, n, &out)) {
-                return WENT_NOWHERE;
-            }
-            p->s.n -= slots;
-            plan_push(p, out);
-            return WENT_ON;
-        }
-    }
-    if (n == 0 && is_random(o)) {
-        PlanValue out =
-            plan_value(DYN_RK_FLOAT, plan_emit_or(p, DYN_RO_RANDOM, plan_object_reg(p, o), DYN_NONE, DYN_NONE, DYN_R_OK));
-        p->s.n -= slots;
-        plan_push(p, out);
-        plan_effect(p, plan_frame(p)->at + 1);
-        return WENT_ON;
-    }
-    if (Py_IS_TYPE(o, &PyUFunc_Type)) {
-        PlanValue out;
-        if (!call_any_ufunc(p, o, args, n, &out)) {
-            return WENT_NOWHERE;
-        }
-        p->s.n -= slots;
-        plan_push(p, out);
-        return WENT_ON;
-    }
-    return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function that loops in native code don't know");
+    return call_known(p, o, args, n, slots);
 }
