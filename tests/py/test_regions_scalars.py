@@ -86,8 +86,7 @@ def counted(tokens, wanted, n):
     return n
 
 
-def runs(text, previous, n):
-    out = []
+def runs(text, previous, n, out):
     for ch in text:
         if ch == previous:
             n += 1
@@ -101,8 +100,8 @@ def test_texts_are_compared():
     for wanted in ("", "+", "abc", "abd", "\xff", "\0"):
         tokens = ["+", 3, "abc", wanted, "", 2.5, "a", "abcd"]
         check(counted, (tokens, wanted, 0), [iter(tokens)])
-    check(runs, ("aaabc\xff\xff", "a", 0), [iter("aabc\xff\xff")])
-    check(runs, ("aaabc", "", 0), [iter("aabc")])
+    check(runs, ("aaabc\xff\xff", "a", 0, []), [iter("aabc\xff\xff")])
+    check(runs, ("aaabc", "", 0, []), [iter("aabc")])
 
 
 def ackermann(m, n):
