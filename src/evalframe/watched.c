@@ -5,6 +5,7 @@
 #include "evalframe/watched.h"
 #include "evalframe/door.h"
 #include "evalframe/follow.h"
+#include "evalframe/hold.h"
 #include "evalframe/loops.h"
 
 static DynWatched *current(DynWatched *w) {
@@ -130,18 +131,36 @@ static PyObject *cache_row(DynCache *c, bool all) {
                          entries, "loops", loops, "refusals", said, "said of loops", looped);
 }
 
+/* The row of a cache whose family is in use meanwhile, so that the collector, which making objects can start, leaves it alone. */
+static PyObject *family_row(DynCache *c, bool all) {
+    DynCache *root = c->root != NULL ? c->root : c;
+    dyn_cache_incref(root);
+    dyn_hold_tighten(root);
+    PyObject *row = cache_row(c, all);
+    dyn_cache_decref(root);
+    return row;
+}
+
 static PyObject *tell(PyObject *module, PyObject *arg) {
     bool all = arg == Py_True;
     PyObject *list = PyList_New(0);
-    for (DynCache *c = dyn_cache_first(), *next; list != NULL && c != NULL; c = next) {
+    DynCache *c = dyn_cache_first();
+    if (c != NULL) {
         dyn_cache_incref(c);
-        PyObject *row = all || c->watched.round == dyn_watch_round ? cache_row(c, all) : Py_NewRef(Py_None);
+    }
+    while (c != NULL) {
+        bool wanted = list != NULL && (all || c->watched.round == dyn_watch_round);
+        PyObject *row = wanted ? family_row(c, all) : Py_NewRef(Py_None);
         if (row == NULL || (row != Py_None && PyList_Append(list, row) < 0)) {
             Py_CLEAR(list);
         }
         Py_XDECREF(row);
-        next = c->next;
+        DynCache *next = c->next;
+        if (next != NULL) {
+            dyn_cache_incref(next);
+        }
         dyn_cache_decref(c);
+        c = next;
     }
     return list;
 }

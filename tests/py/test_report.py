@@ -170,6 +170,17 @@ def test_a_program_without_arrays_and_a_file_that_cannot_be_written(tmp_path):
     assert (code, out) == (0, "done\n") and said.startswith("dynoc: --report: [Errno 2]")
 
 
+def test_functions_that_the_collector_has_looked_through(tmp_path):
+    program, report = tmp_path / "program.py", tmp_path / "r.html"
+    program.write_text(
+        "import gc\nimport numpy as np\n\ndef waves(x):\n    return np.sin(x) + 1\n\n"
+        "for _ in range(50):\n    waves(np.ones(10000))\ngc.collect()\nprint('done')\n"
+    )
+    code, out, said = run_python(["-m", "dynoc", "--wait", f"--report={report}", str(program)])
+    assert (code, out, said) == (0, "done\n", "")
+    assert "waves" in report.read_text(encoding="utf-8")
+
+
 def shown(written, folder, script):
     """The page as a browser has it when a further script has run: its DOM as text."""
     path = folder / "shown.html"
@@ -177,6 +188,7 @@ def shown(written, folder, script):
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000", f"--user-data-dir={folder}/user"]
     done = subprocess.run([BROWSER, *flags, "--dump-dom", path.as_uri()], capture_output=True, text=True, timeout=120, check=True)
     return done.stdout
+
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium")
