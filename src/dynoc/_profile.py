@@ -229,18 +229,24 @@ def watch_all():
 # ---- traces
 
 
+SECOND_COMPILER = 1 << 30  # above any thread's number
+
+
 def as_chrome(events, process):
-    """Events as Chrome's and Perfetto's trace viewers read them."""
-    rows = []
+    """Events as Chrome's and Perfetto's trace viewers read them: those of a thread lie within one another or apart."""
+    rows, ends = [], [0]  # of each compiler that runs beside others: when its last run ends
     for kind, name, start, ns, moved, thread in events:
         row = {"name": name, "cat": kind, "ph": "X", "ts": start / 1e3, "dur": ns / 1e3, "pid": process, "tid": thread}
         if moved:
             row["args"] = {"bytes": moved, "GB/s": round(moved / max(ns, 1), 2)}
-        if kind == "build":  # in the thread of the compiler, whoever tells of it
-            row["tid"] = 0
         rows.append(row)
+    for row in sorted((row for row in rows if row["cat"] == "build"), key=lambda row: row["ts"]):  # whichever thread tells of it
+        lane = next((i for i, end in enumerate(ends) if end <= row["ts"]), len(ends))
+        ends[lane:lane + 1] = [row["ts"] + row["dur"]]
+        row["tid"] = lane and SECOND_COMPILER + lane
+    named = {0: "compiler"} | {SECOND_COMPILER + i: f"compiler {i + 1}" for i in range(1, len(ends))}
     names = [{"name": "process_name", "ph": "M", "pid": process, "args": {"name": "dynoc"}}]
-    names.append({"name": "thread_name", "ph": "M", "pid": process, "tid": 0, "args": {"name": "compiler"}})
+    names += [{"name": "thread_name", "ph": "M", "pid": process, "tid": i, "args": {"name": name}} for i, name in named.items()]
     return {"traceEvents": names + rows, "displayTimeUnit": "ns"}
 
 

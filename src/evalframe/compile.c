@@ -383,7 +383,7 @@ void dyn_compile(DynCache *root, DynCapture *capture, PyObject *func, DynEntry *
         done = run_stage(&j, s);
     }
     if (DYN_UNLIKELY(began != 0)) {
-        dyn_watch_event("record", capture->graph.name, began - capture->record_ns, capture->record_ns, 0);
+        dyn_watch_event("record", capture->graph.name, capture->record_began, capture->record_ns, 0);
         dyn_watch_event("compile", capture->graph.name, began, dyn_now_ns() - began, 0);
     }
     if (done == 0) {

@@ -224,10 +224,11 @@ typedef struct DynCapture {
     DynReason cause;    /* … what was behind it: in a call that didn't come to its end, the reason there */
     const char *detail; /* … and what exactly, in the arena; NULL: nothing more is known */
     DYN_VEC(DynPlace)
-    inner;              /* … and where, innermost first, up to the call at end_place; empty: at end_place itself */
-    uint32_t ninstrs;   /* instructions recorded */
-    int64_t record_ns;  /* from the segment's beginning to its end, the program's own work in it included */
-    PyObject *examples; /* strong or NULL: a tuple of the arrays that came in, where a back end is to see them; cleared by it */
+    inner;                /* … and where, innermost first, up to the call at end_place; empty: at end_place itself */
+    uint32_t ninstrs;     /* instructions recorded */
+    int64_t record_began; /* dyn_now_ns */
+    int64_t record_ns;    /* from then to the segment's end, the program's own work in it included */
+    PyObject *examples;   /* strong or NULL: a tuple of the arrays that came in, where a back end is to see them; cleared by it */
 } DynCapture;
 DYN_HIDDEN DynCapture *dyn_capture_new(PyObject *code, const char *name);
 DYN_HIDDEN void dyn_capture_free(DynCapture *c);

@@ -7,6 +7,7 @@ import pytest
 from process import output_of, run_script
 
 import dynoc
+from dynoc import _profile
 
 
 def mixed(x, y):
@@ -111,6 +112,47 @@ def test_a_trace_is_written_when_the_program_ends(tmp_path):
     assert call["ts"] <= kernel["ts"] and kernel["ts"] + kernel["dur"] <= call["ts"] + call["dur"]
     assert kernel["args"]["bytes"] == 16000
     assert {row["args"]["name"] for row in rows if row["ph"] == "M"} == {"dynoc", "compiler"}
+
+
+NESTED = """
+import numpy as np, threading, dynoc
+def inner(x):
+    return np.sort(np.sin(x) * 2 + np.cos(x)) + 1
+def outer(x):
+    y = inner(x) * 2
+    return np.sort(inner(y) + np.tanh(x)) * y
+def work():
+    for n in range(20):
+        fast(np.linspace(0, 1, 50 + n))
+fast = dynoc.optimize(outer)
+dynoc.enable()
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+work()
+"""
+
+
+def test_events_of_a_thread_lie_within_one_another_or_apart(tmp_path):
+    path = tmp_path / "trace.json"
+    output_of(NESTED, DYNOC_TRACE=str(path), DYNOC_CACHE_DIR=str(tmp_path / "cache"))
+    rows = [row for row in json.loads(path.read_text())["traceEvents"] if row["ph"] == "X"]
+    assert len({row["tid"] for row in rows}) >= 4
+    for thread in {row["tid"] for row in rows}:
+        around = []
+        for row in sorted((row for row in rows if row["tid"] == thread), key=lambda row: (row["ts"], -row["dur"])):
+            while around and around[-1] <= row["ts"] + 1e-3:
+                around.pop()
+            assert not around or row["ts"] + row["dur"] <= around[-1] + 1e-3, row
+            around.append(row["ts"] + row["dur"])
+
+
+def test_builds_side_by_side_have_a_compiler_each():
+    events = [("build", "compiler", 0, 10, 0, 7), ("build", "compiler", 5000, 10, 0, 7), ("build", "disk cache", 5, 10, 0, 8)]
+    rows = [row["tid"] for row in _profile.as_chrome(events, 1)["traceEvents"] if row["ph"] == "X"]
+    assert rows[0] == rows[1] != rows[2]
 
 
 def test_a_trace_that_cannot_be_written_is_a_warning(tmp_path):

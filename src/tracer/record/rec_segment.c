@@ -86,7 +86,7 @@ int rec_new_capture(DynRec *r, RecFrame *f, PyObject *code) {
         return -1;
     }
     r->cap->func = Py_XNewRef(dyn_frame_func(f->f));
-    r->cap->record_ns = -dyn_now_ns();
+    r->cap->record_began = dyn_now_ns();
     rec_torch_segment(r);
     r->nnodes_seen = 0;
     r->ninstrs_node = r->ninstrs;
@@ -205,7 +205,7 @@ void rec_finish_segment(DynRec *r, DynEnd end, DynReason why, RecFrame *f, const
     c->end = end;
     c->reason = why;
     c->ninstrs = r->ninstrs;
-    c->record_ns += dyn_now_ns();
+    c->record_ns = dyn_now_ns() - c->record_began;
     place_of(r, f, in, &c->end_place);
     blame(r, c, why);
     if (r->req->whole) {
