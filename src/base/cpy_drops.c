@@ -4,12 +4,12 @@
  *
  * While a loop runs references are counted that eager wouldn't have any more: of variables that got another value, of lists that
  * were made in earlier trips. So a count above one says nothing, but one above all references that could be dropped by then. */
-#include "base/arrays.h"
 #include "base/cpy_region.h"
 
 enum { MOST_EDGES = 64, MOST_OBJECTS = 32 };
 
 typedef struct Look {
+    bool (*is_plain)(PyObject *); /* … besides CPython's own */
     PyObject *seen[MOST_OBJECTS];
     int nseen, nedges;
 } Look;
@@ -19,8 +19,7 @@ static int look_at(PyObject *o, void *look);
 /* Numbers, texts, and what else holds no other object. */
 static bool is_plain(PyObject *o) {
     return o == Py_None || PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyUnicode_CheckExact(o) ||
-           PyBytes_CheckExact(o) || PyComplex_CheckExact(o) || PyByteArray_CheckExact(o) || dyn_npscalar_is(o, DYN_F64) ||
-           dyn_npscalar_is(o, DYN_I64);
+           PyBytes_CheckExact(o) || PyComplex_CheckExact(o) || PyByteArray_CheckExact(o);
 }
 
 /* What instances of classes that a class statement made are freed by. */
@@ -64,7 +63,7 @@ static int look_into(PyObject *sequence, Look *look) {
 /* 1: freeing what holds this object may run code. */
 static int look_at(PyObject *o, void *arg) {
     Look *look = arg;
-    if (is_plain(o) || PyType_Check(o) || Py_REFCNT(o) > MOST_EDGES) {
+    if (is_plain(o) || look->is_plain(o) || PyType_Check(o) || Py_REFCNT(o) > MOST_EDGES) {
         return 0;
     }
     for (int i = 0; i < look->nseen; i++) {
@@ -79,8 +78,9 @@ static int look_at(PyObject *o, void *arg) {
     return PyList_CheckExact(o) || PyTuple_CheckExact(o) ? look_into(o, look) : Py_TYPE(o)->tp_traverse(o, look_at, look);
 }
 
-bool dyn_cpy_drops_quietly(PyObject *o) {
+bool dyn_cpy_drops_quietly(PyObject *o, bool (*more)(PyObject *)) {
     Look look;
+    look.is_plain = more;
     look.nseen = look.nedges = 0;                                  /* the rest is written before it is read */
     bool sequence = PyList_CheckExact(o) || PyTuple_CheckExact(o); /* of numbers, mostly: nobody can refer to it weakly */
     return sequence && Py_REFCNT(o) <= MOST_EDGES ? look_into(o, &look) == 0 : look_at(o, &look) == 0;

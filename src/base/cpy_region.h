@@ -85,8 +85,9 @@ DYN_HIDDEN PyObject *dyn_cpy_enumerate(PyObject *o, int64_t *index);
 DYN_HIDDEN void dyn_cpy_enumerate_set(PyObject *o, int64_t index);
 DYN_HIDDEN void dyn_cpy_enumerate_over(PyObject *o, PyObject *iterator); /* takes the reference over */
 DYN_HIDDEN PyObject *dyn_cpy_zip(PyObject *o);
-/* Freeing the object, if that was the last reference to it, runs no code: cpy_drops.c. */
-DYN_HIDDEN bool dyn_cpy_drops_quietly(PyObject *o);
+/* Freeing the object, if that was the last reference to it, runs no code: cpy_drops.c. `more`: of what isn't CPython's, does it
+ * hold no other object? */
+DYN_HIDDEN bool dyn_cpy_drops_quietly(PyObject *o, bool (*more)(PyObject *));
 /* A byte that isn't 0 while the eval breaker of the thread wants something. */
 DYN_HIDDEN const volatile unsigned char *dyn_cpy_breaker(PyThreadState *ts);
 #endif

@@ -211,6 +211,20 @@ PyObject *dyn_door_call(DynCache *c, PyObject *func, bool frozen, PyObject *cons
                                               : take_turn(c, turn, func, frozen, args, nargsf, kwnames);
 }
 
+void dyn_door_step_aside(PyThreadState *ts, DynCache *c) {
+    static bool said;
+    dyn_count_reason("refused", DYN_R_TRACING);
+    if (c != NULL) {
+        dyn_cache_tell(c, DYN_R_TRACING, NULL);
+    }
+    if (!said) {
+        said = true;
+        PyThreadState_EnterTracing(ts); /* the tool isn't shown how it is said */
+        dyn_warn_once(DYN_R_TRACING, "%s", "calls of optimised functions are plain Python's");
+        PyThreadState_LeaveTracing(ts);
+    }
+}
+
 static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     DynDoor *d = (DynDoor *)self;
     PyObject *func = d->func;
@@ -218,8 +232,12 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
         return dyn_hook_plain(func, args, nargsf, kwnames);
     }
     PyThreadState *ts = PyThreadState_Get();
+    if (DYN_UNLIKELY(dyn_cpy_is_traced(ts))) {
+        dyn_door_step_aside(ts, d->cache);
+        return dyn_hook_plain(func, args, nargsf, kwnames);
+    }
     bool idles = !dyn_loops_serve(d->cache) && dyn_cache_idles(d->cache);
-    if (idles || is_forbidden(ts) || dyn_cpy_is_raising(ts)) {
+    if (idles || dyn_cpy_short_of_stack() || dyn_cpy_is_raising(ts)) {
         return dyn_hook_plain(func, args, nargsf, kwnames);
     }
     return dyn_door_call(d->cache, func, d->frozen, args, nargsf, kwnames);

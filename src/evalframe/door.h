@@ -260,6 +260,9 @@ DYN_HIDDEN DynCache *dyn_door_cache(PyObject *door); /* borrowed */
 /* A call of func, whose code the cache is for: served by an entry, recorded, or made as plain Python. */
 DYN_HIDDEN PyObject *dyn_door_call(DynCache *c, PyObject *func, bool frozen, PyObject *const *args, size_t nargsf,
                                    PyObject *kwnames);
+/* A tool traces the thread: it sees plain Python. That is counted, told of the cache unless it is NULL, and said once in a
+ * process. */
+DYN_HIDDEN void dyn_door_step_aside(PyThreadState *ts, DynCache *c);
 /* Go on in a resume function, and in the one that this leaves to do, to the end of the function. Takes both references over; the
  * items of the tuple are dropped on the way. */
 DYN_HIDDEN PyObject *dyn_door_resume(DynNext next);

@@ -58,6 +58,9 @@ static PyObject *enable(PyObject *module, PyObject *dict) {
     if (o == NULL) {
         return NULL;
     }
+    if (dyn_cpy_is_traced(PyThreadState_Get())) {
+        dyn_door_step_aside(PyThreadState_Get(), NULL);
+    }
     dyn_hook_enable(o);
     dyn_options_decref(o);
     Py_RETURN_NONE;

@@ -217,7 +217,7 @@ static void keep_object(PyObject *o) {
 /* Otherwise a destructor would run later than it should, and CPython has to take it out. */
 static bool can_keep(PyObject *o) {
     bool room = Py_REFCNT(o) > 1 || dyn_region_made->n < DYN_REGION_MADE;
-    return is_plain(o) || (room && dyn_cpy_drops_quietly(o));
+    return is_plain(o) || (room && dyn_cpy_drops_quietly(o, is_plain));
 }
 
 /* Of so many times None, which are replaced before anybody sees it. */
@@ -258,7 +258,7 @@ DynRegionLog dyn_region_log;
 
 static int log_object(PyObject **place) {
     DynRegionLog *log = &dyn_region_log;
-    if (*place != NULL && !dyn_cpy_drops_quietly(*place)) {
+    if (*place != NULL && !dyn_cpy_drops_quietly(*place, is_plain)) {
         return 1;
     }
     log->at[log->n].place = place;

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from compare import dynoc
+from process import run_python
 
 
 @pytest.fixture(autouse=True)
@@ -270,3 +271,33 @@ def test_a_function_that_was_called_without_arrays_is_captured_when_it_is_handed
     x = torch.arange(4.0)
     assert torch.equal(fast(x), twice(x))
     assert any(str(entry.graph).count("multiply") for entry in fast.entries)
+
+
+PROFILED = """
+import sys
+import numpy as np
+import dynoc
+
+def double(x):
+    return np.sin(x) * 2
+
+fast = dynoc.optimize(double, wait=True)
+names, x = set(), np.ones(3)
+sys.setprofile(lambda frame, what, _: names.add(frame.f_code.co_name))
+for _ in range(3):
+    fast(x)
+START
+sys.setprofile(None)
+print(dynoc.counters["refused"]["TRACING"], sorted(names), [entry.hits for entry in fast.entries])
+"""
+
+
+def test_what_a_profiler_sees_is_said_in_one_line():
+    code, out, said = run_python(["-c", PROFILED.replace("START", "")])
+    assert (code, out) == (0, "3 ['<module>', 'double'] []\n"), said
+    assert said.startswith("[dynoc] TRACING: ") and said.count("\n") == 1
+
+
+def test_enable_under_a_profiler_says_so():
+    code, _, said = run_python(["-c", PROFILED.replace("fast(x)", "pass").replace("START", "dynoc.enable(); dynoc.disable()")])
+    assert code == 0 and said.startswith("[dynoc] TRACING: ") and said.count("\n") == 1
