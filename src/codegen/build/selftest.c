@@ -1,9 +1,12 @@
 /* selftest.c: what tests/ir and tests/fuzz call: stages of this room on graphs given as text.
  *
- *     _lower_text(graph) → loop IR after lower, fuse, schedule, plan      _loops_roundtrip(graph, loops) → loop IR printed after
- * parsing _emit_text(graph) → C                                               _graph_compile(graph[, calls]) → capsule, with
- * native code _graph_run(capsule, arrays, numbers) → (status, outputs)            _graph_interp(capsule, arrays, numbers) →
- * outputs, by NumPy _run_graph_text(graph, arrays, numbers) → outputs
+ * - _lower_text(graph): loop IR after lower, fuse, schedule and plan
+ * - _loops_roundtrip(graph, loops): loop IR printed after it was parsed
+ * - _emit_text(graph): C
+ * - _graph_compile(graph[, calls]): a capsule, with native code
+ * - _graph_run(capsule, arrays, numbers): status and outputs
+ * - _graph_interp(capsule, arrays, numbers): outputs, by NumPy
+ * - _run_graph_text(graph, arrays, numbers): outputs
  *
  * Symbols come from the arrays' sizes and from `numbers` in order of the graph's VAR symbols. dyn_codegen_init registers them. */
 #include "base/log.h"
