@@ -44,7 +44,7 @@ def gradients(function, arguments, weights, create_graph=False):
 def applicable(function, arguments):
     try:
         out, seen = gradients(function, arguments, torch.ones(100))
-    except (RuntimeError, NotImplementedError):
+    except (RuntimeError, TypeError):
         return False
     return out.requires_grad and any(g is not None for g in seen)
 
