@@ -150,9 +150,6 @@ static void count(const DynCache *c, DynHitKind kind) {
     }
 }
 
-/* Has the call to be CPython's: somebody traces the thread, or too little of the C stack is left. */
-static inline bool is_forbidden(PyThreadState *ts) { return dyn_cpy_is_traced(ts) || dyn_cpy_short_of_stack(); }
-
 /* kind: what became of it. */
 static PyObject *serve(DynCache *c, PyObject *func, bool frozen, PyObject *const *args, size_t nargsf, PyObject *kwnames,
                        DynHitKind *kind) {
@@ -253,7 +250,8 @@ static PyObject *resume_one(DynDoor *d, PyObject *args, uint64_t run, DynNext *n
     DynHit hit;
     *next = (DynNext){NULL, NULL};
     DynLoopTurn turn = dyn_loop_turn(&c->loop, c, run);
-    if (dyn_cache_idles(c) || turn == DYN_LOOP_EAGER || is_forbidden(PyThreadState_Get())) {
+    bool forbidden = dyn_cpy_is_traced(PyThreadState_Get()) || dyn_cpy_short_of_stack();
+    if (dyn_cache_idles(c) || turn == DYN_LOOP_EAGER || forbidden) {
         return dyn_hook_resume(NULL, func, spent);
     }
     if (dyn_bind(&c->sig, func, spent.at, (Py_ssize_t)spent.n, NULL, &b) < 0) {

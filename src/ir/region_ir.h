@@ -81,6 +81,7 @@ typedef enum DynRegionKind {
 enum { DYN_RNG_PYTHON, DYN_RNG_STATE, DYN_RNG_GENERATOR };
 /* Is the object one that loops can draw from now? Which, and what draws a double, from what. */
 DYN_HIDDEN bool dyn_region_rng(PyObject *o, uint8_t *which, void **function, void **state);
+DYN_HIDDEN PyTypeObject *dyn_region_rng_type(uint8_t which);             /* The class of all of a kind that was met; borrowed. */
 DYN_HIDDEN int dyn_region_randbelow(PyObject *o, int64_t n, int64_t *d); /* of random.Random; 1: nothing has happened */
 enum { DYN_TEXT_STR, DYN_TEXT_BYTES, DYN_TEXT_BYTEARRAY };
 /* Is the object a text? Which, and where its bytes lie. */

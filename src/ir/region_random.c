@@ -147,6 +147,10 @@ static bool of_numpy(PyObject *o, void **function, void **state) {
     return is;
 }
 
+PyTypeObject *dyn_region_rng_type(uint8_t which) {
+    return which == DYN_RNG_PYTHON ? python_type : which == DYN_RNG_STATE ? state_type : np_type;
+}
+
 bool dyn_region_rng(PyObject *o, uint8_t *which, void **function, void **state) {
     if (!looked_for_python) {
         look_for_python();

@@ -16,10 +16,12 @@ static int as_int(PyObject *o, int64_t *d) {
     return overflow != 0;
 }
 
+static bool is_np_number(PyObject *o) { return dyn_npscalar_is(o, DYN_F64) || dyn_npscalar_is(o, DYN_I64); }
+
 /* Dropping it runs no code: what lists of numbers hold. */
 static bool is_plain(PyObject *o) {
     return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || o == Py_None || PyComplex_CheckExact(o) ||
-           dyn_npscalar_is(o, DYN_F64) || dyn_npscalar_is(o, DYN_I64);
+           is_np_number(o);
 }
 
 /* Takes the reference over. */
@@ -217,7 +219,7 @@ static void keep_object(PyObject *o) {
 /* Otherwise a destructor would run later than it should, and CPython has to take it out. */
 static bool can_keep(PyObject *o) {
     bool room = Py_REFCNT(o) > 1 || dyn_region_made->n < DYN_REGION_MADE;
-    return is_plain(o) || (room && dyn_cpy_drops_quietly(o, is_plain));
+    return is_plain(o) || (room && dyn_cpy_drops_quietly(o, is_np_number));
 }
 
 /* Of so many times None, which are replaced before anybody sees it. */
@@ -258,7 +260,7 @@ DynRegionLog dyn_region_log;
 
 static int log_object(PyObject **place) {
     DynRegionLog *log = &dyn_region_log;
-    if (*place != NULL && !dyn_cpy_drops_quietly(*place, is_plain)) {
+    if (*place != NULL && !dyn_cpy_drops_quietly(*place, is_np_number)) {
         return 1;
     }
     log->at[log->n].place = place;

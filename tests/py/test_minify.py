@@ -18,16 +18,19 @@ dynoc.optimize(fn, wait=True)(np.linspace(1, 2, 300).reshape(60, 5), np.ones((60
 WRONG = "-D__builtin_sqrt=__builtin_fabs"
 
 
+def debug_folder(tmp_path, program):
+    (tmp_path / "program.py").write_text(program)
+    settings = {"DYNOC_DEBUG": 1, "DYNOC_DEBUG_DIR": tmp_path / "debug", "DYNOC_CACHE_DIR": tmp_path / "cache"}
+    code, _, said = run_python([str(tmp_path / "program.py")], **settings)
+    assert code == 0, said
+    (folder,) = (tmp_path / "debug").glob("run_*/fn_0")
+    return folder
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A debug folder of the program, in which nothing is wrong."""
-    top = tmp_path_factory.mktemp("minify")
-    (top / "program.py").write_text(PROGRAM)
-    settings = {"DYNOC_DEBUG": 1, "DYNOC_DEBUG_DIR": top / "debug", "DYNOC_CACHE_DIR": top / "cache"}
-    code, _, said = run_python([str(top / "program.py")], **settings)
-    assert code == 0, said
-    (found,) = (top / "debug").glob("run_*/fn_0")
-    return found
+    return debug_folder(tmp_path_factory.mktemp("minify"), PROGRAM)
 
 
 def test_a_wrong_operator_is_what_is_left(folder):
@@ -55,26 +58,13 @@ dynoc.optimize(fn, wait=True)(np.random.default_rng(0).random((6, 6)), 2.0)
 
 
 def test_a_graph_with_calls_of_other_functions(tmp_path):
-    (tmp_path / "program.py").write_text(CALLING)
-    settings = {"DYNOC_DEBUG": 1, "DYNOC_DEBUG_DIR": tmp_path / "debug", "DYNOC_CACHE_DIR": tmp_path / "cache"}
-    code, _, said = run_python([str(tmp_path / "program.py")], **settings)
-    assert code == 0, said
-    (folder,) = (tmp_path / "debug").glob("run_*/fn_0")
+    folder = debug_folder(tmp_path, CALLING)
     code, out, said = run_python(["-m", "dynoc", "minify", str(folder)], DYNOC_CFLAGS=WRONG)
     assert code == 0, said + out
     assert re.findall(r"^%\d+: f64\[.*\] C = (\w+)\(", out, re.MULTILINE) == ["input", "sqrt"]
     code, out, _ = run_python(["-m", "dynoc", "minify", str(folder)])
     assert code == 1
     assert "with 4 calls of other functions made again" in out and "whatever 4 calls of other functions give" in out
-
-
-def debug_folder(tmp_path, program):
-    (tmp_path / "program.py").write_text(program)
-    settings = {"DYNOC_DEBUG": 1, "DYNOC_DEBUG_DIR": tmp_path / "debug", "DYNOC_CACHE_DIR": tmp_path / "cache"}
-    code, _, said = run_python([str(tmp_path / "program.py")], **settings)
-    assert code == 0, said
-    (folder,) = (tmp_path / "debug").glob("run_*/fn_0")
-    return folder
 
 
 def operators_of(out):

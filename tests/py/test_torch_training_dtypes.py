@@ -144,29 +144,27 @@ def test_gradients_of_complex_numbers(name):
     assert torch.autograd.gradgradcheck(fast, [a.requires_grad_() for a in arguments()])
 
 
-def test_a_backward_that_gets_conjugates():
-    """The gradient that comes in has the conjugate bit, which memory doesn't show."""
+def conjugates():
+    given = torch.randn(4, dtype=torch.complex128).conj()
+    assert given.is_conj()
+    return given
+
+
+def negatives():
+    given = torch.randn(4, dtype=torch.complex128).conj().imag
+    assert given.is_neg()
+    return given
+
+
+@pytest.mark.parametrize("gradient", [conjugates, negatives])
+def test_a_backward_that_gets_bits_that_memory_does_not_show(gradient):
     def function(x):
         return torch.exp(x) * x
 
     fast = dynoc.optimize(function, wait=True)
     for _ in range(3):
-        x = torch.randn(4, dtype=torch.complex128, requires_grad=True)
-        given = torch.randn(4, dtype=torch.complex128).conj()
-        assert given.is_conj()
-        expected, seen = (torch.autograd.grad(f(x), x, given)[0] for f in (function, fast))
-        torch.testing.assert_close(seen, expected)
-
-
-def test_a_backward_that_gets_negatives():
-    def function(x):
-        return torch.exp(x) * x
-
-    fast = dynoc.optimize(function, wait=True)
-    for _ in range(3):
-        x = torch.randn(4, dtype=torch.float64, requires_grad=True)
-        given = torch.randn(4, dtype=torch.complex128).conj().imag
-        assert given.is_neg()
+        given = gradient()
+        x = torch.randn(4, dtype=given.dtype, requires_grad=True)
         expected, seen = (torch.autograd.grad(f(x), x, given)[0] for f in (function, fast))
         torch.testing.assert_close(seen, expected)
 

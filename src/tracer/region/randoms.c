@@ -29,16 +29,23 @@ bool plan_of_rng(Plan *p, PyObject *o, PlanValue *v) {
     return true;
 }
 
-static Went draw(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
-    (void)args;
-    (void)n;
+/* A double from 0 on, below 1. */
+static uint32_t drawn_reg(Plan *p, PlanValue self) {
     plan_settle_doubts(p);
-    PlanValue out =
-        plan_value(DYN_RK_FLOAT, plan_emit_or(p, DYN_RO_DRAW, self.v.regs[1], self.v.regs[2], DYN_NONE, DYN_R_NO_MEMORY));
+    return plan_emit_or(p, DYN_RO_DRAW, self.v.regs[1], self.v.regs[2], DYN_NONE, DYN_R_NO_MEMORY);
+}
+
+static Went drawn(Plan *p, PlanValue out, uint32_t slots) {
     p->s.n -= slots;
     plan_push(p, out);
     plan_effect(p, plan_frame(p)->at + 1);
     return WENT_ON;
+}
+
+static Went draw(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    (void)args;
+    (void)n;
+    return drawn(p, plan_value(DYN_RK_FLOAT, drawn_reg(p, self)), slots);
 }
 
 /* An int from `first` on, below first + width. */
@@ -47,11 +54,7 @@ static Went draw_int(Plan *p, PlanValue self, PlanValue first, PlanValue width, 
     uint32_t from = plan_reg(p, &first), n = plan_reg(p, &width);
     plan_emit_or(p, DYN_RO_IADD, from, n, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
     uint32_t reg = plan_emit_or(p, DYN_RO_BELOW, self.v.regs[0], n, DYN_NONE, DYN_R_EXCEPTION);
-    PlanValue out = plan_value(DYN_RK_INT, plan_emit(p, DYN_RO_IADDW, from, reg, DYN_NONE));
-    p->s.n -= slots;
-    plan_push(p, out);
-    plan_effect(p, plan_frame(p)->at + 1);
-    return WENT_ON;
+    return drawn(p, plan_value(DYN_RK_INT, plan_emit(p, DYN_RO_IADDW, from, reg, DYN_NONE)), slots);
 }
 
 static bool are_ints(Plan *p, const PlanValue *args, uint32_t n) {
@@ -87,7 +90,7 @@ static Went randint(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, 
 
 /* As random.py has it: a + (b - a) * random(). */
 static Went uniform(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
-    PlanValue span, out;
+    PlanValue span;
     (void)n;
     if (!plan_is_python_number(&args[0]) || !plan_is_python_number(&args[1])) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a bound of a random number that is no number of Python's");
@@ -98,14 +101,8 @@ static Went uniform(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, 
     uint32_t low, width;
     plan_double(p, args[0], &low);
     plan_double(p, span, &width);
-    plan_settle_doubts(p);
-    uint32_t u = plan_emit_or(p, DYN_RO_DRAW, self.v.regs[1], self.v.regs[2], DYN_NONE, DYN_R_NO_MEMORY);
-    u = plan_emit(p, DYN_RO_DMUL, width, u, DYN_NONE);
-    out = plan_value(DYN_RK_FLOAT, plan_emit(p, DYN_RO_DADD, low, u, DYN_NONE));
-    p->s.n -= slots;
-    plan_push(p, out);
-    plan_effect(p, plan_frame(p)->at + 1);
-    return WENT_ON;
+    uint32_t u = plan_emit(p, DYN_RO_DMUL, width, drawn_reg(p, self), DYN_NONE);
+    return drawn(p, plan_value(DYN_RK_FLOAT, plan_emit(p, DYN_RO_DADD, low, u, DYN_NONE)), slots);
 }
 
 #define OF(which) (1u << DYN_RNG_##which)
@@ -130,20 +127,8 @@ static const struct Method *method_named(uint8_t which, const char *name) {
     return NULL;
 }
 
-/* Any object of this kind has the same class: that of one in a slot is found there. */
-static PyTypeObject *type_of(uint8_t which) {
-    static const char *const places[][2] = {
-        {"random", "Random"}, {"numpy.random.mtrand", "RandomState"}, {"numpy.random._generator", "Generator"}};
-    PyObject *module = PyImport_ImportModule(places[which][0]);
-    PyObject *type = module == NULL ? NULL : PyObject_GetAttrString(module, places[which][1]);
-    PyErr_Clear();
-    Py_XDECREF(module);
-    Py_XDECREF(type); /* its module has it */
-    return (PyTypeObject *)type;
-}
-
 PyObject *plan_rng_method(const PlanValue *self, const char *name) {
-    PyTypeObject *t = method_named(self->v.n, name) == NULL ? NULL : type_of(self->v.n);
+    PyTypeObject *t = method_named(self->v.n, name) == NULL ? NULL : dyn_region_rng_type(self->v.n);
     return t == NULL ? NULL : dyn_cpy_lookup_named(t, name);
 }
 
@@ -168,7 +153,7 @@ bool plan_bound_rng(Plan *p, PyObject *method, PyObject **function, PlanValue *s
 }
 
 Went plan_call_rng(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
-    PyTypeObject *t = type_of(self.v.n);
+    PyTypeObject *t = dyn_region_rng_type(self.v.n);
     for (size_t i = 0; i < DYN_COUNTOF(methods) && t != NULL; i++) {
         const struct Method *m = &methods[i];
         if (m->of >> self.v.n & 1 && dyn_cpy_lookup_named(t, m->name) == method && n >= m->least && n <= m->most) {
