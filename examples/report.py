@@ -29,6 +29,7 @@ def series(n):
 def main():
     grid = np.linspace(-1, 1, 400)
     field = distance(grid[:, None], grid[None, :])
+    change = total = 0.0
     for _ in range(60):
         field, change = smooth(field)
     for _ in range(20):

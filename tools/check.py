@@ -217,13 +217,16 @@ def typed_files():
 
 
 def type_checkers():
-    """mypy and pyright, where they are on the PATH or named by MYPY and PYRIGHT."""
+    """mypy and pyright, with NumPy as this interpreter has it. tools/dev.py installs them, and MYPY and PYRIGHT name them; else
+    they are looked for on the PATH."""
     with tempfile.TemporaryDirectory() as folder:
-        config = {"include": [*map(str, typed_files())], "extraPaths": [str(ROOT / "src")], "pythonVersion": "3.11"}
+        included = [os.path.relpath(path, os.path.realpath(folder)) for path in typed_files()]  # absolute ones it passes over
+        config = {"include": included, "extraPaths": [str(ROOT / "src")]}
         config |= {"reportMissingImports": False, "reportMissingModuleSource": False}
         Path(folder, "pyrightconfig.json").write_text(json.dumps(config))
-        mypy = ["--no-error-summary", "--cache-dir", os.devnull, "--python-version", "3.11", "--ignore-missing-imports"]
-        commands = {"mypy": [*mypy, *map(str, typed_files())], "pyright": ["--project", folder]}
+        mypy = ["--no-error-summary", "--cache-dir", os.devnull, "--ignore-missing-imports"]
+        mypy += ["--python-executable", sys.executable]
+        commands = {"mypy": [*mypy, *map(str, typed_files())], "pyright": ["--project", folder, "--pythonpath", sys.executable]}
         for program, arguments in commands.items():
             found = os.environ.get(program.upper()) or shutil.which(program)
             if not found:

@@ -26,8 +26,10 @@ TORCH = ROOT / "tools" / "requirements-torch.txt"  # for the interpreter that th
 THIRDPARTY = ROOT / "tools" / "requirements-thirdparty.txt"  # packages whose tests are run; an environment of its own
 TESTS_IN_SOURCES = ("lmfit", "autograd")  # of these: their wheels have no tests
 WHEELS = Path("/opt/wheels")
+OF_CHECK = ROOT / "tools" / "requirements-check.txt"
 OF_DOCS = ROOT / "tools" / "requirements-docs.txt"
 OF_WHEELS = ROOT / "tools" / "requirements-wheels.txt"
+PIP_TRIES = ("--retries", "1", "--timeout", "30")  # for what can be done without
 SID = "sid"  # in place of a path: the interpreter is that of tools/sid
 CORES = len(os.sched_getaffinity(0))
 PARTS = 8  # of a suite, each a process of its own: so many that cores are idle for a short time only at the end
@@ -113,7 +115,7 @@ def venv(version, python):
 
 def install_torch(python):
     """PyTorch for that interpreter's environment, from PyTorch's index or a wheel on this machine; else one line says why not."""
-    pip = [*python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1", "--timeout", "30"]
+    pip = [*python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PIP_TRIES]
     done = subprocess.run([*pip, "--find-links", WHEELS, "-r", TORCH], cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         why = next((line for line in done.stderr.splitlines()[::-1] if line.startswith("ERROR")), "pip failed")
@@ -387,8 +389,34 @@ def site(version, python):
     run([*venv(version, python), "tools/site.py"], env=clean_environment(PYTHONPATH=str(library), PATH=path))
 
 
+def type_checkers(python):
+    """Variables for tools/check.py that say where OF_CHECK's programs are: in an environment of their own, with all that they
+    need to run without a network. What can't be installed is tried once, and told in one line."""
+    folder = ROOT / ".venv" / "check"
+    stamp = folder / "ready"
+    wanted = hashlib.sha256(OF_CHECK.read_bytes() + python.encode()).hexdigest()
+    place = {"PYRIGHT_PYTHON_CACHE_DIR": str(folder / "pyright"), "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
+    quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "env": {**os.environ, **place}, "cwd": ROOT}
+    if not (stamp.exists() and stamp.read_text() == wanted):
+        run([python, "-m", "venv", "--clear", folder])
+        pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PIP_TRIES]
+        for row in (line for line in OF_CHECK.read_text().splitlines() if not line.startswith("#")):
+            name = re.match(r"\w+", row)[0]
+            steps = [[*pip, row], [folder / "bin" / name, "--version"]]  # pyright fetches the rest of it when it is first called
+            failed = next((done for step in steps if (done := subprocess.run(step, **quiet)).returncode), None)
+            if failed:
+                (folder / "bin" / name).unlink(missing_ok=True)
+                why = (failed.stdout.strip() or "no message").splitlines()[-1]
+                print(f"not needed, and not installed: {name}, so it isn't run ({why})", flush=True)
+        stamp.write_text(wanted)
+    found = {name: folder / "bin" / name for name in ("mypy", "pyright")}
+    return {**place, **{name.upper(): str(path) for name, path in found.items() if path.exists()}}
+
+
 def check(version, python, *arguments):
-    run([*venv(version, python), "tools/check.py", *arguments])
+    inside = venv(version, python)
+    checkers = {} if arguments else type_checkers(python)
+    run([*inside, "tools/check.py", *arguments], env={**os.environ, **checkers})
 
 
 def main(command, *interpreters):

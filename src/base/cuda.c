@@ -43,6 +43,8 @@ static bool begin(void *from) {
     return starts && version >= DYN_CUDA_OLDEST;
 }
 
+#define DRIVER_NAME "libcuda.so.1"
+
 bool dyn_cuda_find(void) {
     static bool found;
     if (stand_in != NULL) {
@@ -50,7 +52,7 @@ bool dyn_cuda_find(void) {
     }
     if (!looked) {
         looked = true;
-        library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+        library = dlopen(DRIVER_NAME, RTLD_LAZY | RTLD_LOCAL);
         found = library != NULL && begin(library);
     }
     return found;
@@ -100,6 +102,54 @@ void dyn_cuda_say(DynCudaError error, DynStr *out) {
     dyn_cuda.GetErrorName(error, &name);
     dyn_cuda.GetErrorString(error, &text);
     dyn_str_printf(out, "%s: %s", name == NULL ? "CUDA_ERROR_UNKNOWN" : name, text == NULL ? "unknown error" : text);
+}
+
+/* ---- for people */
+
+/* The functions of the driver that are asked, which older ones have too; NULL where it lacks one. */
+typedef struct Asked {
+    DynCudaError (*init)(unsigned), (*version)(int *), (*count)(int *), (*name)(char *, int, DynCudaDevice);
+    DynCudaError (*error_name)(DynCudaError, const char **), (*error_text)(DynCudaError, const char **);
+} Asked;
+
+static bool take_asked(void *from, Asked *out) {
+    static const char *const names[] = {"cuInit",          "cuDriverGetVersion", "cuDeviceGetCount",
+                                        "cuDeviceGetName", "cuGetErrorName",     "cuGetErrorString"};
+    void *found[DYN_COUNTOF(names)];
+    for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
+        if ((found[i] = dlsym(from, names[i])) == NULL) {
+            return false;
+        }
+    }
+    memcpy(out, found, sizeof(found));
+    return true;
+}
+
+void dyn_cuda_look(DynCudaLook *out) {
+    Asked ask;
+    void *driver = dlopen(DRIVER_NAME, RTLD_LAZY | RTLD_LOCAL);
+    if (driver == NULL || !take_asked(driver, &ask)) {
+        const char *error = dlerror();
+        out->missing = driver == NULL && error != NULL && strstr(error, "No such file") != NULL;
+        dyn_str_puts(&out->problem, error == NULL ? DRIVER_NAME " can't be opened" : error);
+        return;
+    }
+    out->error = ask.init(0);
+    if (out->error != 0) {
+        const char *name = NULL, *text = NULL;
+        ask.error_name(out->error, &name);
+        ask.error_text(out->error, &text);
+        dyn_str_printf(&out->problem, DRIVER_NAME ": %s: %s", name == NULL ? "unknown" : name, text == NULL ? "unknown" : text);
+        return;
+    }
+    ask.version(&out->version);
+    ask.count(&out->devices);
+    if (out->devices > 0) {
+        ask.name(out->name, sizeof(out->name) - 1, 0);
+    }
+    if (out->version >= DYN_CUDA_OLDEST && !take_functions(driver)) {
+        dyn_str_puts(&out->problem, DRIVER_NAME " lacks functions of CUDA 12");
+    }
 }
 
 /* ---- tests */

@@ -59,6 +59,17 @@ DYN_HIDDEN int dyn_cuda_version(void); /* of the driver: 13000 for 13.0; behind 
 DYN_HIDDEN const DynCudaInfo *dyn_cuda_info(int i);
 DYN_HIDDEN void dyn_cuda_say(DynCudaError error, DynStr *out); /* "CUDA_ERROR_…: sentence" */
 
+/* The driver as `python -m dynoc doctor` shows it. */
+typedef struct DynCudaLook {
+    DynStr problem;       /* Why it can't be used, in the linker's words or its own; empty: nothing is known against it. */
+    bool missing;         /* There is none. */
+    DynCudaError error;   /* Of its start. */
+    int version, devices; /* 0: it didn't start. */
+    char name[256];       /* Of the first device. */
+} DynCudaLook;
+/* Looks anew, without a context on a device. `out` is zeroed; its text is the caller's. With the GIL. */
+DYN_HIDDEN void dyn_cuda_look(DynCudaLook *out);
+
 /* Tests, where no device is: a library with the driver's and NVRTC's names that runs kernels on this machine's processor, and
  * tensors in its memory count as those of device 0. NULL ends it. -1: it can't be opened. */
 DYN_HIDDEN extern bool dyn_cuda_stands_in;

@@ -228,7 +228,7 @@ def explain(words):
 
 
 def run(words):
-    options, how, target, arguments = parse(words)
+    options, how, target, arguments = for_reader(parse, words)
     try:
         turn_on(options)
     except dynoc.ConfigError as error:
@@ -247,14 +247,33 @@ def write_report(path):
         print(f"dynoc: --report: {error}", file=sys.stderr)
 
 
-COMMANDS = {"doctor": doctor, "cache": cache, "explain": explain, "minify": minify, "reason": reason}
+def for_reader(command, words):
+    """Call what prints for dynoc, not for the program. Where the reader goes away, as ``head`` does, it ends without a word."""
+    try:
+        try:
+            return command(words)
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more at its end
+        sys.exit(1)
+
+
+COMMANDS = {"doctor": doctor, "cache": cache, "minify": minify, "reason": reason}
+PROGRAMS = {"explain": explain}  # commands that run a program, whose output is its own
 
 
 def main():
     words = sys.argv[1:]
-    command = COMMANDS.get(words[0]) if words else None
+    name = words[0] if words else None
     try:
-        command(words[1:]) if command else run(words)
+        if name in COMMANDS:
+            for_reader(COMMANDS[name], words[1:])
+        elif name in PROGRAMS:
+            PROGRAMS[name](words[1:])
+        else:
+            run(words)
     except BaseException as error:
         if not isinstance(error, SystemExit):
             sys.excepthook = without_own_frames(sys.excepthook)

@@ -63,6 +63,8 @@ def main(words):
         else:
             before = time.time() - int(days) * DAY
             remove(folder, [one for one in objects(folder) if command == "clear" or one[2] < before])
+    except BrokenPipeError:  # who reads went away
+        raise
     except OSError as error:
         print(f"python -m dynoc cache: {error.filename}: {error.strerror}", file=sys.stderr)
         return 1

@@ -1,8 +1,7 @@
 """`python -m dynoc doctor`: what dynoc needs and can use, found or not, and what to do about it."""
 
 import ctypes
-import ctypes.util
-import glob
+import importlib
 import importlib.util
 import json
 import os
@@ -91,49 +90,43 @@ def vector_math():
     return OK, f"libmvec, glibc {platform.libc_ver()[1]}", ""
 
 
-def said_by(driver, function, error):
-    """The name or sentence of an error."""
-    text = ctypes.c_char_p()
-    getattr(driver, function)(error, ctypes.byref(text))
-    return (text.value or b"unknown").decode()
-
-
 def cuda_driver():
-    """The driver, and why it can't be used where it is there: asked as dynoc does, without a context on a device."""
-    name = "libcuda.so.1"
-    try:
-        driver = ctypes.CDLL(name)
-    except OSError as error:
-        if "No such file" in str(error):
-            return OPTIONAL, name, "only needed for arrays on a GPU"
-        return UNUSABLE, str(error), "install the driver again"
-    version, count = ctypes.c_int(), ctypes.c_int()
-    error = driver.cuInit(0)
-    if error:
-        why = f"{said_by(driver, 'cuGetErrorName', error)}: {said_by(driver, 'cuGetErrorString', error)}"
-        return UNUSABLE, f"{name}: {why}", CUDA_ADVICE.get(error, "what does nvidia-smi say?")
-    driver.cuDriverGetVersion(ctypes.byref(version))
-    found = f"{name} for CUDA {version.value // 1000}.{version.value % 1000 // 10}"
-    oldest = _dynoc.build_info()["oldest_cuda"]
-    if version.value < oldest:
+    """The driver, and why it can't be used where it is there: asked without a context on a device."""
+    info = _dynoc.cuda_info()
+    version, count, oldest = info["version"], info["devices"], info["oldest"]
+    if info["missing"]:
+        return OPTIONAL, "libcuda.so.1", "only needed for arrays on a GPU"
+    if info["error"]:
+        return UNUSABLE, info["problem"], CUDA_ADVICE.get(info["error"], "what does nvidia-smi say?")
+    found = f"libcuda.so.1 for CUDA {version // 1000}.{version % 1000 // 10}"
+    if version and version < oldest:
         return UNUSABLE, found, f"install a driver for CUDA {oldest // 1000} or newer"
-    driver.cuDeviceGetCount(ctypes.byref(count))
-    if count.value == 0:
+    if info["problem"]:
+        return UNUSABLE, info["problem"], "install the driver again"
+    if count == 0:
         return UNUSABLE, f"{found}: it has no device", CUDA_ADVICE[100]
-    room = ctypes.create_string_buffer(256)
-    driver.cuDeviceGetName(room, len(room), 0)
-    more = f" and {count.value - 1} more" if count.value > 1 else ""
-    return OK, f"{found}: {room.value.decode()}{more}", ""
+    more = f" and {count - 1} more" if count > 1 else ""
+    return OK, f"{found}: {info['name']}{more}", ""
 
 
 def nvrtc():
-    """Where codegen/cuda/nvrtc.c looks: PyTorch's packages, the toolkit, the system's folders."""
-    homes = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
-    folders = [os.path.join(path, "nvidia", "*", "lib") for path in sys.path]
-    folders += [os.path.join(home, "lib64") for home in (*homes, "/usr/local/cuda")]
-    found = (path for folder in folders for path in glob.glob(os.path.join(folder, "libnvrtc.so*")))
-    path = next(found, None) or ctypes.util.find_library("nvrtc")
-    return (OK, path, "") if path else (OPTIONAL, "libnvrtc", "only needed for arrays on a GPU: it comes with PyTorch for CUDA")
+    """CUDA's compiler, which programs with PyTorch find beside PyTorch's libraries: these are loaded first."""
+    pytorch()
+    info = _dynoc.cuda_info()
+    if info["nvrtc"] is None:
+        return OPTIONAL, "libnvrtc", f"only needed for arrays on a GPU. {info['nvrtc_problem']}"
+    return OK, info["nvrtc"].partition(" driver ")[0], ""
+
+
+def pytorch():
+    """PyTorch, which is imported where it isn't one for CPUs alone."""
+    row = package("torch", "only needed for tensors")()
+    if row[0] == OK and "+cpu" not in row[1]:
+        try:
+            importlib.import_module("torch")
+        except (ImportError, OSError) as error:
+            return UNUSABLE, f"{row[1]}: {str(error).splitlines()[0]}", "what does python -c 'import torch' say?"
+    return row
 
 
 def package(names, advice, absent=OPTIONAL):
@@ -164,7 +157,7 @@ def cache_folder():
 
 PACKAGES = {
     "NumPy": package("numpy", "pip install numpy", MISSING),
-    "PyTorch": package("torch", "only needed for tensors"),
+    "PyTorch": pytorch,
     "CuPy": package("cupy cupy-cuda13x cupy-cuda12x cupy-cuda11x cupy-rocm-7-0", "only needed for arrays on a GPU"),
 }
 CHECKS = {

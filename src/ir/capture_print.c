@@ -72,6 +72,20 @@ static void print_tensor(const DynCapture *c, const DynGuard *g, DynStr *out) {
     print_axes(g, ndim, out);
 }
 
+/* A global's name, the module whose global it is, and that a built-in has the name, too. */
+static void print_defined(const DynSource *s, bool missing, DynStr *out) {
+    PyObject *module = PyDict_GetItemString(s->obj, "__name__"), *builtins = PyEval_GetBuiltins();
+    const char *name = module != NULL && PyUnicode_CheckExact(module) ? PyUnicode_AsUTF8(module) : NULL;
+    dyn_object_print(s->key, out);
+    dyn_str_puts(out, missing ? " is not defined" : " is defined");
+    if (name != NULL) {
+        dyn_str_printf(out, " in %.200s", name);
+    }
+    if (missing && builtins != s->obj && PyDict_Contains(builtins, s->key) == 1) {
+        dyn_str_puts(out, " (the built-in is meant)");
+    }
+}
+
 static void print_existence(const DynCapture *c, const DynGuard *g, bool missing, DynStr *out) {
     const DynSource *s = &c->sources.v.at[g->source];
     switch ((DynAbsence)dyn_source_rows[s->kind].absence) {
@@ -82,10 +96,7 @@ static void print_existence(const DynCapture *c, const DynGuard *g, bool missing
         dyn_object_print(s->key, out);
         dyn_str_putc(out, ')');
         break;
-    case DYN_ABSENCE_DEFINED:
-        dyn_object_print(s->key, out);
-        dyn_str_puts(out, missing ? " is not defined" : " is defined");
-        break;
+    case DYN_ABSENCE_DEFINED: print_defined(s, missing, out); break;
     case DYN_ABSENCE_MEMBER:
         dyn_object_print(s->key, out);
         dyn_str_puts(out, missing ? " not in " : " in ");

@@ -6,15 +6,21 @@ import sys
 import textwrap
 
 
-def run_python(arguments, timeout=60, **environment):
-    """(return code, stdout, stderr) of python with these arguments. Keywords are environment variables; None removes one."""
+def environment_of(**variables):
+    """The environment of such a process. Keywords are variables; None removes one."""
     env = dict(os.environ)
     env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
-    for name, value in environment.items():
+    for name, value in variables.items():
         if value is None:
             env.pop(name, None)
         else:
             env[name] = str(value)
+    return env
+
+
+def run_python(arguments, timeout=60, **environment):
+    """(return code, stdout, stderr) of python with these arguments. Keywords are environment variables; None removes one."""
+    env = environment_of(**environment)
     done = subprocess.run([sys.executable, *arguments], env=env, timeout=timeout, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, done.stderr
 

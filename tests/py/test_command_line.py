@@ -2,12 +2,14 @@
 
 import json
 import os
+import subprocess
+import sys
 import time
 
 import numpy as np
 import pytest
 from compare import dynoc
-from process import run_python
+from process import environment_of, run_python
 
 PROGRAM = """
 import sys
@@ -42,6 +44,27 @@ def test_explain_runs_the_program_and_tells_of_one_function(program):
 def test_explain_of_a_function_that_is_not_called(program):
     code, _, err = run_python(["-m", "dynoc", "explain", f"{program}::unused"])
     assert code == 0 and err.startswith("unused was not captured: the program never called it")
+
+
+@pytest.mark.parametrize("words", [["doctor"], ["reason", "DTYPE"], ["cache", "info"], ["--help"], ["--version"]])
+def test_commands_whose_reader_went_away_end_without_a_word(words):
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as pipe:
+        done = subprocess.run([sys.executable, "-m", "dynoc", *words], env=environment_of(), stdout=pipe, stderr=-1, text=True)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_a_program_whose_reader_went_away_ends_as_under_plain_python(program):
+    read, write = os.pipe()
+    os.close(read)
+    said = []
+    with os.fdopen(write, "w") as pipe:
+        for before in (["-m", "dynoc"], []):
+            command = [sys.executable, *before, str(program)]
+            done = subprocess.run(command, env=environment_of(), stdout=pipe, stderr=-1, text=True)
+            said.append((done.returncode, done.stderr))
+    assert said[0] == said[1] and "BrokenPipeError" in said[0][1]
 
 
 ABSENT = [("::missing", "defines no function missing"), ("", "FILE::FUNCTION"), ("::Model", "no function")]

@@ -21,8 +21,20 @@ int cuDeviceGetName(char *name, int n, int device) {
     for (int i = 0; i < n && (name[i] = found[i]) != 0; i++) {}
     return 0;
 }
+#define OTHER(name) int name(void) { return 999; }
+%(others)s
 """
-GOOD = {"error": 0, "name": "NONE", "text": "no error", "version": 13000, "devices": 1}
+OTHERS = "DeviceGet DeviceGetAttribute DevicePrimaryCtxRetain CtxGetCurrent CtxSetCurrent LibraryLoadData LibraryUnload "
+OTHERS += "LibraryGetKernel KernelSetAttribute LaunchKernel"
+OTHERS = "\n".join(f"OTHER(cu{name})" for name in OTHERS.split())
+NVRTC = """
+#define OTHER(name) int nvrtc##name(void) { return 1; }
+OTHER(CreateProgram) OTHER(DestroyProgram) OTHER(CompileProgram) OTHER(GetProgramLogSize) OTHER(GetProgramLog)
+OTHER(GetCUBINSize) OTHER(GetCUBIN)
+const char *nvrtcGetErrorString(int error) { return "no"; }
+int nvrtcVersion(int *major, int *minor) { *major = 13; *minor = 1; return 0; }
+"""
+GOOD = {"error": 0, "name": "NONE", "text": "no error", "version": 13000, "devices": 1, "others": OTHERS}
 
 
 def doctor(**environment):
@@ -33,19 +45,29 @@ def doctor(**environment):
 
 
 @pytest.fixture
-def driver(tmp_path):
-    """Makes a driver that does as it is told; the folder is a value of LD_LIBRARY_PATH."""
+def make(tmp_path):
+    """Makes a library of C source."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
 
-    def make(**told):
-        source = tmp_path / "driver.c"
-        source.write_text(DRIVER % {**GOOD, **told})
-        subprocess.run([compiler, "-shared", "-fPIC", "-o", tmp_path / "libcuda.so.1", source], check=True)
+    def library(text, path):
+        source = tmp_path / "library.c"
+        source.write_text(text)
+        subprocess.run([compiler, "-shared", "-fPIC", "-o", path, source], check=True)
+
+    return library
+
+
+@pytest.fixture
+def driver(tmp_path, make):
+    """Makes a driver that does as it is told; the folder is a value of LD_LIBRARY_PATH."""
+
+    def made(**told):
+        make(DRIVER % {**GOOD, **told}, tmp_path / "libcuda.so.1")
         return tmp_path
 
-    return make
+    return made
 
 
 def test_without_a_compiler(tmp_path):
@@ -106,6 +128,7 @@ def test_a_driver_that_works(driver):
         ({"error": 100, "name": "NO_DEVICE", "text": "none"}, "CUDA_ERROR_NO_DEVICE", "CUDA_VISIBLE_DEVICES"),
         ({"error": 304, "name": "OPERATING_SYSTEM", "text": "no"}, "CUDA_ERROR_OPERATING_SYSTEM", "nvidia-smi"),
         ({"version": 11040}, "for CUDA 11.4", "CUDA 12 or newer"),
+        ({"others": ""}, "lacks functions of CUDA 12", "install the driver again"),
         ({"devices": 0}, "it has no device", "CUDA_VISIBLE_DEVICES"),
     ],
 )
@@ -115,10 +138,34 @@ def test_why_a_driver_cannot_be_used(driver, told, what, advice):
     assert code == 0 and row[0] == "unusable" and what in row[1] and advice in row[2]
 
 
-def test_nvrtc_is_found_where_the_toolkit_is(tmp_path):
+def test_nvrtc_is_found_where_the_toolkit_is(tmp_path, make):
     (tmp_path / "lib64").mkdir()
-    (tmp_path / "lib64" / "libnvrtc.so.13").touch()
-    assert doctor(CUDA_HOME=tmp_path)[1]["NVRTC"][:2] == ("ok", f"{tmp_path}/lib64/libnvrtc.so.13")
+    path = tmp_path / "lib64" / "libnvrtc.so.13"
+    path.touch()
+    assert doctor(CUDA_HOME=tmp_path)[1]["NVRTC"][0] == "not found"
+    make(NVRTC, path)
+    assert doctor(CUDA_HOME=tmp_path)[1]["NVRTC"] == ("ok", f"nvrtc 13.1 {path}", "")
+
+
+def test_nvrtc_is_found_beside_the_libraries_that_pytorch_loads(tmp_path, make):
+    """A PyTorch as wheels for CUDA are: its import loads a library from a package of CUDA's, whose neighbour is NVRTC's."""
+    for name in ("cuda_runtime", "cuda_nvrtc"):
+        (tmp_path / "nvidia" / name / "lib").mkdir(parents=True)
+    runtime = tmp_path / "nvidia" / "cuda_runtime" / "lib" / "libcudart.so.13"
+    make("int some;", runtime)
+    make(NVRTC, tmp_path / "nvidia" / "cuda_nvrtc" / "lib" / "libnvrtc.so.13")
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(f"import ctypes\nctypes.CDLL({str(runtime)!r})\n")
+    info = tmp_path / "torch-99.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 99.0\n")
+    text = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from dynoc import _doctor; sys.exit(_doctor.main(['--json']))"
+    checks = json.loads(run_python(["-c", text])[1])["checks"]
+    assert checks["NVRTC"]["state"] == "ok" and checks["NVRTC"]["found"].endswith("cuda_nvrtc/lib/libnvrtc.so.13")
+    (tmp_path / "torch" / "__init__.py").write_text("raise OSError('libcudart.so.13: no such file')\n")
+    checks = json.loads(run_python(["-c", text])[1])["checks"]
+    assert checks["PyTorch"]["state"] == "unusable" and "libcudart.so.13: no such file" in checks["PyTorch"]["found"]
+    assert checks["NVRTC"]["state"] == "not found"
 
 
 def test_a_driver_that_is_no_library(tmp_path):

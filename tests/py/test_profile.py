@@ -168,6 +168,29 @@ def test_objects_are_files_with_symbols_where_asked(tmp_path):
     assert code == 1 and "DYNOC_OBJECTS_DIR" in said
 
 
+LATE = """
+import os, shutil, sys, dynoc, numpy as np
+kept = dynoc.config.objects_dir
+shutil.rmtree(kept)
+open(kept, "w").close()
+f = dynoc.optimize(lambda x: np.cos(x) + np.sin(x), wait=True)
+f(np.ones(3)), f(np.ones(3))
+print(f.entries[0].tier)
+"""
+
+
+@pytest.mark.parametrize("made", ["by the compiler", "before"])
+def test_objects_that_cannot_be_kept_are_a_warning_and_run(tmp_path, made):
+    """The folder was there when it was named. In the second process the object is in the cache folder."""
+    folder, cache = tmp_path / "objects", tmp_path / "cache"
+    for _ in range(1 if made == "by the compiler" else 2):
+        folder.unlink(missing_ok=True)
+        code, out, said = run_script(LATE, DYNOC_OBJECTS_DIR=str(folder), DYNOC_CACHE_DIR=str(cache))
+    assert (code, out) == (0, "native\n")
+    advice = "(set DYNOC_DEBUG_DIR or DYNOC_OBJECTS_DIR to a folder that you can write)"
+    assert said.split("cannot be written: ")[1] == f"{folder}: Not a directory {advice}\n"
+
+
 def test_torchs_profiler_has_ranges_of_calls_and_kernels():
     torch = pytest.importorskip("torch")
     from torch.profiler import ProfilerActivity, profile

@@ -424,7 +424,7 @@ def test_globals():
     m.f = np.sin
     assert p.check() == [(4.5,)]
     m.gone = 0
-    assert p.explain() == "'gone' is not defined: missing → 0"
+    assert p.explain() == "'gone' is not defined in m: missing → 0"
     del m.gone
     assert p.check() == [(4.5,)]
     del m.f

@@ -43,7 +43,8 @@ typedef struct Job {
     DynBuildResult result;
     DynStr cache_note; /* why the cache was not used, or that a file was damaged */
     bool cache_unusable, cache_damaged;
-    bool known; /* the object was loaded already */
+    bool kept_elsewhere; /* not in the folder of the setting objects_dir; the detail says why */
+    bool known;          /* the object was loaded already */
     DynLoaded *loaded;
     char key[65];
 } Job;
@@ -216,7 +217,11 @@ static void run_job(Job *job, DynBlob *object) {
         if (why == DYN_R_TOO_MANY_LOADED) {
             job->result.detail.n = 0; /* the command, which has nothing to do with it */
         }
-        if (job->loaded == NULL) {
+        job->kept_elsewhere = job->loaded != NULL && problem.n > 0 && job->env->objects_dir[0] != 0;
+        if (job->kept_elsewhere) {
+            job->result.detail.n = 0;
+        }
+        if (job->loaded == NULL || job->kept_elsewhere) {
             dyn_str_puts(&job->result.detail, dyn_str_at(&problem));
         }
         dyn_par_refresh();
@@ -418,7 +423,7 @@ static void report(const Job *job) {
         for (uint32_t i = 0; i < job->artifacts.n; i++) {
             dyn_count("tier", "native");
         }
-        if (dyn_config.objects_dir[0] != 0 && r->detail.n > 0) { /* the object is kept elsewhere */
+        if (job->kept_elsewhere) {
             dyn_warn_once(DYN_R_NO_FOLDER, "%s", dyn_str_at(&r->detail));
         }
         dyn_log(DYN_LOG_perf, "build: %.1f ms (%s)", r->seconds * 1e3, r->cached ? "no compiler" : "compiled");

@@ -1,11 +1,12 @@
 /* doctor.c: what `python -m dynoc doctor` says about building and threads, and the functions by which tests drive them.
  *
- * Module functions, called from Python with the GIL: build_info, _build_test, _load_limit, _par_test,
+ * Module functions, called from Python with the GIL: build_info, cuda_info, _build_test, _load_limit, _par_test,
  * _rest_test. Nothing else calls in here.
  */
 #include "codegen/build/build.h"
 #include "base/cuda.h"
 #include "codegen/loops/loops.h"
+#include "codegen/target.h"
 #include <fenv.h>
 #include <unistd.h>
 
@@ -87,9 +88,38 @@ static PyObject *build_info(PyObject *module, PyObject *none) {
     if (done == 0) {
         done = put(info, "isa", text_or_none(dyn_isa_get()->name)) | put(info, "threads", PyLong_FromLong(dyn_par_threads())) |
                put(info, "builtin", PyBool_FromLong(dyn_builtin_ready())) | put(info, "openmp", text_or_none(dyn_par_runtime())) |
-               put(info, "started", PyBool_FromLong(dyn_build_is_started())) |
-               put(info, "oldest_cuda", PyLong_FromLong(DYN_CUDA_OLDEST));
+               put(info, "started", PyBool_FromLong(dyn_build_is_started()));
     }
+    if (done != 0) {
+        Py_CLEAR(info);
+    }
+    return info;
+}
+
+/* CUDA's driver and compiler, each found as a launch or a build would find it. */
+static PyObject *cuda_info(PyObject *module, PyObject *none) {
+    DynBuildEnv *env = dyn_compiler_env_new(&dyn_config);
+    if (env == NULL) {
+        return PyErr_NoMemory();
+    }
+    DynCudaLook look = {0};
+    DynCompiler nvrtc = {0};
+    DynStr why = {0};
+    dyn_cuda_look(&look);
+    bool found = dyn_target_cuda.toolchain->find(env, &nvrtc, &why) == 0;
+    PyObject *info = PyDict_New();
+    int done = info == NULL ? -1 : put(info, "problem", text_or_none(dyn_str_at(&look.problem)));
+    if (done == 0) {
+        done = put(info, "missing", PyBool_FromLong(look.missing)) | put(info, "error", PyLong_FromLong(look.error)) |
+               put(info, "version", PyLong_FromLong(look.version)) | put(info, "devices", PyLong_FromLong(look.devices)) |
+               put(info, "name", text_or_none(look.name)) | put(info, "oldest", PyLong_FromLong(DYN_CUDA_OLDEST)) |
+               put(info, "nvrtc", text_or_none(found ? dyn_str_at(&nvrtc.identity) : NULL)) |
+               put(info, "nvrtc_problem", text_or_none(dyn_str_at(&why)));
+    }
+    dyn_compiler_free(&nvrtc);
+    dyn_compiler_env_free(env);
+    dyn_str_free(&look.problem);
+    dyn_str_free(&why);
     if (done != 0) {
         Py_CLEAR(info);
     }
@@ -191,6 +221,7 @@ static PyObject *load_limit(PyObject *module, PyObject *most) {
 
 static PyMethodDef functions[] = {
     {"build_info", build_info, METH_NOARGS, "What building and threads would use: a dict."},
+    {"cuda_info", cuda_info, METH_NOARGS, "What graphs on CUDA devices would use: a dict."},
     {"_build_test", build_test, METH_O, "Test: build C source: (\"native\" or \"failed\", how or reason, detail, seconds)."},
     {"_load_limit", load_limit, METH_O, "Test: how many objects may be loaded from now on; how many are."},
     {"_par_test", par_test, METH_VARARGS,
