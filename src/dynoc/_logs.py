@@ -23,6 +23,14 @@ class Fallback(logging.Handler):
             self.handleError(record)
 
 
+class EachLine(logging.Formatter):
+    """Every line of a record begins with its logger's name, so that it is told from what the program writes, and can be filtered."""
+
+    def format(self, record):
+        start = f"[{record.name}] "
+        return "\n".join(f"{start}{line}".rstrip() for line in super().format(record).split("\n"))
+
+
 def words(text):
     return [word for word in (part.strip() for part in text.split(",")) if word]
 
@@ -57,11 +65,11 @@ def summarise_recompiles():
 
 
 def logger(name):
-    """The logger of that name, with a handler for programs that have none: what is written begins with ``[dynoc``."""
+    """The logger of that name, with a handler for programs that have none: each line that it writes begins with ``[dynoc``."""
     top = logging.getLogger("dynoc")
     if not any(isinstance(handler, Fallback) for handler in top.handlers):
         handler = Fallback()
-        handler.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
+        handler.setFormatter(EachLine())
         top.addHandler(handler)
     return logging.getLogger(name)
 
