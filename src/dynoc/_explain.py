@@ -2,8 +2,10 @@
 
 import html
 from math import prod
+from types import MethodType
 
-from dynoc._optimize import optimize
+from dynoc import _dynoc
+from dynoc._optimize import is_module, left_alone, optimize, why_as_it_is
 
 LINES, COLUMNS = 50, 120  # of the screen that a printed explanation is made for
 MOST_SHOWN = 4  # guards of one group, and places of one kind, that it has at most; the others are counted
@@ -41,6 +43,8 @@ def readable_bytes(n):
 
 
 def readable_time(seconds):
+    if seconds < 1e-4:
+        return f"{seconds * 1e6:.1f} us"
     return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
@@ -190,9 +194,38 @@ class Explanation:
         return "".join(parts)
 
 
+def innermost(fn):
+    """What a partial, a method or an optimised module calls."""
+    from functools import partial
+
+    while True:
+        if isinstance(fn, partial):
+            fn = fn.func
+        elif isinstance(fn, MethodType):
+            fn = fn.__func__
+        elif is_module(fn) and hasattr(type(fn), "_dynoc_module"):
+            fn = type(fn).__call__
+        else:
+            return fn
+
+
+def name_of(fn):
+    """What a callable is called: by its own name, or that of its class."""
+    from functools import partial
+
+    while isinstance(fn, partial):
+        fn = fn.func
+    return getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__qualname__
+
+
 def explanation_of(name, fast):
-    """What became of the calls of an optimised function so far; of one that was given back as it is, nothing."""
-    return Explanation(name, *(getattr(fast, part, []) for part in ("entries", "refusals", "loops")))
+    """What became of the calls of an optimised function so far; of one that was given back as it is, why."""
+    inner = innermost(fast)
+    entries, refusals, loops = (getattr(inner, part, []) for part in ("entries", "refusals", "loops"))
+    why = None if isinstance(inner, _dynoc.OptimizedFunction) else why_as_it_is(inner)
+    if why is not None:
+        refusals = [left_alone(inner, why)]
+    return Explanation(name, entries, refusals, loops)
 
 
 def explain(fn, **arguments):
@@ -222,6 +255,6 @@ def explain(fn, **arguments):
 
     def call(*args, **kwargs):
         fresh(*args, **kwargs)
-        return explanation_of(getattr(fn, "__qualname__", type(fn).__qualname__), fresh)
+        return explanation_of(name_of(fn), fresh)
 
     return call

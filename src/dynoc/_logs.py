@@ -24,7 +24,7 @@ class Fallback(logging.Handler):
 
 
 class EachLine(logging.Formatter):
-    """Every line of a record begins with its logger's name, so that it is told from what the program writes, and can be filtered."""
+    """Every line of a record begins with its logger's name: so it is told from what the program writes."""
 
     def format(self, record):
         start = f"[{record.name}] "
@@ -84,9 +84,13 @@ def turn_on(categories):
         _dynoc.set_log(name, on)
 
 
-def note(text):
-    """One line about what dynoc leaves alone, for whoever listens to the logger ``dynoc``."""
-    logging.getLogger("dynoc").info(text)
+def note_break(text):
+    """About what dynoc leaves alone: in the log ``graph_breaks``, or for whoever listens to the logger ``dynoc``."""
+    log = logging.getLogger("dynoc.graph_breaks")
+    if log.isEnabledFor(logging.DEBUG):
+        log.debug("%s", text)
+    else:
+        logging.getLogger("dynoc").info("%s", text)
 
 
 def warn(text):

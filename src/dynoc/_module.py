@@ -18,6 +18,24 @@ class Wrapped:
         return cls._dynoc_module
 
 
+class OfCalls:
+    """What the module's calls have by this name; where the module has something by that name, that."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __get__(self, module, cls):
+        if module is None:
+            return self
+        own = module.__wrapped__
+        return getattr(own if hasattr(own, self.name) else calls_of(module), self.name)
+
+
+def calls_of(module):
+    """The optimised function that an optimised module calls."""
+    return type(module).__call__.__func__
+
+
 class Optimized:
     """What an optimised module has before its own class: pickling and copying go by the module that was optimised.
 
@@ -30,14 +48,10 @@ class Optimized:
     def __init_subclass__(cls, **_):
         pass  # the module's class has no new kind of module to register
 
-    @property
-    def entries(self):
-        """The cache entries of the module's calls."""
-        return type(self).__call__.__func__.entries
-
-    def source(self):
-        """The generated code of the module's calls."""
-        return type(self).__call__.__func__.source()
+    entries = OfCalls("entries")  # cache entries
+    refusals = OfCalls("refusals")  # what wasn't captured
+    loops = OfCalls("loops")  # what loops became
+    source = OfCalls("source")  # () gives the generated code
 
     def __reduce_ex__(self, protocol):
         return optimized, (self.__wrapped__, self._dynoc_settings)

@@ -44,18 +44,37 @@ def settings_from(backend, fullgraph, dynamic, mode, wait, exact, options, nopyt
 
 
 def as_it_is(fn, why):
-    """Return `fn` unchanged, saying so in the log."""
+    """Return `fn` unchanged, counting it and saying so in the log."""
     from dynoc import _logs
 
-    _logs.note(f"{getattr(fn, '__qualname__', fn)!s} is not optimised: {why}; it runs as it is")
+    _dynoc.counters["refused"]["GENERATOR"] += 1
+    _logs.note_break(left_alone(fn, why))
     return fn
 
 
-def wrap_function(fn, settings):
-    code_flags = fn.__code__.co_flags
-    if code_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR):
-        return as_it_is(fn, "it is a coroutine function" if code_flags & CO_COROUTINE else "it is a generator function")
-    return _dynoc.optimize(fn, settings)
+def left_alone(fn, why):
+    """That a callable is left as it is, with its place where it has one."""
+    code = getattr(fn, "__code__", None)
+    place = f"\n{code.co_filename}:{code.co_firstlineno}" if isinstance(code, types.CodeType) else ""
+    name = getattr(fn, "__qualname__", None) or type(fn).__qualname__
+    return f"GENERATOR: {name} is not optimised: {why}; it runs as it is{place}"
+
+
+def why_as_it_is(fn):
+    """Why a callable is left as it is, in words that follow its name; None: it isn't, or its parts say so themselves."""
+    if isinstance(fn, types.FunctionType):
+        flags = fn.__code__.co_flags
+        if flags & CO_COROUTINE:
+            return "it is a coroutine function"
+        return "it is a generator function" if flags & (CO_GENERATOR | CO_ASYNC_GENERATOR) else None
+    if isinstance(fn, type):
+        return "it is a class"
+    if is_module(fn):
+        scripted = isinstance(fn, sys.modules["torch"].jit.ScriptModule)
+        return "it is not written in Python but in TorchScript" if scripted else None
+    seen_into = (_dynoc.OptimizedFunction, classmethod, staticmethod, types.MethodType, partial)
+    written = isinstance(fn, seen_into) or isinstance(getattr(type(fn), "__call__", None), types.FunctionType)
+    return None if written else "it is not written in Python"
 
 
 def is_module(fn):
@@ -63,40 +82,33 @@ def is_module(fn):
     return isinstance(fn, getattr(getattr(sys.modules.get("torch"), "nn", None), "Module", ()))
 
 
-def wrap_module(module, settings):
-    if isinstance(module, sys.modules["torch"].jit.ScriptModule):
-        return as_it_is(module, "it is not written in Python but in TorchScript")
-    from dynoc import _module
-
-    return _module.optimized(module, settings)
-
-
 def wrap(fn, settings):
     """What `optimize` returns for `fn`."""
     if isinstance(fn, _dynoc.OptimizedFunction):  # which says that it is a function, too
-        return wrap_function(fn.__wrapped__, settings)
+        fn = fn.__wrapped__
+    if not callable(fn) and not isinstance(fn, (classmethod, staticmethod)):
+        raise TypeError(f"dynoc.optimize takes a function or method, not {type(fn).__name__}")
     if getattr(fn, "__name__", None) == "step" and "torch" in sys.modules and not settings["exact"]:
         from dynoc import _optimizers
 
         if _optimizers.stand_in(fn, fn) is not None:
             return types.MethodType(_optimizers.step, fn)
+    why = why_as_it_is(fn)
+    if why is not None:
+        return as_it_is(fn, why)
     if isinstance(fn, types.FunctionType):
-        return wrap_function(fn, settings)
+        return _dynoc.optimize(fn, settings)
     if isinstance(fn, (classmethod, staticmethod)):
         return type(fn)(wrap(fn.__func__, settings))
     if isinstance(fn, types.MethodType):
         return types.MethodType(wrap(fn.__func__, settings), fn.__self__)
     if isinstance(fn, partial):
         return partial(wrap(fn.func, settings), *fn.args, **fn.keywords)
-    if isinstance(fn, type):
-        return as_it_is(fn, "it is a class")
-    if not callable(fn):
-        raise TypeError(f"dynoc.optimize takes a function or method, not {type(fn).__name__}")
     if is_module(fn):
-        return wrap_module(fn, settings)
-    if isinstance(getattr(type(fn), "__call__", None), types.FunctionType):
-        return types.MethodType(wrap(type(fn).__call__, settings), fn)
-    return as_it_is(fn, "it is not written in Python")
+        from dynoc import _module
+
+        return _module.optimized(fn, settings)
+    return types.MethodType(wrap(type(fn).__call__, settings), fn)
 
 
 def optimize(
@@ -143,7 +155,8 @@ def optimize(
     Returns
     -------
     callable
-        With the name, signature and docstring of `fn`, and ``__wrapped__``, ``entries`` and ``source()`` to look inside.
+        With the name, signature and docstring of `fn`, and ``__wrapped__``, ``entries`` and ``source()`` to look inside. Of a
+        functools.partial comes one, whose ``func`` has these.
 
     Raises
     ------

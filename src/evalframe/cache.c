@@ -334,6 +334,13 @@ static void give_up(DynCache *c, DynReason why) {
     c->idle = c->entries.n == 0;
 }
 
+/* What holds for all of a function is counted, and told with its first line. */
+static void tell_of_function(DynCache *c, DynReason why) {
+    DynPlace place = {.code = c->code, .line = ((PyCodeObject *)c->code)->co_firstlineno};
+    dyn_count_reason("refused", why);
+    dyn_cache_tell(c->root != NULL ? c->root : c, why, &place);
+}
+
 bool dyn_cache_wakes(DynCache *c) {
     if (!dyn_cache_may_wake(c) || dyn_torch_records_gradients()) {
         return false;
@@ -352,6 +359,7 @@ bool dyn_cache_may_record(DynCache *c, PyObject *const *slots) {
     }
     if (dyn_known_is_skipped(c->code)) {
         give_up(c, DYN_R_DISABLED);
+        tell_of_function(c, DYN_R_SKIPPED_CALL);
         return false;
     }
     /* Calls without arrays were tried and gave nothing: from now on only one that is handed an array is. */
@@ -365,7 +373,7 @@ bool dyn_cache_may_record(DynCache *c, PyObject *const *slots) {
     if (!dyn_cache_make_room(c, dyn_options_config(c->options).cache_limit)) {
         const char *name = PyUnicode_AsUTF8(((PyCodeObject *)c->code)->co_qualname);
         give_up(c, DYN_R_CACHE_LIMIT);
-        dyn_count_reason("refused", DYN_R_CACHE_LIMIT);
+        tell_of_function(c, DYN_R_CACHE_LIMIT);
         if (!c->quiet) {
             dyn_warn_once(DYN_R_CACHE_LIMIT, "%s has %u", name ? name : "function", c->entries.n);
         }

@@ -465,5 +465,5 @@ fast(np.ones((3, 3)))
 
 def test_recompiles_are_summed_up_at_the_end():
     code, _, err = run_script(AGAIN, DYNOC_LOGS="recompiles")
-    assert code == 0 and err.endswith("recorded again in this program:\n      1 times half\n")
+    assert code == 0 and err.endswith("recorded again in this program:\n[dynoc.recompiles]       1 times half\n")
     assert "in this program" not in run_script(AGAIN, DYNOC_LOGS="graph_breaks")[2]

@@ -1,5 +1,7 @@
 """dynoc.explain: what it counts, what its text says and in which order, and that a model fits on a screen."""
 
+import asyncio
+import functools
 import html
 import re
 from html.parser import HTMLParser
@@ -7,6 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from compare import dynoc
+from logs import logged
 
 
 def norm(x):
@@ -103,3 +106,67 @@ def test_a_model_fits_on_a_screen_in_its_own_words():
     assert len(text.splitlines()) < 60
     assert any("self[0].weight.shape[0] == self[0].bias.shape[0]" in guard for guard in report.guards)
     assert not any("__dict__['_parameters']" in guard or " at 0x" in guard for guard in report.guards)
+
+
+class Adds:
+    def __call__(self, x):
+        return x + 1
+
+    def method(self, x):
+        return x + 1
+
+    @classmethod
+    def of_class(cls, x):
+        return x + 1
+
+
+def adds(x, y):
+    return x + y
+
+
+def a_generator(x):
+    yield x + 1
+
+
+async def a_coroutine(x):
+    return x + 1
+
+
+SEEN_INTO = [functools.partial(adds, y=1), functools.partial(functools.partial(adds, y=1)), Adds(), Adds().method, Adds.of_class]
+
+
+@pytest.mark.parametrize("fn", SEEN_INTO, ids=["partial", "partial of one", "instance", "method", "class method"])
+def test_what_calls_a_function_is_explained_by_it(fn):
+    explained = dynoc.explain(fn)(np.ones(3))
+    assert (explained.graph_count, explained.op_count, explained.refusals) == (1, 1, [])
+
+
+AS_IT_IS = [
+    (a_generator, "GENERATOR: a_generator is not optimised: it is a generator function; it runs as it is"),
+    (functools.partial(a_generator), "GENERATOR: a_generator is not optimised: it is a generator function; it runs as it is"),
+    (len, "GENERATOR: len is not optimised: it is not written in Python; it runs as it is"),
+    (functools.lru_cache(lambda x: 3), "it is not written in Python; it runs as it is"),
+    (list, "GENERATOR: list is not optimised: it is a class; it runs as it is"),
+    (dynoc.skip(lambda x: x + x), "SKIPPED_CALL: "),
+]
+
+
+@pytest.mark.parametrize("fn, why", AS_IT_IS, ids=["generator", "partial", "builtin", "cached", "class", "skipped"])
+def test_no_graphs_have_a_reason(fn, why):
+    explained = dynoc.explain(fn)((1, 2))
+    assert explained.graph_count == 0 and len(explained.refusals) == 1 and why in explained.refusals[0]
+    assert "not captured\n  " in str(explained)
+
+
+def test_what_is_left_as_it_is_is_logged_and_counted():
+    dynoc.counters.clear()
+    with logged("graph_breaks") as lines:
+        assert dynoc.optimize(a_generator) is a_generator
+    assert dynoc.counters["refused"] == {"GENERATOR": 1}
+    place = f"{__file__}:{a_generator.__code__.co_firstlineno}"
+    assert lines == [f"GENERATOR: a_generator is not optimised: it is a generator function; it runs as it is\n{place}"]
+
+
+def test_a_coroutine_function_has_a_reason_and_is_awaited_by_who_calls_it():
+    fast = dynoc.optimize(a_coroutine)
+    assert fast is a_coroutine and asyncio.run(fast(np.ones(2))).tolist() == [2, 2]

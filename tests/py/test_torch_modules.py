@@ -204,3 +204,37 @@ def test_torchscript_comes_back_as_it_is():
         warnings.simplefilter("ignore")  # of the deprecated call
         scripted = torch.jit.trace(Net().eval(), x())
     assert dynoc.optimize(scripted) is scripted
+
+
+class OwnNames(torch.nn.Module):
+    """Has attributes by names that optimised modules have."""
+
+    def __init__(self):
+        super().__init__()
+        self.entries = [1, 2]
+        self.source = torch.nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.source(x) * self.entries[0]
+
+
+def test_names_of_the_module_itself_come_first():
+    module = OwnNames()
+    fast = dynoc.optimize(module)
+    for _ in range(3):
+        assert torch.equal(fast(torch.ones(2)), module(torch.ones(2)))
+    assert fast.entries is module.entries and fast.source is module.source
+    fast.entries = [3]
+    assert module.entries == [3]
+    assert dynoc.explain(module)(torch.ones(2)).graph_count == 1
+
+
+def test_a_module_of_which_nothing_is_captured_says_why():
+    class Draws(torch.nn.Module):
+        def forward(self, x):
+            return id(x)
+
+    module = Draws()
+    fast = dynoc.optimize(module)
+    fast(torch.ones(2))
+    assert fast.loops == [] and fast.refusals and dynoc.explain(module)(torch.ones(2)).refusals == fast.refusals

@@ -112,7 +112,7 @@ def test_functions_of_the_stub_are_there():
     names = [name for name in dir(dynoc._dynoc) if not name.startswith("_")]
     missing = output_of(FAKE + f"print([name for name in {names} if not hasattr(dynoc._dynoc, name)])")
     # Of what is recorded and compiled, and of waiting for NumPy or for long loops.
-    assert missing == "['Entry', 'Part', 'build_info', 'call_in_turn', 'watch_loops']"
+    assert missing == "['Entry', 'Part', 'build_info', 'call_in_turn', 'cuda_info', 'watch_loops']"
 
 
 def test_settings_come_from_the_environment():
