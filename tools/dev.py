@@ -253,11 +253,19 @@ def test_all(suites):
 
 def quick(version, python):
     """The rooms below the recorder and a slice of what goes through it, in a debug build; compiled objects are kept."""
-    test([(version, python, "debug", "", test_files(*QUICK), {})], str(ROOT / "build" / "quick-cache"))
+    test(debug_suites((version, python, "debug", ""), test_files(*QUICK), LEAST), str(ROOT / "build" / "quick-cache"))
 
 
 def with_word(word, files):
     return [file for file in files if word in (ROOT / file).read_text()]
+
+
+def debug_suites(build_of, files, twice_with):
+    """The suites of a debug build: files that run once, PyTorch's, and those that a release build runs too, with `twice_with`."""
+    torch = with_word("torch", files)  # one environment has it
+    once = [file for file in with_word("any_interpreter", files) if file not in torch]  # the same on every version of CPython
+    twice = [file for file in files if file not in (*once, *torch)]
+    return [(*build_of, once, {}), (*build_of, torch, LESS), (*build_of, twice, twice_with)]
 
 
 def all_suites(found):
@@ -265,12 +273,8 @@ def all_suites(found):
     CPython's version has a part in on the newest one's release build, and OF_VERSIONS on the other release builds."""
     *others, newest = found
     every, some = test_files("*/test_*"), test_files(*OF_VERSIONS)
-    first = (*found[0], "debug", "")
-    torch = with_word("torch", every)  # one environment has it
-    once = [file for file in with_word("any_interpreter", every) if file not in torch]  # the same on every version of CPython
-    twice = [file for file in every if file not in (*once, *torch)]
     release = [(*newest, "release", OF_THIS_VERSION, every), *((*each, "release", OF_THIS_VERSION, some) for each in others)]
-    debug = [(*first, once, {}), (*first, torch, LESS), (*first, twice, LEAST if others else {})]
+    debug = debug_suites((*found[0], "debug", ""), every, LEAST if others else {})
     return [*debug, *((*suite, {}) for suite in release)]
 
 

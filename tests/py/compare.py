@@ -5,6 +5,7 @@ traceback (function, line and column of each frame), warnings with their place, 
 object. Used by every test in this folder and by tests/fuzz.
 """
 
+import enum
 import math
 import struct
 import types
@@ -162,6 +163,9 @@ def compare_values(a, b, tol, path, report):
     elif isinstance(a, types.FunctionType):
         if a.__qualname__ != b.__qualname__:
             report(f"{path}: function {b.__qualname__} instead of {a.__qualname__}")
+    elif isinstance(a, enum.Enum):  # some CPythons' members of flags hold one another
+        if (a.name, a.value) != (b.name, b.value):
+            report(f"{path}: {b!r} instead of {a!r}")
     elif isinstance(a, np.random.Generator):
         if a.bit_generator.state != b.bit_generator.state:
             report(f"{path}: the generator has another state")
