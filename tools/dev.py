@@ -253,19 +253,19 @@ def test_all(suites):
 
 def quick(version, python):
     """The rooms below the recorder and a slice of what goes through it, in a debug build; compiled objects are kept."""
-    test(debug_suites((version, python, "debug", ""), test_files(*QUICK), LEAST), str(ROOT / "build" / "quick-cache"))
+    test(debug_suites((version, python, "debug", ""), test_files(*QUICK), LESS, LEAST), str(ROOT / "build" / "quick-cache"))
 
 
 def with_word(word, files):
     return [file for file in files if word in (ROOT / file).read_text()]
 
 
-def debug_suites(build_of, files, twice_with):
-    """The suites of a debug build: files that run once, PyTorch's, and those that a release build runs too, with `twice_with`."""
+def debug_suites(build_of, files, once_with, twice_with):
+    """The suites of a debug build: files that run once, PyTorch's, and those that a release build runs too."""
     torch = with_word("torch", files)  # one environment has it
     once = [file for file in with_word("any_interpreter", files) if file not in torch]  # the same on every version of CPython
     twice = [file for file in files if file not in (*once, *torch)]
-    return [(*build_of, once, {}), (*build_of, torch, LESS), (*build_of, twice, twice_with)]
+    return [(*build_of, once, once_with), (*build_of, torch, LESS), (*build_of, twice, twice_with)]
 
 
 def all_suites(found):
@@ -274,7 +274,7 @@ def all_suites(found):
     *others, newest = found
     every, some = test_files("*/test_*"), test_files(*OF_VERSIONS)
     release = [(*newest, "release", OF_THIS_VERSION, every), *((*each, "release", OF_THIS_VERSION, some) for each in others)]
-    debug = debug_suites((*found[0], "debug", ""), every, LEAST if others else {})
+    debug = debug_suites((*found[0], "debug", ""), every, {}, LEAST if others else {})
     return [*debug, *((*suite, {}) for suite in release)]
 
 

@@ -128,7 +128,7 @@ def compare_arrays(a, b, tol, path, report):
 
 def attributes(o):
     """Instance attributes, those in slots too; None for what has none of its own."""
-    if isinstance(o, (type, types.FunctionType, types.ModuleType)):
+    if isinstance(o, (type, types.FunctionType, types.ModuleType, enum.Enum)):  # some CPythons' flags hold one another
         return None
     slots = [name for cls in type(o).__mro__ for name in getattr(cls, "__slots__", ()) if isinstance(cls.__slots__, tuple)]
     if not slots and not hasattr(o, "__dict__"):
@@ -163,7 +163,7 @@ def compare_values(a, b, tol, path, report):
     elif isinstance(a, types.FunctionType):
         if a.__qualname__ != b.__qualname__:
             report(f"{path}: function {b.__qualname__} instead of {a.__qualname__}")
-    elif isinstance(a, enum.Enum):  # some CPythons' members of flags hold one another
+    elif isinstance(a, enum.Enum):
         if (a.name, a.value) != (b.name, b.value):
             report(f"{path}: {b!r} instead of {a!r}")
     elif isinstance(a, np.random.Generator):
