@@ -132,11 +132,15 @@ class Explanation:
             count(self.graph_break_count, "graph break"),
             count(self.op_count, "operation"),
         )
+        native = sum(text.startswith("native") for text in self.loops)
+        counts += (count(native, "native loop"),) if native else ()
         return f"{self.name}: {', '.join(counts)}"
 
     def _findings(self):
         """(heading, texts, where all of them are) of what a reader wants to know first."""
-        found = (("breaks", self.breaks, "breaks"), ("loops", self.loops, "loops"), ("not captured", self.refusals, "refusals"))
+        by_loops = {line.strip() for text in self.loops for line in text.splitlines()}  # refusals that are told there already
+        refusals = [text for text in self.refusals if not {line.strip() for line in text.splitlines()} <= by_loops]
+        found = (("breaks", self.breaks, "breaks"), ("loops", self.loops, "loops"), ("not captured", refusals, "refusals"))
         return [(heading, list(dict.fromkeys(texts)), name) for heading, texts, name in found if texts]
 
     def _times(self):

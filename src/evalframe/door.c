@@ -58,15 +58,15 @@ static DynMiss put_miss(const DynEntry *e, PyObject *func, PyObject *const *slot
     return miss;
 }
 
-/* Which entry is the closest: the one of which the fewest guards fail. */
+/* Which entry is the closest: the one from which the call differs in the fewest things. */
 static uint32_t closest_entry(const DynCache *c, PyObject *func, PyObject *const *slots) {
     uint32_t closest = 0, fewest = UINT32_MAX;
     for (uint32_t i = 0; i < c->entries.n; i++) {
         DynStr why = {0};
-        uint32_t failed = dyn_guards_explain(c->entries.at[i]->guards, func, slots, &why).failed;
+        uint32_t differs = dyn_guards_explain(c->entries.at[i]->guards, func, slots, &why).differs;
         dyn_str_free(&why);
-        if (failed < fewest) {
-            fewest = failed;
+        if (differs < fewest) {
+            fewest = differs;
             closest = i;
         }
     }

@@ -30,10 +30,10 @@ DYN_HIDDEN void dyn_guards_sizes(const DynGuardProgram *p, uint32_t *nsrc, uint3
 DYN_HIDDEN int dyn_guards_check(DynGuardProgram *p, PyObject *func, PyObject *const *locals, DynEnv *env);
 DYN_HIDDEN bool dyn_guards_missed_name(const DynGuardProgram *p); /* a call that it didn't fit had another string or other keys */
 DYN_HIDDEN void dyn_env_clear(const DynGuardProgram *p, DynEnv *env); /* may run destructors; keeps the current exception */
-/* After a miss: how many guards fail, and which of them is the first in recording order; NULL: none does, but something else that
- * the entry needs isn't there. */
+/* After a miss: how many guards fail, how many things differ (of an array dtype and rank are two), and which guard is the first
+ * in recording order that fails; NULL: none does, but something else that the entry needs isn't there. */
 typedef struct DynMiss {
-    uint32_t failed;
+    uint32_t failed, differs;
     const DynGuard *first;
 } DynMiss;
 /* … and that guard as a Python expression with old value → new value. Nothing is added to out when nothing fails (another thread

@@ -452,6 +452,19 @@ def test_recompiles_name_the_closest_entry_first_and_what_helps():
     assert other.startswith(f"  entry {numbers[1]}: x.dtype == float32: float32 → float64 (and 1 more of ")
 
 
+@pytest.mark.parametrize("kind", ["NumPy", "PyTorch"])
+def test_of_an_array_dtype_and_rank_are_two_things(kind):
+    """The entry of another rank is closer than that of another rank and dtype, whichever was made last."""
+    fast = dynoc.optimize(lambda x: x * 2)
+    ones = np.ones if kind == "NumPy" else pytest.importorskip("torch").ones
+    short, long = ("f4", "f8") if kind == "NumPy" else (sys.modules["torch"].float32, sys.modules["torch"].float64)
+    fast(ones(3, dtype=long))
+    fast(ones(3, dtype=short))
+    with logged("recompiles") as lines:
+        fast(ones((3, 3), dtype=long))
+    assert re.search(r"is recorded again: entry \d+: x.ndim == 1: 1 → 2$", lines[0].splitlines()[0])
+
+
 AGAIN = """
 import numpy as np
 import dynoc

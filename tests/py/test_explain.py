@@ -170,3 +170,39 @@ def test_what_is_left_as_it_is_is_logged_and_counted():
 def test_a_coroutine_function_has_a_reason_and_is_awaited_by_who_calls_it():
     fast = dynoc.optimize(a_coroutine)
     assert fast is a_coroutine and asyncio.run(fast(np.ones(2))).tolist() == [2, 2]
+
+
+def called_from(x):
+    return wrapper_of_own(x) + 1
+
+
+@dynoc.skip
+@functools.wraps(adds)
+def wrapper_of_own(x):
+    return x + 1
+
+
+def test_what_broke_a_graph_is_called_by_its_name():
+    (why,) = dynoc.explain(called_from)(np.ones(3)).breaks
+    assert why.startswith("SKIPPED_CALL") and "(adds)" in why.splitlines()[0]
+
+
+def sums_squares(n):
+    total = 0
+    for i in range(n):
+        total += i * i
+    return total
+
+
+def counts_words(texts):
+    count = {}
+    for text in texts:
+        count[text.lower()] = count.get(text.lower(), 0) + 1
+    return count
+
+
+def test_loops_are_counted_in_the_title_and_told_once():
+    assert str(dynoc.explain(sums_squares)(1000)).splitlines()[0].endswith(", 0 operations, 1 native loop")
+    explained = dynoc.explain(counts_words)(["a"] * 1000)
+    assert explained.loops[0].startswith("CPython's: ") and any("UNSUPPORTED_VALUE" in text for text in explained.refusals)
+    assert str(explained).count("UNSUPPORTED_VALUE") == 1 and explained._repr_html_().count("UNSUPPORTED_VALUE") == 1

@@ -13,6 +13,7 @@ typedef struct Look { /* one explanation */
     DynScalar *sym;   /* by symbol */
     uint32_t nsym;    /* evaluated so far: rows before it have values */
     DynStr *out;
+    uint32_t more; /* so many things differ besides the one that is told of each guard */
 } Look;
 
 static DynRead look_at(Look *l, uint32_t id) {
@@ -82,6 +83,7 @@ static void explain_array(Look *l, const DynGuard *g, PyObject *o) {
     }
     PyArrayObject *a = (PyArrayObject *)o;
     if (dyn_dtype_of(PyArray_DESCR(a)) != dt) {
+        l->more += PyArray_NDIM(a) != ndim;
         PyArray_Descr *old = PyArray_DescrFromType(dyn_dtypes[dt].npy);
         source_text(l, g, "", ".dtype == ");
         print_dtype(l, old);
@@ -141,6 +143,7 @@ static void explain_tensor(Look *l, const DynGuard *g, PyObject *o) {
         arrow(l);
         dyn_str_puts(l->out, "False");
     } else if (v.dtype != (g->number & 255)) {
+        l->more += v.ndim != ndim;
         source_text(l, g, "", ".dtype: ");
         dyn_object_print(dyn_torch_dtype_object((DynDtype)(g->number & 255)), l->out);
         arrow(l);
@@ -466,6 +469,7 @@ static DynMiss explain_guards(Look *l) {
     }
     l->out = out;
     dyn_str_free(&others);
+    miss.differs = miss.failed + l->more;
     return miss;
 }
 

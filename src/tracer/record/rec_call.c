@@ -110,6 +110,14 @@ static DynVal *call_generator(DynRec *r, const RecCall *c, const RecCall *bound,
     return call.iterator == NULL ? NULL : rec_new_generator(r, *result, &call);
 }
 
+/* By its __name__, to which functools.wraps gives the wrapped function's. No exception is pending. */
+static const char *name_of_function(DynRec *r, PyObject *func) {
+    const char *name = PyUnicode_AsUTF8(((PyFunctionObject *)func)->func_name);
+    name = name == NULL ? NULL : dyn_arena_strdup(&r->arena, name);
+    PyErr_Clear();
+    return name;
+}
+
 /* A call that leads to a frame of the Python function `callee` with the arguments of `bound`: the hook hands that frame to
  * dyn_record_inlined. NULL with *result set: the callee bailed out. */
 static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, DynOperand callee, bool whole, PyObject **result) {
@@ -132,9 +140,10 @@ static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, Dyn
         if (refuse == DYN_R_OPAQUE_CALL) {
             find_stand_in(r, c, func);
         }
+        const char *name = name_of_function(r, func); /* before it can raise */
         r->pending.func = NULL;
         *result = rec_call_real(c);
-        return rec_fail(r, refuse != DYN_R_OK ? refuse : DYN_R_OPAQUE_CALL, PyUnicode_AsUTF8(code->co_name));
+        return rec_fail(r, refuse != DYN_R_OK ? refuse : DYN_R_OPAQUE_CALL, name);
     }
     r->pending = (RecPending){func, fv, source, slots, nslots, whole, NULL};
     r->callee_bailed = false;
@@ -161,7 +170,7 @@ static DynVal *call_bound(DynRec *r, const RecCall *c, const RecCall *bound, Dyn
         r->callee_bailed = false;
         r->ninstrs_lost = ninstrs_lost + r->ninstrs - ninstrs;
         r->ninstrs_node = r->ninstrs;
-        return rec_fail(r, DYN_R_CALLEE_BAILED, PyUnicode_AsUTF8(code->co_name));
+        return rec_fail(r, DYN_R_CALLEE_BAILED, name_of_function(r, func));
     }
     return r->result;
 }
