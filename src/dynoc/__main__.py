@@ -182,7 +182,17 @@ def print_summary():
     print("\n".join(["dynoc summary:", *(lines or ["  nothing was recorded"])]), file=sys.stderr)
 
 
+def check_folder(path):
+    """ConfigError where a report can't be written: said before the program runs, which may take long."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path) or not os.access(folder, os.W_OK):
+        why = "it is a folder" if os.path.isdir(path) else f"{folder} is no folder that can be written"
+        raise dynoc.ConfigError(f"--report {path}: {why}")
+
+
 def turn_on(options):
+    if options["report"]:
+        check_folder(options["report"])
     if options["logs"] is not None:
         dynoc.config.logs = options["logs"]
     if options["summary"]:

@@ -67,6 +67,12 @@ def test_a_program_whose_reader_went_away_ends_as_under_plain_python(program):
     assert said[0] == said[1] and "BrokenPipeError" in said[0][1]
 
 
+def test_a_report_that_cannot_be_written_is_said_before_the_program_runs(program, tmp_path):
+    for path, why in ((tmp_path / "none" / "report.html", "is no folder that can be written"), (tmp_path, "it is a folder")):
+        code, out, said = run_python(["-m", "dynoc", "--report", str(path), str(program)])
+        assert (code, out) == (1, "") and said.startswith(f"python -m dynoc: --report {path}: ") and said.endswith(f"{why}\n")
+
+
 ABSENT = [("::missing", "defines no function missing"), ("", "FILE::FUNCTION"), ("::Model", "no function")]
 
 

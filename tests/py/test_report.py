@@ -166,7 +166,10 @@ def test_a_program_without_arrays_and_a_file_that_cannot_be_written(tmp_path):
     assert (code, out, said) == (0, "done\n", "")
     page = read((tmp_path / "r.html").read_text(encoding="utf-8"))
     assert page.wrong == [] and any("0 functions" in text for _, text in page.of("header"))
-    code, out, said = run_python(["-m", "dynoc", "--report", str(tmp_path / "none" / "r.html"), str(program)])
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    program.write_text(f"import os\nos.rmdir({str(folder)!r})\nprint('done')\n")
+    code, out, said = run_python(["-m", "dynoc", "--report", str(folder / "r.html"), str(program)])
     assert (code, out) == (0, "done\n") and said.startswith("dynoc: --report: [Errno 2]")
 
 
