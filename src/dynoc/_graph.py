@@ -306,6 +306,11 @@ class Graph:
     def __repr__(self):
         return f"<dynoc graph of {len(str(self).splitlines())} lines>"
 
+    def _repr_html_(self):
+        from dynoc import _report_graph
+
+        return _report_graph.in_notebook(self)
+
     def print_readable(self, print_output=True):
         """Print the graph and return its text.
 
@@ -696,6 +701,9 @@ class GraphModule:
         import copy
 
         return GraphModule(self, copy.deepcopy(self._graph, memo), self._class_name)
+
+    def _repr_html_(self):
+        return self._graph._repr_html_()
 
     def __repr__(self):
         return f"{self._class_name}()\n\n{self.code}"

@@ -200,6 +200,11 @@ class profile:
     def __repr__(self):
         return f"<dynoc profile: {len(self.functions)} functions>"
 
+    def _repr_html_(self):
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
+
     def __str__(self):
         if not self.functions:
             return "dynoc profile: no optimised function was called"

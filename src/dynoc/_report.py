@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import time
+from html import escape
 from math import prod
 
 from dynoc import _dynoc
@@ -38,6 +39,8 @@ def is_library(file):
 
 class Entry:
     """What the report tells of a cache entry."""
+
+    others = "not computed in a step of its own"  # as a frame of its graph's drawing is called
 
     def __init__(self, row):
         entry = row["entry"]
@@ -235,7 +238,20 @@ class Report:
         return [(file, stretches(file, self.lines.files.get(file, ()), self.functions)) for file in order]
 
 
-def report(path):
+class Written:
+    """What `report` gives: a notebook shows the page."""
+
+    def __init__(self, path, text):
+        self.path, self._text = path, text
+
+    def __repr__(self):
+        return f"<dynoc report of {len(self._text)} characters{'' if self.path is None else f' in {self.path}'}>"
+
+    def _repr_html_(self):
+        return f'<iframe srcdoc="{escape(self._text)}" style="width: 100%; height: 40em; border: 1px solid #8888"></iframe>'
+
+
+def report(path=None):
     """Write what dynoc made of this process so far into one HTML file, which needs no network.
 
     It shows the source of every function that was looked at, its lines coloured by what happened to them and why; graphs, guards
@@ -244,8 +260,13 @@ def report(path):
 
     Parameters
     ----------
-    path : str or path-like
-        The file.
+    path : str or path-like, optional
+        The file. Left out, none is written.
+
+    Returns
+    -------
+    object
+        As which a notebook shows the page.
 
     Examples
     --------
@@ -255,12 +276,14 @@ def report(path):
     >>> fast = dynoc.optimize(lambda x: np.cos(x) + np.sin(x), wait=True)
     >>> _ = fast(np.ones(4))
     >>> path = os.path.join(tempfile.mkdtemp(), "report.html")
-    >>> dynoc.report(path)
+    >>> _ = dynoc.report(path)
     >>> open(path).read().startswith("<!doctype html>")
     True
     """
     from dynoc import _report_html
 
     text = _report_html.page(Report(_dynoc._watched(True), _dynoc._peek()))
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+    if path is not None:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    return Written(path, text)

@@ -28,7 +28,7 @@ class Frame:
 def frames_of(entry):
     """Frames in the order in which they run. Inputs have one of their own."""
     kernels = entry.kernel_of()
-    inputs, others = Frame("inputs", "input", -1), Frame("not computed in a step of its own", "rest", -1)
+    inputs, others = Frame("inputs", "input", -1), Frame(entry.others, "rest", -1)
     frames = [Frame(f"{step['kind']} {k}: {step['name']}", step["kind"], k) for k, step in enumerate(entry.steps)]
     for n, (_, op) in entry.kinds.items():
         frame = inputs if op == "input" else frames[kernels[n]] if n in kernels else others
@@ -105,3 +105,48 @@ def svg(entry):
         f'<svg class="graph" role="img" aria-label="graph of entry {entry.number}" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="-1 -1 {width + 2:.0f} {height + 2:.0f}">{"".join(parts)}</svg>'
     )
+
+
+STYLE = """
+.graph rect { fill: none; stroke: #8888 } .graph .node rect { fill: #8882; stroke: #888 } .graph .output rect { stroke-width: 2 }
+.graph path { fill: none; stroke: #8888 } .graph text { fill: currentColor; font: 11px sans-serif }
+.graph .node text { text-anchor: middle } .graph .node .type { font-size: 9px; opacity: 0.7 }
+"""
+
+
+class Nodes:
+    """A `Graph` as `svg` draws the one of an entry: without kernels."""
+
+    others, steps, number = "operations", (), "0"
+
+    def __init__(self, graph):
+        self._nodes = [n for n in graph.nodes if n.op != "output"]
+        number = {n: i for i, n in enumerate(self._nodes)}
+        results = [a for n in graph.nodes if n.op == "output" for a in n.all_input_nodes]
+        args = [[("node", number[a]) for a in n.all_input_nodes] for n in self._nodes]
+        self.kinds = {i: (self._type(n), self._operator(n)) for i, n in enumerate(self._nodes)}
+        self.data = {"nodes": [{"args": a} for a in args], "outputs": [number[n] for n in results]}
+
+    @staticmethod
+    def _type(node):
+        shape = node.meta.get("shape")
+        return f"{node.meta.get('dtype', '')}{'' if shape is None else list(shape)}"
+
+    @staticmethod
+    def _operator(node):
+        if node.op == "placeholder":
+            return "input"
+        return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+
+    def kernel_of(self):
+        return {}
+
+    def place_of(self, n):
+        file, line = self._nodes[n].meta.get("file"), self._nodes[n].meta.get("line")
+        return None if file is None else (file, line)
+
+
+def in_notebook(graph):
+    """A `Graph` drawn, and its text folded below."""
+    text = f"<details><summary>as text</summary><pre>{escape(str(graph))}</pre></details>"
+    return f"<style>{STYLE}</style>{svg(Nodes(graph))}{text}"

@@ -1,10 +1,13 @@
 """python -m dynoc explain, cache, doctor --json, --version; and the notebook's cell magic."""
 
+import html
 import json
 import os
+import re
 import subprocess
 import sys
 import time
+from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -211,3 +214,39 @@ def test_a_wrong_setting_ends_the_command_in_one_line(tmp_path, name, text):
     code, out, said = run_python(["-m", "dynoc", str(tmp_path / "program.py")], **{f"DYNOC_{name}": text})
     assert code == 1 and out == "" and said.count("\n") == 1
     assert said.startswith("python -m dynoc: ") and name.lower() in said.lower()
+
+
+class Boxes(HTMLParser):
+    """How many nodes and arrows are drawn, and whether tags close as they open."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.classes = [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.open.append(tag)
+        self.classes.append(dict(attributes).get("class", "").split(" ")[0])
+
+    def handle_startendtag(self, tag, attributes):
+        self.classes.append(dict(attributes).get("class", ""))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_a_notebook_draws_graphs_and_shows_reports_and_profiles(tmp_path):
+    fast = dynoc.optimize(lambda x, y: np.cos(x) * y + y, wait=True)
+    with dynoc.profile() as profile:
+        fast(np.ones(3), np.ones(3))
+    traced = dynoc.trace(lambda x, y: np.cos(x) * y + y)(np.ones(3), np.ones(3))
+    for graph in (fast.entries[0].graph, traced, traced.graph):
+        drawn = Boxes(graph._repr_html_()).classes
+        assert (drawn.count("node"), drawn.count("edge")) == (5, 5)
+    assert "dynoc profile" in profile._repr_html_()
+    report = dynoc.report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    frame = re.fullmatch(r'<iframe srcdoc="([^"]*)".*', report._repr_html_(), re.DOTALL)
+    assert html.unescape(frame[1]) == page and repr(report).endswith(f"in {tmp_path / 'report.html'}>")
+    assert "<iframe" in dynoc.report()._repr_html_()
