@@ -401,16 +401,26 @@ def type_checkers(python):
     wanted = hashlib.sha256(OF_CHECK.read_bytes() + python.encode()).hexdigest()
     place = {"PYRIGHT_PYTHON_CACHE_DIR": str(folder / "pyright"), "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
     quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "env": {**os.environ, **place}, "cwd": ROOT}
+
+    def failure(*steps):
+        """Why the first of the steps that fails does; None if none does."""
+        for step in steps:
+            try:
+                done = subprocess.run(step, timeout=240, **quiet)
+            except subprocess.TimeoutExpired as late:
+                return str(late)
+            if done.returncode:
+                return (done.stdout.strip() or "no message").splitlines()[-1]
+        return None
+
     if not (stamp.exists() and stamp.read_text() == wanted):
         run([python, "-m", "venv", "--clear", folder])
         pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PIP_TRIES]
         for row in (line for line in OF_CHECK.read_text().splitlines() if not line.startswith("#")):
             name = re.match(r"\w+", row)[0]
-            steps = [[*pip, row], [folder / "bin" / name, "--version"]]  # pyright fetches the rest of it when it is first called
-            failed = next((done for step in steps if (done := subprocess.run(step, **quiet)).returncode), None)
-            if failed:
+            why = failure([*pip, row], [folder / "bin" / name, "--version"])  # pyright fetches itself when it is first called
+            if why is not None:
                 (folder / "bin" / name).unlink(missing_ok=True)
-                why = (failed.stdout.strip() or "no message").splitlines()[-1]
                 print(f"not needed, and not installed: {name}, so it isn't run ({why})", flush=True)
         stamp.write_text(wanted)
     found = {name: folder / "bin" / name for name in ("mypy", "pyright")}
