@@ -155,12 +155,14 @@ static void settle(DynLoops *l, uint32_t i, DynLoopState state) {
     set_ways(l);
 }
 
-/* Is any loop of the function native, or may it yet be? Otherwise its calls are what they were before. */
+/* Is any loop of the function native, or may it yet be? Otherwise its calls are what they were before. Where nobody measures
+ * whether graphs would pay, a loop that was retired is CPython's with the function around it. */
 static void look_at_all(DynLoops *l) {
-    bool any = false;
+    bool any = false, measured = l->cache != NULL && dyn_profit_is_measured(l->cache);
     for (uint32_t i = 0; i < l->nloops; i++) {
         DynLoopState state = l->loops[i].state;
         any |= state == DYN_LOOP_COLD || state == DYN_LOOP_WAITING || state == DYN_LOOP_NATIVE;
+        any |= state == DYN_LOOP_RETIRED && !measured;
     }
     if (!any && l->cache != NULL) {
         l->cache->loops_on = false;

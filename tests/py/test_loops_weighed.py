@@ -57,7 +57,7 @@ def test_asking_runs_no_code():
 
 
 def test_a_unit_is_known_in_warm_code():
-    """The way to a block that is far begins with EXTENDED_ARG, and CPython 3.11 has another one in warm code: it wasn't closed."""
+    """The way to a far block begins with EXTENDED_ARG, and CPython 3.11 has another one in warm code: it wasn't closed."""
     source = "def far(n):\n    x = 0\n    for i in range(n):\n" + "        x = x * 3 % 1000 + 1\n" * 60
     space = {}
     exec(source, space)
