@@ -172,7 +172,8 @@ void dyn_str_put(DynStr *s, const void *bytes, size_t n) {
 }
 
 /* The C library's printf is several times slower where any library of the process has added conversions of its own to it (NumPy's
- * OpenBLAS brings libquadmath, which does). So the usual conversions are done here: %s, %c, and %d, %u, %ld, %lld without width. */
+ * OpenBLAS brings libquadmath, which does). So the usual conversions are done here: %s, %c, and %d, %u, %ld, %lld without width.
+ */
 static bool is_simple(const char *format) {
     for (const char *at = strchr(format, '%'); at != NULL; at = strchr(at + 1, '%')) {
         at++;
