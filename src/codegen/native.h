@@ -88,7 +88,8 @@ typedef enum DynBuildTextState {
     DYN_TEXT_FAILED,
     DYN_TEXT_DROPPED /* by a fork */
 } DynBuildTextState;
-DYN_HIDDEN DynBuildText *dyn_build_text(const char *source, bool wait); /* NULL: no memory, no thread */
+DYN_HIDDEN DynBuildText *dyn_build_text(const char *source, bool first); /* first: before others. NULL: no memory, no thread */
+DYN_HIDDEN void dyn_build_text_wait(DynBuildText *t);                    /* until it is built, or an interrupt; without the GIL */
 DYN_HIDDEN DynBuildTextState dyn_build_text_state(const DynBuildText *t);
 DYN_HIDDEN void *dyn_build_text_symbol(const DynBuildText *t, const char *name); /* where it is loaded, for as long as t lives */
 DYN_HIDDEN DynReason dyn_build_text_failure(const DynBuildText *t, const char **detail);

@@ -267,6 +267,10 @@ DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyO
     DynRegionRefusal why = {.reason = DYN_R_CACHE_LIMIT, .at = l->headers[i]};
     bool room = loop->nregions < DYN_LOOP_VERSIONS && l->cache != NULL;
     DynRegion *r = room ? l->engine->plan(decoded, l->headers[i], slots, nstack, globals, builtins, &why) : NULL;
+    if (r != NULL && loop->nregions == DYN_LOOP_VERSIONS) { /* another thread was faster: planning may run Python code */
+        l->engine->free(r);
+        r = NULL;
+    }
     if (r == NULL) {
         return refuse(l, i, &why);
     }

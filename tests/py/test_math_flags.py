@@ -1,6 +1,6 @@
 """Mathematical functions raise the flags that eager's results imply and no others, on each instruction set that this machine has
 and in the built-in tier, for infinities, nan, zeros, subnormal and huge numbers: those that generated code writes out itself
-(ops_math.def), and those that it calls, whose lanes beyond a limit go elsewhere (DYN_VL)."""
+(ops_math.def), and those that it calls, whose lanes beyond a limit go elsewhere (DYN_VL, DYN_VM)."""
 
 import numpy as np
 import pytest
@@ -10,10 +10,9 @@ from test_accuracy import BUILT_IN, ISAS, special
 
 pytestmark = pytest.mark.any_interpreter
 
-# Not arccosh and tan, which raise flags for nothing with AVX2 or less: for 1, huge numbers and nan, and for huge numbers.
 NAMES = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "arcsin", "arccos", "arctan", "sinh", "cosh",
-    "tanh", "arcsinh", "arctanh", "cbrt",
+    "tanh", "arcsinh", "arctanh", "cbrt", "tan", "arccosh",
 )  # fmt: skip
 
 
@@ -49,3 +48,40 @@ def test_flags_are_those_of_the_results(isa, name, dtype):
         before, kinds = counted("FLAGS"), said(function, x)
         assert said(fast, x) == kinds, value
         assert counted("FLAGS") - before == bool(kinds), value
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", ["arctan2", "hypot", "power", "float_power"])
+def test_flags_of_two_arguments_are_those_of_the_results(isa, name, dtype):
+    function = getattr(np, name)
+    fast = dynoc.optimize(lambda x, y: function(x, y), wait=True, fullgraph=True)
+    fast(np.full(20, 0.5, dtype), np.full(20, 0.75, dtype))
+    few = points(dtype)
+    for first in few:
+        for second in few:
+            x, y = np.full(20, 0.5, dtype), np.full(20, 0.75, dtype)
+            x[7], y[7] = first, second
+            before, kinds = counted("FLAGS"), said(lambda x: function(x, y), x)
+            assert said(lambda x: fast(x, y), x) == kinds, (first, second)
+            assert counted("FLAGS") - before == bool(kinds), (first, second)
+
+
+def test_a_point_in_the_middle_raises_nothing_where_arguments_are_written():
+    """Eager can't be asked once more there: the flags of the kernel are all that is known."""
+
+    def turn(xy, centre):
+        x, y = xy.T
+        angle = np.arctan2(y - centre, x - centre)
+        xy[..., 0] = np.hypot(x - centre, y - centre)
+        xy[..., 1] = angle
+
+    def grid():
+        return np.indices((20, 20), dtype=float).reshape(2, -1).T
+
+    fast, expected = dynoc.optimize(turn, wait=True, fullgraph=True), grid()
+    turn(expected, 10.0)
+    for _ in range(3):
+        xy = grid()
+        with np.errstate(all="raise", under="ignore"):
+            fast(xy, 10.0)
+        np.testing.assert_allclose(xy, expected, rtol=1e-13, atol=1e-13)

@@ -20,6 +20,10 @@ def switch_often():
     sys.setswitchinterval(before)
 
 
+def counted_loops(name):
+    return dynoc.counters["loops"].get(name, 0)
+
+
 def in_threads(n, work):
     """Run work(i) in n threads that start together; raises what any of them raised."""
     barrier, errors = threading.Barrier(n), []
@@ -109,6 +113,40 @@ def test_code_changes_while_others_call():
             assert np.array_equal(result, X + 1.0) or np.array_equal(result, X - 1.0)
 
     in_threads(8, work)
+
+
+def test_threads_that_come_to_a_loop_while_one_waits_for_its_compiler(tmp_path, monkeypatch):
+    """With wait=True the first of them waits without the GIL, and the way into the loop is open: another loop is native."""
+    cc = tmp_path / "cc"
+    cc.write_text('#!/bin/sh\nsleep 0.3; exec cc "$@"\n')
+    cc.chmod(0o755)
+    monkeypatch.setattr(dynoc.config, "compiler", str(cc))
+    monkeypatch.setattr(dynoc.config, "cache_dir", str(tmp_path))
+
+    def weighted(rows, factor):
+        total = 0.0
+        for row in rows:
+            for value in row:
+                total += value * factor
+        if factor > 0:
+            for row in rows:
+                for value in row:
+                    total -= value * value
+        return total
+
+    fast = dynoc.optimize(weighted, wait=True)
+    rows = [[float(i + k) for k in range(40)] for i in range(40)]
+    expected = weighted(rows, 0.5)
+    assert fast(rows, -1.0) == weighted(rows, -1.0)
+    before = counted_loops("native")
+
+    def work(i):
+        for _ in range(3):
+            assert fast(rows, 0.5) == expected
+
+    in_threads(8, work)
+    assert counted_loops("native") > before
+
 
 
 def test_recursion_near_the_limit():

@@ -599,21 +599,25 @@ int dyn_build_source(const char *source, DynBuildResult *out) {
 
 /* ---- Text without an artifact: whoever asks for it has a reference to its job. */
 
-DynBuildText *dyn_build_text(const char *source, bool wait) {
+DynBuildText *dyn_build_text(const char *source, bool first) {
     dyn_build_poll();
     Job *job = new_job(source, &dyn_config, &dyn_toolchain_c);
     if (job == NULL) {
         return NULL;
     }
     warn_refused_flags(job);
-    if (submit(job, NULL, wait, &job) != 0) {
-        return NULL;
-    }
-    if (wait) {
-        wait_until(job_is_done, job, false);
-        dyn_build_poll();
-    }
-    return (DynBuildText *)job;
+    return submit(job, NULL, first, &job) != 0 ? NULL : (DynBuildText *)job;
+}
+
+/* With a reference of its own: while this thread waits another one may give back the caller's. */
+void dyn_build_text_wait(DynBuildText *t) {
+    Job *job = (Job *)t;
+    pthread_mutex_lock(&lock);
+    job->refs++;
+    pthread_mutex_unlock(&lock);
+    wait_until(job_is_done, job, false);
+    dyn_build_poll();
+    dyn_build_text_free(t);
 }
 
 DynBuildTextState dyn_build_text_state(const DynBuildText *t) {

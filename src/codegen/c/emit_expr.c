@@ -20,15 +20,36 @@
 
 /* Vector functions go by names of our own, dynv_sin: their vector forms are libmvec's, and the scalar form, which is called from
  * loops that could not be vectorised, is one lane of a vector: so a function gives the same bits in every loop. DYN_V1 and DYN_V2
- * are functions of one and two arguments. DYN_VL is one with a limit (bits of a positive number): of the widest vectors lanes
- * beyond it, where libmvec raises flags for nothing, are sent to the scalar function, and 1/2 goes in their place; DYN_VN is the
- * same where AVX-512 is missing, whose own function needs no limit. DYN_NARROW: narrower vectors, which compilers may take where
- * they can't fill the widest. */
+ * are functions of one and two arguments. DYN_VL is one with limits: `out` says of the bits m of a magnitude which lanes of the
+ * widest vectors are sent to the scalar function, for libmvec raises flags for nothing there, and `calm` goes in their place;
+ * DYN_VN is the same where AVX-512 is missing, whose own function needs no limits. DYN_NARROW: narrower vectors, which compilers
+ * may take where they can't fill the widest. DYN_VM is DYN_VL for two arguments: `out` knows the bits x and y of their magnitudes
+ * and the greater m of them, and narrower vectors are the first lanes of a wide one (DYN_PARTS). */
 #if defined(__x86_64__) && defined(__GLIBC__)
 /* DYN_VQ: the rest of a division, a - trunc(a / b) * b, which is exact as fmod's is: by one fused product where the quotient is a
  * whole number that the format holds (it can be one too large, not too small), and zero where a is the smaller. Other lanes, nan
  * and infinities among them, are the C library's, and numbers for which nothing is raised go in their place. Exponents say which
  * they are. Narrower vectors are the first lanes of a wide one. */
+#define PARTS                                                                                                                    \
+    "#define DYN_PART(T, f, n, symbol, v) typedef T dyn_p##v##T __attribute__((vector_size(n * sizeof(T)))); "                   \
+    "dyn_p##v##T dyn_part_##v##_##f(dyn_p##v##T, dyn_p##v##T) __asm__(symbol); "                                                 \
+    "__attribute__((used, visibility(\"hidden\"))) dyn_p##v##T dyn_part_##v##_##f(dyn_p##v##T a, dyn_p##v##T b) { dyn_v##T y = " \
+    "(dyn_v##T){0} + 1, x = y; "                                                                                                 \
+    "for (int i = 0; i < n; i++) x[i] = a[i], y[i] = b[i]; x = dyn_v_##f(x, y); for (int i = 0; i < n; i++) a[i] = x[i]; "       \
+    "return a; }\n"                                                                                                              \
+    "#if DYN_WIDE == 64\n#define DYN_PARTS(T, f) DYN_PART(T, f, (int)(32 / sizeof(T)), \"_ZGVd\" DYN_D_##T \"vv_dynv_\" #f, d) " \
+    "DYN_PART(T, f, (int)(32 / sizeof(T)), \"_ZGVc\" DYN_D_##T \"vv_dynv_\" #f, c) "                                             \
+    "DYN_PART(T, f, (int)(16 / sizeof(T)), \"_ZGVb\" DYN_B_##T \"vv_dynv_\" #f, b)\n#elif DYN_WIDE == 32\n"                      \
+    "#define DYN_PARTS(T, f) DYN_PART(T, f, (int)(32 / sizeof(T)), \"_ZGVc\" DYN_D_##T \"vv_dynv_\" #f, c) "                     \
+    "DYN_PART(T, f, (int)(16 / sizeof(T)), \"_ZGVb\" DYN_B_##T \"vv_dynv_\" #f, b)\n#else\n#define DYN_PARTS(T, f)\n#endif\n"    \
+    "#define DYN_D_double \"N4\"\n#define DYN_D_float \"N8\"\n#define DYN_B_double \"N2\"\n#define DYN_B_float \"N4\"\n"
+/* DYN_STEEP: is y times log2 of x, as a magnitude, more than `steep`, or y more than `far`? The logarithm is the number that the
+ * bits of x are, which is at most 1.45 times too small; y is bounded first, for the product to raise nothing. */
+#define POWERS                                                                                                              \
+    "#define DYN_LOG_double(x) (((dyn_vdouble)(x >> 20 | 0x4330000000000000L) - 0x1p52) * 0x1p-32 - 1023)\n"                \
+    "#define DYN_LOG_float(x) (__builtin_convertvector(x, dyn_vfloat) * 0x1p-23f - 127)\n"                                  \
+    "#define DYN_STEEP(T, most, steep, far) ({ dyn_i##T h = y > far, p = (dyn_i##T)((dyn_v##T)(y & ~h) * DYN_LOG_##T(x)); " \
+    "h | ((p & most) > steep); })\n"
 #define REST                                                                                                                     \
     "#ifdef __FMA__\n#if DYN_WIDE == 64\n"                                                                                       \
     "#define DYN_TRUNC_double(q) __builtin_ia32_rndscalepd_mask(q, 11, q, (unsigned char)-1, 4)\n"                               \
@@ -40,18 +61,6 @@
     "#define DYN_FUSED_double(a, b, c) __builtin_ia32_vfmaddpd256(a, b, c)\n"                                                    \
     "#define DYN_FUSED_float(a, b, c) __builtin_ia32_vfmaddps256(a, b, c)\n#endif\n"                                             \
     "#define DYN_BITS_double 52, 0x7ffL, 50\n#define DYN_BITS_float 23, 0xff, 21\n"                                              \
-    "#define DYN_PART(T, f, n, symbol, v) typedef T dyn_p##v##T __attribute__((vector_size(n * sizeof(T)))); "                   \
-    "dyn_p##v##T dyn_part_##v##_##f(dyn_p##v##T, dyn_p##v##T) __asm__(symbol); "                                                 \
-    "__attribute__((used, visibility(\"hidden\"))) dyn_p##v##T dyn_part_##v##_##f(dyn_p##v##T a, dyn_p##v##T b) { dyn_v##T x = " \
-    "{0}, y = x + 1; "                                                                                                           \
-    "for (int i = 0; i < n; i++) x[i] = a[i], y[i] = b[i]; x = dyn_v_##f(x, y); for (int i = 0; i < n; i++) a[i] = x[i]; "       \
-    "return a; }\n"                                                                                                              \
-    "#if DYN_WIDE == 64\n#define DYN_PARTS(T, f) DYN_PART(T, f, (int)(32 / sizeof(T)), \"_ZGVd\" DYN_D_##T \"vv_dynv_\" #f, d) " \
-    "DYN_PART(T, f, (int)(32 / sizeof(T)), \"_ZGVc\" DYN_D_##T \"vv_dynv_\" #f, c) "                                             \
-    "DYN_PART(T, f, (int)(16 / sizeof(T)), \"_ZGVb\" DYN_B_##T \"vv_dynv_\" #f, b)\n#else\n"                                     \
-    "#define DYN_PARTS(T, f) DYN_PART(T, f, (int)(32 / sizeof(T)), \"_ZGVc\" DYN_D_##T \"vv_dynv_\" #f, c) "                     \
-    "DYN_PART(T, f, (int)(16 / sizeof(T)), \"_ZGVb\" DYN_B_##T \"vv_dynv_\" #f, b)\n#endif\n"                                    \
-    "#define DYN_D_double \"N4\"\n#define DYN_D_float \"N8\"\n#define DYN_B_double \"N2\"\n#define DYN_B_float \"N4\"\n"         \
     "#define DYN_VQ(T, f) DYN_REST(T, f, DYN_BITS_##T)\n#define DYN_REST(...) DYN_REST_(__VA_ARGS__)\n"                          \
     "#define DYN_REST_(T, f, bits, most, far) T dyn_##f(T, T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); "               \
     "T dyn_c_##f(T, T) __asm__(#f); dyn_v##T dyn_v_##f(dyn_v##T, dyn_v##T) __asm__(DYN_P DYN_N_##T \"vv_dynv_\" #f); "           \
@@ -71,63 +80,86 @@
     "static __attribute__((used)) T dyn_1_##f(T, T) __asm__(\"dynv_\" #f); "                                                     \
     "static T dyn_1_##f(T a, T b) { DYN_ALL(T, v, a); DYN_ALL(T, w, b); return dyn_v_##f(v, w)[0]; } DYN_PARTS(T, f)\n"          \
     "#else\n" SCALAR_REST "#endif\n"
-#define VECTORS                                                                                                                  \
-    "#ifdef __clang__\n" PLAIN "#else\n"                                                                                         \
-    "#if defined(__AVX512F__)\n#define DYN_WIDE 64\n#define DYN_P \"_ZGVe\"\n#define DYN_N_double \"N8\"\n"                      \
-    "#define DYN_N_float \"N16\"\n#define DYN_ANY_double(o) __builtin_ia32_ptestmq512(o, o, (unsigned char)-1)\n"                \
-    "#define DYN_ANY_float(o) __builtin_ia32_ptestmd512(o, o, (unsigned short)-1)\n"                                             \
-    "#elif defined(__AVX2__)\n#define DYN_WIDE 32\n#define DYN_P \"_ZGVd\"\n#define DYN_N_double \"N4\"\n"                       \
-    "#define DYN_N_float \"N8\"\n#define DYN_ANY_double(o) __builtin_ia32_movmskpd256((dyn_vdouble)(o))\n"                       \
-    "#define DYN_ANY_float(o) __builtin_ia32_movmskps256((dyn_vfloat)(o))\n"                                                     \
-    "#else\n#define DYN_WIDE 16\n#define DYN_P \"_ZGVb\"\n#define DYN_N_double \"N2\"\n#define DYN_N_float \"N4\"\n"             \
-    "#define DYN_ANY_double(o) __builtin_ia32_movmskpd((dyn_vdouble)(o))\n"                                                      \
-    "#define DYN_ANY_float(o) __builtin_ia32_movmskps((dyn_vfloat)(o))\n#endif\n"                                                \
-    "#define DYN_SET(v, f) __asm__(\".set \" v \"_dynv_\" f \", \" v \"_\" f);\n#define DYN_NO(v, f)\n"                          \
-    "#if DYN_WIDE > 16\n#define DYN_SET_B DYN_SET\n#else\n#define DYN_SET_B DYN_NO\n#endif\n"                                    \
-    "#ifdef __AVX__\n#define DYN_SET_C DYN_SET\n#else\n#define DYN_SET_C DYN_NO\n#endif\n"                                       \
-    "#if DYN_WIDE > 32\n#define DYN_SET_D DYN_SET\n#else\n#define DYN_SET_D DYN_NO\n#endif\n"                                    \
-    "#define DYN_NARROW_double(v, f) DYN_SET_B(\"_ZGVbN2\" v, f) DYN_SET_C(\"_ZGVcN4\" v, f) DYN_SET_D(\"_ZGVdN4\" v, f)\n"      \
-    "#define DYN_NARROW_float(v, f) DYN_SET_B(\"_ZGVbN4\" v, f) DYN_SET_C(\"_ZGVcN8\" v, f) DYN_SET_D(\"_ZGVdN8\" v, f)\n"       \
-    "typedef double dyn_vdouble __attribute__((vector_size(DYN_WIDE)));\n"                                                       \
-    "typedef float dyn_vfloat __attribute__((vector_size(DYN_WIDE)));\n"                                                         \
-    "typedef long long dyn_idouble __attribute__((vector_size(DYN_WIDE)));\n"                                                    \
-    "typedef int dyn_ifloat __attribute__((vector_size(DYN_WIDE)));\n"                                                           \
-    "#define DYN_CALLED const, nothrow, simd(\"notinbranch\")\n#define DYN_LANES(T) (int)(DYN_WIDE / sizeof(T))\n"               \
-    "#define DYN_HALF_double 0x3fe0000000000000L\n#define DYN_HALF_float 0x3f000000\n"                                           \
-    "#define DYN_ALL(T, v, a) dyn_v##T v; for (int i = 0; i < DYN_LANES(T); i++) v[i] = a\n"                                     \
-    "#define DYN_V1(T, f) T dyn_##f(T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); DYN_NARROW_##T(\"v\", #f) "            \
-    "DYN_SET(DYN_P DYN_N_##T \"v\", #f) DYN_ONE(T, f, DYN_P DYN_N_##T \"v_\" #f)\n"                                              \
-    "#define DYN_ONE(T, f, symbol) dyn_v##T dyn_v_##f(dyn_v##T) __asm__(symbol); "                                               \
-    "static __attribute__((used)) T dyn_1_##f(T) __asm__(\"dynv_\" #f); "                                                        \
-    "static T dyn_1_##f(T a) { DYN_ALL(T, v, a); return dyn_v_##f(v)[0]; }\n"                                                    \
-    "#define DYN_V2(T, f) T dyn_##f(T, T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); DYN_NARROW_##T(\"vv\", #f) "        \
-    "DYN_SET(DYN_P DYN_N_##T \"vv\", #f) dyn_v##T dyn_v_##f(dyn_v##T, dyn_v##T) __asm__(DYN_P DYN_N_##T \"vv_\" #f); "           \
-    "static __attribute__((used)) T dyn_1_##f(T, T) __asm__(\"dynv_\" #f); "                                                     \
-    "static T dyn_1_##f(T a, T b) { DYN_ALL(T, v, a); DYN_ALL(T, w, b); return dyn_v_##f(v, w)[0]; }\n"                          \
-    "#define DYN_VL(T, f, most, limit) T dyn_##f(T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); "                         \
-    "DYN_NARROW_##T(\"v\", #f) T dyn_c_##f(T) __asm__(#f); dyn_v##T dyn_l_##f(dyn_v##T) __asm__(DYN_P DYN_N_##T \"v_\" #f); "    \
-    "DYN_ONE(T, f, DYN_P DYN_N_##T \"v_dynv_\" #f) static __attribute__((noinline, cold)) dyn_v##T dyn_b_##f(dyn_v##T a) { "     \
-    "dyn_i##T x = (dyn_i##T)a, o = (x & most) > limit; dyn_v##T r = dyn_l_##f((dyn_v##T)(x & ~o | o & DYN_HALF_##T)); "          \
-    "for (int i = 0; i < DYN_LANES(T); i++) if (o[i]) r[i] = dyn_c_##f(a[i]); return r; } "                                      \
-    "__attribute__((used, visibility(\"hidden\"))) dyn_v##T dyn_v_##f(dyn_v##T a) { dyn_i##T o = ((dyn_i##T)a & most) > limit; " \
-    "return __builtin_expect(DYN_ANY_##T(o) != 0, 0) ? dyn_b_##f(a) : dyn_l_##f(a); }\n"                                         \
-    "#ifdef __AVX512F__\n#define DYN_VN(T, f, most, limit) DYN_V1(T, f)\n#else\n#define DYN_VN DYN_VL\n#endif\n" REST "#endif\n"
+#define VECTORS                                                                                                                 \
+    "#ifdef __clang__\n" PLAIN "#else\n"                                                                                        \
+    "#if defined(__AVX512F__)\n#define DYN_WIDE 64\n#define DYN_P \"_ZGVe\"\n#define DYN_N_double \"N8\"\n"                     \
+    "#define DYN_N_float \"N16\"\n#define DYN_ANY_double(o) __builtin_ia32_ptestmq512(o, o, (unsigned char)-1)\n"               \
+    "#define DYN_ANY_float(o) __builtin_ia32_ptestmd512(o, o, (unsigned short)-1)\n"                                            \
+    "#elif defined(__AVX2__)\n#define DYN_WIDE 32\n#define DYN_P \"_ZGVd\"\n#define DYN_N_double \"N4\"\n"                      \
+    "#define DYN_N_float \"N8\"\n#define DYN_ANY_double(o) __builtin_ia32_movmskpd256((dyn_vdouble)(o))\n"                      \
+    "#define DYN_ANY_float(o) __builtin_ia32_movmskps256((dyn_vfloat)(o))\n"                                                    \
+    "#else\n#define DYN_WIDE 16\n#define DYN_P \"_ZGVb\"\n#define DYN_N_double \"N2\"\n#define DYN_N_float \"N4\"\n"            \
+    "#define DYN_ANY_double(o) __builtin_ia32_movmskpd((dyn_vdouble)(o))\n"                                                     \
+    "#define DYN_ANY_float(o) __builtin_ia32_movmskps((dyn_vfloat)(o))\n#endif\n"                                               \
+    "#define DYN_SET(v, f) __asm__(\".set \" v \"_dynv_\" f \", \" v \"_\" f);\n#define DYN_NO(v, f)\n"                         \
+    "#if DYN_WIDE > 16\n#define DYN_SET_B DYN_SET\n#else\n#define DYN_SET_B DYN_NO\n#endif\n"                                   \
+    "#ifdef __AVX__\n#define DYN_SET_C DYN_SET\n#else\n#define DYN_SET_C DYN_NO\n#endif\n"                                      \
+    "#if DYN_WIDE > 32\n#define DYN_SET_D DYN_SET\n#else\n#define DYN_SET_D DYN_NO\n#endif\n"                                   \
+    "#define DYN_NARROW_double(v, f) DYN_SET_B(\"_ZGVbN2\" v, f) DYN_SET_C(\"_ZGVcN4\" v, f) DYN_SET_D(\"_ZGVdN4\" v, f)\n"     \
+    "#define DYN_NARROW_float(v, f) DYN_SET_B(\"_ZGVbN4\" v, f) DYN_SET_C(\"_ZGVcN8\" v, f) DYN_SET_D(\"_ZGVdN8\" v, f)\n"      \
+    "typedef double dyn_vdouble __attribute__((vector_size(DYN_WIDE)));\n"                                                      \
+    "typedef float dyn_vfloat __attribute__((vector_size(DYN_WIDE)));\n"                                                        \
+    "typedef long long dyn_idouble __attribute__((vector_size(DYN_WIDE)));\n"                                                   \
+    "typedef int dyn_ifloat __attribute__((vector_size(DYN_WIDE)));\n"                                                          \
+    "#define DYN_CALLED const, nothrow, simd(\"notinbranch\")\n#define DYN_LANES(T) (int)(DYN_WIDE / sizeof(T))\n"              \
+    "#define DYN_ALL(T, v, a) dyn_v##T v; for (int i = 0; i < DYN_LANES(T); i++) v[i] = a\n"                                    \
+    "#define DYN_V1(T, f) T dyn_##f(T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); DYN_NARROW_##T(\"v\", #f) "           \
+    "DYN_SET(DYN_P DYN_N_##T \"v\", #f) DYN_ONE(T, f, DYN_P DYN_N_##T \"v_\" #f)\n"                                             \
+    "#define DYN_ONE(T, f, symbol) dyn_v##T dyn_v_##f(dyn_v##T) __asm__(symbol); "                                              \
+    "static __attribute__((used)) T dyn_1_##f(T) __asm__(\"dynv_\" #f); "                                                       \
+    "static T dyn_1_##f(T a) { DYN_ALL(T, v, a); return dyn_v_##f(v)[0]; }\n"                                                   \
+    "#define DYN_VM(T, f, most, out) T dyn_##f(T, T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); "                       \
+    "T dyn_c_##f(T, T) __asm__(#f); dyn_v##T dyn_l_##f(dyn_v##T, dyn_v##T) __asm__(DYN_P DYN_N_##T \"vv_\" #f); "               \
+    "dyn_v##T dyn_v_##f(dyn_v##T, dyn_v##T) __asm__(DYN_P DYN_N_##T \"vv_dynv_\" #f); "                                         \
+    "static __attribute__((noinline, cold)) dyn_v##T dyn_b_##f(dyn_v##T a, dyn_v##T b, dyn_i##T o) { "                          \
+    "dyn_i##T one = (dyn_i##T)((dyn_v##T){0} + 1) & o; "                                                                        \
+    "dyn_v##T r = dyn_l_##f((dyn_v##T)((dyn_i##T)a & ~o | one), (dyn_v##T)((dyn_i##T)b & ~o | one)); "                          \
+    "for (int i = 0; i < DYN_LANES(T); i++) if (o[i]) r[i] = dyn_c_##f(a[i], b[i]); return r; } "                               \
+    "__attribute__((used, visibility(\"hidden\"))) dyn_v##T dyn_v_##f(dyn_v##T a, dyn_v##T b) { "                               \
+    "dyn_i##T x = (dyn_i##T)a & most, y = (dyn_i##T)b & most, g = x > y, m = x & g | y & ~g, o = out; "                         \
+    "return __builtin_expect(DYN_ANY_##T(o) != 0, 0) ? dyn_b_##f(a, b, o) : dyn_l_##f(a, b); } "                                \
+    "static __attribute__((used)) T dyn_1_##f(T, T) __asm__(\"dynv_\" #f); "                                                    \
+    "static T dyn_1_##f(T a, T b) { DYN_ALL(T, v, a); DYN_ALL(T, w, b); return dyn_v_##f(v, w)[0]; } DYN_PARTS(T, f)\n"         \
+    "#define DYN_VL(T, f, most, out, calm) T dyn_##f(T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); "                    \
+    "DYN_NARROW_##T(\"v\", #f) T dyn_c_##f(T) __asm__(#f); dyn_v##T dyn_l_##f(dyn_v##T) __asm__(DYN_P DYN_N_##T \"v_\" #f); "   \
+    "DYN_ONE(T, f, DYN_P DYN_N_##T \"v_dynv_\" #f) static __attribute__((noinline, cold)) dyn_v##T dyn_b_##f(dyn_v##T a) { "    \
+    "dyn_i##T x = (dyn_i##T)a, m = x & most, o = out, in = (dyn_i##T)((dyn_v##T){0} + calm) & o; dyn_v##T r = "                 \
+    "dyn_l_##f((dyn_v##T)(x & ~o | in)); "                                                                                      \
+    "for (int i = 0; i < DYN_LANES(T); i++) if (o[i]) r[i] = dyn_c_##f(a[i]); return r; } "                                     \
+    "__attribute__((used, visibility(\"hidden\"))) dyn_v##T dyn_v_##f(dyn_v##T a) { dyn_i##T m = (dyn_i##T)a & most, o = out; " \
+    "return __builtin_expect(DYN_ANY_##T(o) != 0, 0) ? dyn_b_##f(a) : dyn_l_##f(a); }\n"                                        \
+    "#ifdef __AVX512F__\n#define DYN_VN(T, f, most, out, calm) DYN_V1(T, f)\n#else\n#define DYN_VN DYN_VL\n#endif\n" PARTS      \
+        POWERS REST "#endif\n"
 #else
 #define VECTORS PLAIN
 #endif
 #define SCALAR_REST "#define DYN_VQ(T, f) T dyn_##f(T, T) __asm__(#f) __attribute__((const, nothrow))\n"
-#define PLAIN                                                                            \
-    "#define DYN_V1(T, f) T dyn_##f(T) __asm__(#f) __attribute__((const, nothrow))\n"    \
-    "#define DYN_V2(T, f) T dyn_##f(T, T) __asm__(#f) __attribute__((const, nothrow))\n" \
-    "#define DYN_VL(T, f, most, limit) DYN_V1(T, f)\n#define DYN_VN DYN_VL\n" SCALAR_REST
+#define PLAIN                                                                                       \
+    "#define DYN_V1(T, f) T dyn_##f(T) __asm__(#f) __attribute__((const, nothrow))\n"               \
+    "#define DYN_VM(T, f, most, out) T dyn_##f(T, T) __asm__(#f) __attribute__((const, nothrow))\n" \
+    "#define DYN_VL(T, f, most, out, calm) DYN_V1(T, f)\n#define DYN_VN DYN_VL\n" SCALAR_REST
 
-/* Limits for double and float, and whether they are those of vectors below the widest alone (DYN_VN). */
-#define FAR {"0x4160000000000000L", "0x461c4000"}, false    /* 2^23 and 10000 */
-#define NUMBERS {"0x7ff0000000000000L", "0x7f800000"}, true /* all but nan */
-#define FINITE {"0x7fefffffffffffffL", "0x7f7fffff"}, true
-#define STEEP {"0x4080000000000000L", "0x42800000"}, true /* 2^9 and 2^6: exponentials overflow somewhat later */
-#define VAST {"0x4630000000000000L", "0x7f7fffff"}, true  /* 2^100, and what is finite */
-#define ROOT {"0x43b0000000000000L", "0x46000000"}, true  /* 2^60 and 2^13: the square is exact no longer */
+/* Which lanes the C library's vector function raises flags for that nothing asks for, of double and of float: conditions on bits
+ * of magnitudes (DYN_VL, DYN_VM), and whether they are those of vectors below the widest alone (DYN_VN). */
+#define ABOVE(d, f) \
+    { "m > " d, "m > " f }
+#define FAR ABOVE("0x4160000000000000L", "0x461c4000"), false    /* 2^23 and 10000 */
+#define NUMBERS ABOVE("0x7ff0000000000000L", "0x7f800000"), true /* all but nan */
+#define FINITE ABOVE("0x7fefffffffffffffL", "0x7f7fffff"), true
+#define STEEP ABOVE("0x4080000000000000L", "0x42800000"), true /* 2^9 and 2^6: exponentials overflow somewhat later */
+#define VAST ABOVE("0x4630000000000000L", "0x7f7fffff"), true  /* 2^100, and what is finite */
+#define HIGH ABOVE("0x4630000000000000L", "0x58000000"), true  /* 2^100 and 2^49 */
+#define ROOT ABOVE("0x43b0000000000000L", "0x46000000"), true  /* 2^60 and 2^13: the square is exact no longer */
+#define FROM_ONE {"(m > 0x43b0000000000000L) | (m <= 0x3ff0000000000000L)", "(m > 0x5d800000) | (m <= 0x3f800000)"}, true, "2"
+#define ANGLE {"(m > 0x7fefffffffffffffL) | (m == 0)", "(m > 0x7f7fffff) | (m == 0)"}, false /* both zero, or infinite */
+/* The square of the greater is neither subnormal nor huge: it is from 2^-530 or 2^-60 to 2^60. */
+#define SQUARES {"(m > 0x43b0000000000000L) | (m < 0x1ed0000000000000L)", "(m > 0x5d800000) | (m < 0x21800000)"}, false
+/* The power is far from the limits of the format (2^1000 and 2^120), and its base a normal number. */
+#define POWER                                                                                                             \
+    {"(x < 0x10000000000000L) | (x > 0x7fefffffffffffffL) | DYN_STEEP(double, 0x7fffffffffffffffL, 0x4085900000000000L, " \
+     "0x43b0000000000000L)",                                                                                              \
+     "(x < 0x800000) | (x > 0x7f7fffff) | DYN_STEEP(float, 0x7fffffff, 0x42a60000, 0x5d800000)"},                         \
+        false
 /* Functions of the C library: name, number of arguments, and what they are in generated text. BUILTIN: an instruction, by the
  * compiler's own name; VECTOR: the C library may have it for vectors too (libmvec), and where it doesn't it is a SCALAR_CALL;
  * REST_OF: the remainder of a division, in vectors of our own where that is exact; SCALAR_CALL: a call for each element;
@@ -136,22 +168,23 @@ static const struct Function {
     const char *name;
     int nargs;
     enum { BUILTIN, VECTOR, REST_OF, SCALAR_CALL, COMPLEX_CALL, MAGNITUDE } kind;
-    const char *limits[2]; /* of VECTOR: see DYN_VL */
+    const char *out[2]; /* of VECTOR: lanes that are sent elsewhere, see DYN_VL */
     bool narrow;
+    const char *calm; /* another number than 1/2 for which nothing is raised */
 } functions[] = {
-    {"sqrt", 1, BUILTIN},          {"fabs", 1, BUILTIN},          {"floor", 1, BUILTIN},        {"ceil", 1, BUILTIN},
-    {"trunc", 1, BUILTIN},         {"rint", 1, BUILTIN},          {"copysign", 2, BUILTIN},     {"exp", 1, VECTOR},
-    {"exp2", 1, VECTOR, FINITE},   {"expm1", 1, VECTOR, STEEP},   {"log", 1, VECTOR, NUMBERS},  {"log2", 1, VECTOR, NUMBERS},
-    {"log10", 1, VECTOR, NUMBERS}, {"log1p", 1, VECTOR, VAST},    {"sin", 1, VECTOR, FAR},      {"cos", 1, VECTOR, FAR},
-    {"tan", 1, VECTOR, NUMBERS},   {"asin", 1, VECTOR, NUMBERS},  {"acos", 1, VECTOR, NUMBERS}, {"atan", 1, VECTOR, VAST},
-    {"sinh", 1, VECTOR, STEEP},    {"cosh", 1, VECTOR, STEEP},    {"tanh", 1, VECTOR},          {"asinh", 1, VECTOR, ROOT},
-    {"acosh", 1, VECTOR},          {"atanh", 1, VECTOR, NUMBERS}, {"cbrt", 1, VECTOR},          {"erf", 1, VECTOR},
-    {"erfc", 1, VECTOR},           {"atan2", 2, VECTOR},          {"hypot", 2, VECTOR},         {"pow", 2, VECTOR},
-    {"fmod", 2, REST_OF},          {"nextafter", 2, SCALAR_CALL}, {"csqrt", 1, COMPLEX_CALL},   {"cexp", 1, COMPLEX_CALL},
-    {"clog", 1, COMPLEX_CALL},     {"csin", 1, COMPLEX_CALL},     {"ccos", 1, COMPLEX_CALL},    {"ctan", 1, COMPLEX_CALL},
-    {"casin", 1, COMPLEX_CALL},    {"cacos", 1, COMPLEX_CALL},    {"catan", 1, COMPLEX_CALL},   {"csinh", 1, COMPLEX_CALL},
-    {"ccosh", 1, COMPLEX_CALL},    {"ctanh", 1, COMPLEX_CALL},    {"casinh", 1, COMPLEX_CALL},  {"cacosh", 1, COMPLEX_CALL},
-    {"catanh", 1, COMPLEX_CALL},   {"cpow", 2, COMPLEX_CALL},     {"cabs", 1, MAGNITUDE},
+    {"sqrt", 1, BUILTIN},           {"fabs", 1, BUILTIN},          {"floor", 1, BUILTIN},         {"ceil", 1, BUILTIN},
+    {"trunc", 1, BUILTIN},          {"rint", 1, BUILTIN},          {"copysign", 2, BUILTIN},      {"exp", 1, VECTOR},
+    {"exp2", 1, VECTOR, FINITE},    {"expm1", 1, VECTOR, STEEP},   {"log", 1, VECTOR, NUMBERS},   {"log2", 1, VECTOR, NUMBERS},
+    {"log10", 1, VECTOR, NUMBERS},  {"log1p", 1, VECTOR, VAST},    {"sin", 1, VECTOR, FAR},       {"cos", 1, VECTOR, FAR},
+    {"tan", 1, VECTOR, HIGH},       {"asin", 1, VECTOR, NUMBERS},  {"acos", 1, VECTOR, NUMBERS},  {"atan", 1, VECTOR, VAST},
+    {"sinh", 1, VECTOR, STEEP},     {"cosh", 1, VECTOR, STEEP},    {"tanh", 1, VECTOR},           {"asinh", 1, VECTOR, ROOT},
+    {"acosh", 1, VECTOR, FROM_ONE}, {"atanh", 1, VECTOR, NUMBERS}, {"cbrt", 1, VECTOR},           {"erf", 1, VECTOR, NUMBERS},
+    {"erfc", 1, VECTOR, NUMBERS},   {"atan2", 2, VECTOR, ANGLE},   {"hypot", 2, VECTOR, SQUARES}, {"pow", 2, VECTOR, POWER},
+    {"fmod", 2, REST_OF},           {"nextafter", 2, SCALAR_CALL}, {"csqrt", 1, COMPLEX_CALL},    {"cexp", 1, COMPLEX_CALL},
+    {"clog", 1, COMPLEX_CALL},      {"csin", 1, COMPLEX_CALL},     {"ccos", 1, COMPLEX_CALL},     {"ctan", 1, COMPLEX_CALL},
+    {"casin", 1, COMPLEX_CALL},     {"cacos", 1, COMPLEX_CALL},    {"catan", 1, COMPLEX_CALL},    {"csinh", 1, COMPLEX_CALL},
+    {"ccosh", 1, COMPLEX_CALL},     {"ctanh", 1, COMPLEX_CALL},    {"casinh", 1, COMPLEX_CALL},   {"cacosh", 1, COMPLEX_CALL},
+    {"catanh", 1, COMPLEX_CALL},    {"cpow", 2, COMPLEX_CALL},     {"cabs", 1, MAGNITUDE},
 };
 
 const char *dyn_emit_memory_type(DynDtype dt) { return dyn_dtypes[dt].ctype; }
@@ -313,6 +346,23 @@ static bool has_vectors(const struct Function *f, const char *suffix) {
 }
 #endif
 
+static void put_vector_function(DynStr *out, Names *names, const struct Function *f, bool single) {
+    const char *t = single ? "float" : "double", *s = single ? "f" : "";
+    const char *magnitude = single ? "0x7fffffff" : "0x7fffffffffffffffL", *lanes = f->out[single];
+    dyn_str_puts(out, names->vectors ? "" : VECTORS);
+    names->vectors = true;
+    if (f->kind == REST_OF) {
+        dyn_str_printf(out, "DYN_VQ(%s, %s%s);\n", t, f->name, s);
+    } else if (lanes == NULL) {
+        dyn_str_printf(out, "DYN_V1(%s, %s%s);\n", t, f->name, s);
+    } else if (f->nargs == 2) {
+        dyn_str_printf(out, "DYN_VM(%s, %s%s, %s, %s);\n", t, f->name, s, magnitude, lanes);
+    } else {
+        const char *macro = f->narrow ? "DYN_VN" : "DYN_VL", *calm = f->calm ? f->calm : "0.5";
+        dyn_str_printf(out, "%s(%s, %s%s, %s, %s, %s);\n", macro, t, f->name, s, magnitude, lanes, calm);
+    }
+}
+
 static void put_function(DynStr *out, Names *names, const char *name, size_t length) {
     bool single = name[length - 1] == 'f' && !(length == 3 && !memcmp(name, "erf", 3));
     for (size_t i = 0; i < DYN_COUNTOF(functions); i++) {
@@ -328,17 +378,7 @@ static void put_function(DynStr *out, Names *names, const char *name, size_t len
             return;
         }
         if (f->kind == REST_OF || (f->kind == VECTOR && has_vectors(f, s))) {
-            dyn_str_puts(out, names->vectors ? "" : VECTORS);
-            names->vectors = true;
-            if (f->kind == REST_OF) {
-                dyn_str_printf(out, "DYN_VQ(%s, %s%s);\n", t, f->name, s);
-            } else if (f->limits[single]) {
-                const char *magnitude = single ? "0x7fffffff" : "0x7fffffffffffffffL";
-                dyn_str_printf(out, "DYN_V%c(%s, %s%s, %s, %s);\n", f->narrow ? 'N' : 'L', t, f->name, s, magnitude,
-                               f->limits[single]);
-            } else {
-                dyn_str_printf(out, "DYN_V%d(%s, %s%s);\n", f->nargs, t, f->name, s);
-            }
+            put_vector_function(out, names, f, single);
         } else if (f->kind == COMPLEX_CALL || f->kind == MAGNITUDE) {
             dyn_str_printf(out, "%s%s dyn_%s%s(%s _Complex", t, f->kind == MAGNITUDE ? "" : " _Complex", f->name, s, t);
             if (f->nargs == 2) {

@@ -25,25 +25,36 @@ void dyn_region_optimise(DynRegion *r) {
     dyn_str_free(&error);
 }
 
-int dyn_region_build(DynRegion *r, bool wait) {
-    if (r->native == NULL) {
-        DynStr source = {0};
-        dyn_region_optimise(r);
-        if (r->malformed) {
-            return -1;
-        }
-        dyn_region_source(r, &source);
-        r->native = source.failed ? NULL : PyMem_RawCalloc(1, sizeof(*r->native));
-        if (r->native != NULL) {
-            r->native->text = dyn_build_text(dyn_str_at(&source), wait);
-        }
-        dyn_str_free(&source);
-        if (r->native != NULL && r->native->text == NULL) {
-            PyMem_RawFree(r->native);
-            r->native = NULL;
-        }
+/* The region has its job before anybody waits: whoever waits gives up the GIL, and other threads come to the same region. */
+static int submit(DynRegion *r, bool first) {
+    DynStr source = {0};
+    dyn_region_optimise(r);
+    if (r->malformed) {
+        return -1;
+    }
+    dyn_region_source(r, &source);
+    DynBuildText *text = source.failed ? NULL : dyn_build_text(dyn_str_at(&source), first);
+    dyn_str_free(&source);
+    if (text != NULL && r->native == NULL) {
+        r->native = PyMem_RawCalloc(1, sizeof(*r->native));
+    }
+    if (text != NULL && r->native != NULL && r->native->text == NULL) {
+        r->native->text = text;
+    } else if (text != NULL) {
+        dyn_build_text_free(text);
     }
     return r->native == NULL ? -1 : 0;
+}
+
+/* Once it waits the region isn't looked at again: another thread may have removed it. */
+int dyn_region_build(DynRegion *r, bool wait) {
+    if (r->native == NULL && submit(r, wait) < 0) {
+        return -1;
+    }
+    if (wait && r->native->function == NULL) {
+        dyn_build_text_wait(r->native->text);
+    }
+    return 0;
 }
 
 DynRegionState dyn_region_state(DynRegion *r) {
