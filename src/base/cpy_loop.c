@@ -7,9 +7,18 @@
 
 static uint8_t *unit_of(PyCodeObject *code, uint32_t at) { return (uint8_t *)_PyCode_CODE(code) + 2 * (size_t)at; }
 
+/* Code that has become warm has another EXTENDED_ARG on 3.11. */
+static bool has_opcode(const uint8_t *unit, uint8_t opcode) {
+#if DYN_PY == 311
+    return unit[0] == opcode || (opcode == EXTENDED_ARG && unit[0] == EXTENDED_ARG_QUICK);
+#else
+    return unit[0] == opcode;
+#endif
+}
+
 bool dyn_code_swap_unit(PyCodeObject *code, uint32_t at, const uint8_t from[2], const uint8_t to[2]) {
     uint8_t *unit = unit_of(code, at);
-    if (unit[0] != from[0] || (unit[0] != NOP && unit[1] != from[1])) {
+    if (!has_opcode(unit, from[0]) || (unit[0] != NOP && unit[1] != from[1])) {
         return false;
     }
     memcpy(unit, to, 2);

@@ -155,12 +155,14 @@ static void settle(DynLoops *l, uint32_t i, DynLoopState state) {
     set_ways(l);
 }
 
-/* Is any loop of the function native, or may it yet be? Otherwise its calls are what they were before. */
+/* Is any loop of the function native, or may it yet be? Otherwise its calls are what they were before. Where nobody measures
+ * whether graphs would pay, a loop that was retired is CPython's with the function around it. */
 static void look_at_all(DynLoops *l) {
-    bool any = false;
+    bool any = false, measured = l->cache != NULL && dyn_profit_is_measured(l->cache);
     for (uint32_t i = 0; i < l->nloops; i++) {
         DynLoopState state = l->loops[i].state;
         any |= state == DYN_LOOP_COLD || state == DYN_LOOP_WAITING || state == DYN_LOOP_NATIVE;
+        any |= state == DYN_LOOP_RETIRED && !measured;
     }
     if (!any && l->cache != NULL) {
         l->cache->loops_on = false;
@@ -342,6 +344,7 @@ static void try_again(DynLoops *l) {
         if (loop->state == DYN_LOOP_RETIRED && dyn_cycles() >= loop->next) {
             loop->entered = 0;
             loop->inside = 0;
+            loop->trips = 0;
             loop->weighed = false;
             settle(l, i, loop->nregions > 0 ? DYN_LOOP_NATIVE : DYN_LOOP_NEW);
         }
@@ -698,7 +701,25 @@ static PyObject *loops_null(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+static PyObject *loops_trips(PyObject *module, PyObject *iterator) { return PyLong_FromSsize_t(dyn_loops_trips_left(iterator)); }
+
+static PyObject *loops_swap(PyObject *module, PyObject *args) {
+    PyObject *code;
+    unsigned at;
+    Py_buffer unit;
+    if (!PyArg_ParseTuple(args, "O!Iy*", &PyCode_Type, &code, &at, &unit)) {
+        return NULL;
+    }
+    bool done = unit.len == 2 && dyn_code_swap_unit((PyCodeObject *)code, at, unit.buf, unit.buf);
+    PyBuffer_Release(&unit);
+    return PyBool_FromLong(done);
+}
+
 static PyMethodDef methods[] = {
+    {"_loops_swap", loops_swap, METH_VARARGS,
+     "_loops_swap(code, at, unit): puts the unit that stands at `at` there as it was before the code became warm; whether it "
+     "stood there."},
+    {"_loops_trips", loops_trips, METH_O, "_loops_trips(iterator): the trips that a loop over it has left; -1: it doesn't tell."},
     {"_loops_null", loops_null, METH_VARARGS,
      "_loops_null(after): loops run as the null region, left after so many instructions; -1: at once; -2: no more. For functions "
      "without entries."},

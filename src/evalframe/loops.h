@@ -56,6 +56,9 @@ typedef struct DynLoop {
     uint64_t since, counted;  /* … and when these arrivals began */
     uint32_t entered;         /* arrivals that ran a region … */
     uint64_t inside;          /* … and cycles that regions ran in them */
+    Py_ssize_t trips;         /* … and the trips of a for loop in them */
+    uint32_t sampling;        /* arrivals whose trips are CPython's, to be compared with … */
+    uint64_t native_trip;     /* … the cycles of a trip natively */
     uint32_t weighing;        /* arrivals for which it is still weighed: in turns native and CPython's */
     bool weighed, was_native; /* … it was; at the last arrival, at the time `last`, it ran natively */
     PyObject *over;           /* borrowed, and only compared: the iterator that was on the stack then, … */
@@ -143,8 +146,10 @@ typedef struct DynLoopGuess {
  * later calls: the function's graphs, or its loops. */
 DYN_HIDDEN bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, uint32_t nnodes,
                                    DynLoopGuess *guess);
-/* Trips that a for loop has left, as far as its iterator tells without running anything. */
-DYN_HIDDEN Py_ssize_t dyn_loops_trips(const PyObject *it);
+/* Trips that a for loop over this iterator has left, as far as it tells without running anything; -1: it doesn't. The other
+ * guesses then. */
+DYN_HIDDEN Py_ssize_t dyn_loops_trips_left(PyObject *it);
+DYN_HIDDEN Py_ssize_t dyn_loops_trips(PyObject *it);
 /* Does the loop come to numbers, texts and lists of them alone, as far as is easily seen? Then no graph could have it. */
 DYN_HIDDEN bool dyn_loops_are_plain(DynFrame *f, const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack);
 

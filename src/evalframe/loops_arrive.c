@@ -17,8 +17,11 @@
 #define WEIGHED 64           /* for so many arrivals it is in turns native and CPython's, … */
 #define TURN 8               /* … each for so many of them; */
 #define AWAY_NS 50e3         /* the next arrival tells nothing when it comes so late */
-#define ASKED_NS 100.        /* what an open way costs that isn't taken */
+#define ASKED_NS 150.        /* what an open way costs that isn't taken */
 #define LEAST_INSIDE_NS 150. /* that a region has to run, on average, to pay for the way in and out */
+#define ENOUGH_NS 1e6        /* a region that ran for so long in all is judged before there were TRIAL arrivals */
+#define SAMPLED 24           /* of one that runs for longer than SMALL_NS so many trips are CPython's, to compare trips */
+#define MOST_TRIP_NS 20e3    /* unless a trip takes so long natively that CPython's might take too long */
 
 typedef struct WayIn {
     PyObject_HEAD DynLoops *loops;   /* borrowed; NULL: it is gone */
@@ -217,19 +220,70 @@ static void begin_to_weigh(DynLoop *loop) {
     memset(loop->narrived, 0, sizeof loop->narrived);
 }
 
+/* ---- long runs: the way in and out doesn't count, but a trip may be slower natively than in CPython */
+
+/* The trips that a for loop has left; -1: it isn't one, or nobody knows. */
+static Py_ssize_t trips_left(const DynLoops *l, uint32_t i, const Slots *s) {
+    uint32_t iterator = dyn_iterator_slots();
+    bool over = l->decoded->v.at[l->decoded->at_unit[l->headers[i]]].op == DYN_I_FOR_ITER && s->nstack >= iterator;
+    PyObject *it = over ? s->at[s->nslots + s->nstack - iterator] : NULL;
+    return it != NULL ? dyn_loops_trips_left(it) : -1;
+}
+
+static void begin_to_sample(DynLoop *loop) {
+    double each = dyn_cycles_ns((double)loop->inside) / (double)loop->trips;
+    loop->weighed = true;
+    if (loop->trips > 0 && each < MOST_TRIP_NS) {
+        loop->sampling = SAMPLED + 1; /* arrivals that so many trips lie between */
+        loop->native_trip = loop->inside / (uint64_t)loop->trips;
+        loop->over = NULL;
+        loop->taken[0] = 0;
+        loop->narrived[0] = 0;
+    }
+}
+
+/* The trips that are sampled are CPython's, and the time from each to the next is a trip's. */
+static bool samples(DynLoops *l, uint32_t i, const Slots *s, uint64_t now) {
+    DynLoop *loop = &l->loops[i];
+    if (loop->sampling == 0) {
+        return false;
+    }
+    PyObject *it = s->at[s->nslots + s->nstack - dyn_iterator_slots()];
+    Py_ssize_t left = trips_left(l, i, s);
+    if (it == loop->over && left + 1 == loop->left) {
+        loop->taken[0] += now - loop->last;
+        loop->narrived[0]++;
+    }
+    loop->over = it;
+    loop->left = left;
+    if (--loop->sampling > 0) {
+        loop->last = dyn_cycles();
+        return true;
+    }
+    uint64_t each = loop->narrived[0] > 0 ? loop->taken[0] / loop->narrived[0] : 0;
+    bool slower = loop->narrived[0] >= SAMPLED / 2 && loop->native_trip > each;
+    if (slower && l->cache != NULL && dyn_profit_is_judged(l->cache)) {
+        dyn_loops_retire(l, i);
+    }
+    return loop->state != DYN_LOOP_NATIVE;
+}
+
 static void judge(DynLoops *l, uint32_t i) {
     DynLoop *loop = &l->loops[i];
-    if (loop->entered < TRIAL) {
+    double all = dyn_cycles_ns((double)loop->inside), inside = all / loop->entered;
+    if (loop->entered < TRIAL && (all < ENOUGH_NS || loop->entered < TURN)) {
         return;
     }
-    double inside = dyn_cycles_ns((double)loop->inside) / loop->entered;
     if (inside < LEAST_INSIDE_NS && l->cache != NULL && dyn_profit_is_judged(l->cache)) {
         dyn_loops_retire(l, i);
     } else if (inside < SMALL_NS && !loop->weighed) {
         begin_to_weigh(loop);
+    } else if (!loop->weighed) {
+        begin_to_sample(loop);
     }
     loop->entered = 0;
     loop->inside = 0;
+    loop->trips = 0;
 }
 
 /* None of its regions fits what the frame has now: another one is planned, and the way closes while the compiler works. */
@@ -284,6 +338,17 @@ static bool is_short(const DynLoops *l, uint32_t i, const Slots *s) {
     return guess.short_loop;
 }
 
+/* The trips of a for loop that a run has made, of those that it had before. */
+static Py_ssize_t trips_made(Py_ssize_t before, const DynLoopWay *way, const DynRegionExit *exit) {
+    uint32_t iterator = dyn_iterator_slots();
+    if (before < 0) {
+        return 0;
+    }
+    PyObject *it = exit->nstack >= way->depth && way->depth >= iterator ? exit->stack[way->depth - iterator] : NULL;
+    Py_ssize_t after = it != NULL ? dyn_loops_trips_left(it) : 0; /* another object on the stack: the loop is over */
+    return after >= 0 && after < before ? before - after : before;
+}
+
 /* The frame was left at exit's place: false; it stands at the header as it did: true. */
 static bool enter(WayIn *w, DynLoops *l, DynFrame *f) {
     const DynLoopWay *way = &l->made->ways[w->index];
@@ -301,10 +366,11 @@ static bool enter(WayIn *w, DynLoops *l, DynFrame *f) {
         return true;
     }
     uint64_t began = dyn_cycles();
-    if (sits_out(l, w->index, &s, began)) {
+    if (sits_out(l, w->index, &s, began) || samples(l, w->index, &s, began)) {
         close_slots(f, &s);
         return true;
     }
+    Py_ssize_t before = loop->weighed ? -1 : trips_left(l, w->index, &s);
     bool ran = run(l, loop, &s, &exit);
     if (!ran && plan_another(l, w->index, f, &s)) {
         began = dyn_cycles();
@@ -316,6 +382,7 @@ static bool enter(WayIn *w, DynLoops *l, DynFrame *f) {
     }
     loop->entered++;
     loop->inside += dyn_cycles() - began;
+    loop->trips += trips_made(before, way, &exit);
     judge(l, w->index);
     put_stack(w, f, s.nslots, way, &exit);
     w->place = place_of(w, way, exit.at);

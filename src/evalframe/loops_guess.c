@@ -15,11 +15,34 @@
 #define PLAIN_DEPTH 3      /* so deep in lists and in functions is looked for arrays */
 #define PLAIN_ITEMS 4      /* at so many items of each */
 
-Py_ssize_t dyn_loops_trips(const PyObject *it) {
-    bool tells = it != NULL &&
-                 (Py_IS_TYPE(it, &PyRangeIter_Type) || Py_IS_TYPE(it, &PyListIter_Type) || Py_IS_TYPE(it, &PyTupleIter_Type));
-    Py_ssize_t n = tells ? PyObject_LengthHint((PyObject *)it, USUAL_TRIPS) : USUAL_TRIPS;
-    PyErr_Clear();
+Py_ssize_t dyn_loops_trips_left(PyObject *it) {
+    int64_t index;
+    PyObject *items = dyn_cpy_list_iterator(it, &index), *array = dyn_cpy_sequence_iterator(it, &index);
+    bool tells = items != NULL || Py_IS_TYPE(it, &PyRangeIter_Type) || Py_IS_TYPE(it, &PyListIter_Type) ||
+                 Py_IS_TYPE(it, &PyTupleIter_Type);
+    if (tells) {
+        Py_ssize_t n = PyObject_LengthHint(it, -1);
+        PyErr_Clear();
+        return n;
+    }
+    if (array != NULL && PyArray_Check(array) && PyArray_NDIM((PyArrayObject *)array) > 0) {
+        Py_ssize_t n = PyArray_DIM((PyArrayObject *)array, 0);
+        return index < n ? n - (Py_ssize_t)index : 0;
+    }
+    PyObject *one = dyn_cpy_enumerate(it, &index), *all = one == NULL ? dyn_cpy_zip(it) : NULL;
+    Py_ssize_t least = one != NULL ? dyn_loops_trips_left(one) : -1;
+    for (Py_ssize_t i = 0; all != NULL && i < PyTuple_GET_SIZE(all); i++) {
+        Py_ssize_t n = dyn_loops_trips_left(PyTuple_GET_ITEM(all, i));
+        if (n < 0) {
+            return -1;
+        }
+        least = i == 0 || n < least ? n : least;
+    }
+    return least;
+}
+
+Py_ssize_t dyn_loops_trips(PyObject *it) {
+    Py_ssize_t n = it != NULL ? dyn_loops_trips_left(it) : -1;
     return n < 0 ? USUAL_TRIPS : n;
 }
 

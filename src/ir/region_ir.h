@@ -83,6 +83,10 @@ enum { DYN_RNG_PYTHON, DYN_RNG_STATE, DYN_RNG_GENERATOR };
 DYN_HIDDEN bool dyn_region_rng(PyObject *o, uint8_t *which, void **function, void **state);
 DYN_HIDDEN PyTypeObject *dyn_region_rng_type(uint8_t which);             /* The class of all of a kind that was met; borrowed. */
 DYN_HIDDEN int dyn_region_randbelow(PyObject *o, int64_t n, int64_t *d); /* of random.Random; 1: nothing has happened */
+/* What a str of the one character is asked: str.isspace and its like, by the place in dyn_region_questions. */
+DYN_HIDDEN int64_t dyn_region_char_is(int64_t code, int64_t question);
+#define DYN_REGION_QUESTIONS 8
+extern DYN_HIDDEN const char *const dyn_region_questions[DYN_REGION_QUESTIONS];
 enum { DYN_TEXT_STR, DYN_TEXT_BYTES, DYN_TEXT_BYTEARRAY };
 /* Is the object a text? Which, and where its bytes lie. */
 DYN_HIDDEN bool dyn_region_text_of(PyObject *o, uint8_t *which, const char **data, int64_t *n);

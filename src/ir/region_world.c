@@ -331,6 +331,23 @@ static PyObject *char_object(int64_t code) {
     return o;
 }
 
+const char *const dyn_region_questions[DYN_REGION_QUESTIONS] = {"isspace",   "isalpha",   "isdigit", "isalnum",
+                                                                "isdecimal", "isnumeric", "isupper", "islower"};
+
+int64_t dyn_region_char_is(int64_t code, int64_t question) {
+    const Py_UCS4 c = (Py_UCS4)code;
+    switch (question) {
+    case 0: return Py_UNICODE_ISSPACE(c) != 0;
+    case 1: return Py_UNICODE_ISALPHA(c) != 0;
+    case 2: return Py_UNICODE_ISDIGIT(c) != 0;
+    case 3: return Py_UNICODE_ISALNUM(c) != 0;
+    case 4: return Py_UNICODE_ISDECIMAL(c) != 0;
+    case 5: return Py_UNICODE_ISNUMERIC(c) != 0;
+    case 6: return Py_UNICODE_ISUPPER(c) != 0;
+    default: return Py_UNICODE_ISLOWER(c) != 0;
+    }
+}
+
 /* 1: there was no memory for the number, which is lost, as it is in CPython. */
 static int next_random(PyObject *method, double *d) {
     PyObject *o = PyCFunction_GET_FUNCTION(method)(PyCFunction_GET_SELF(method), NULL);

@@ -85,3 +85,18 @@ def iterated_inside(texts, s):
 @pytest.mark.parametrize("texts", [["ab", "x\xe9z\xff"], ["x\xe9zabc"], ["ab", "abcdefg"], ["\xe9"]])
 def test_an_iterator_that_is_made_at_an_exit_is_of_its_text(texts):
     check(iterated_inside, (texts, 0), [iter(texts)])
+
+
+def asked(s, n):
+    for i in range(len(s)):
+        c = s[i]
+        n = n * 3 % 1000003 + c.isspace() + 2 * c.isalpha() + 4 * c.isdigit() + 8 * c.isalnum()
+        if c.isupper() or (c.islower() and c.isdecimal() is False):
+            n += 16 + c.isnumeric()
+    return n, c.isspace(), type(c.isalpha())
+
+
+def test_what_a_character_is_asked():
+    text = "".join(map(chr, range(256)))
+    check(asked, (text, 0), [iter(range(256))])
+    check(asked, ("aB 7\xb2\xbd\xdf", 0), [iter(range(7))])

@@ -625,7 +625,8 @@ Went plan_call(Plan *p, const DynInstr *in) {
     if (base[0].v.kind == DYN_RK_FUNC && n == 0) { /* a comprehension: called with its iterator, as a method is */
         return plan_call_made(p, base[0], base[1], slots);
     }
-    bool has_methods = base[1].v.kind == DYN_RK_LIST || base[1].v.kind == DYN_RK_DICT || base[1].v.kind == DYN_RK_SET;
+    bool has_methods = base[1].v.kind == DYN_RK_CHAR || base[1].v.kind == DYN_RK_LIST || base[1].v.kind == DYN_RK_DICT ||
+                       base[1].v.kind == DYN_RK_SET;
     PyObject *method = base[0].v.kind == DYN_RK_CONST && has_methods ? plan_object(p, &base[0]) : NULL;
     PyObject *function = base[0].v.kind == DYN_RK_CONST && base[1].v.kind != DYN_RK_NULL ? plan_object(p, &base[0]) : NULL;
     if (function != NULL && base[1].v.kind == DYN_RK_RNG) {

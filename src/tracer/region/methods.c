@@ -128,6 +128,9 @@ static PyTypeObject *type_of(const PlanValue *self) {
 
 PyObject *plan_known_method(const PlanValue *self, const char *name) {
     PyTypeObject *t = type_of(self);
+    if (self->v.kind == DYN_RK_CHAR) {
+        return plan_char_method(name);
+    }
     for (size_t i = 0; i < DYN_COUNTOF(methods); i++) {
         if (methods[i].type == t && strcmp(methods[i].name, name) == 0) {
             return dyn_cpy_lookup_named(t, name);
@@ -173,6 +176,9 @@ PlanValue plan_bound_to(Plan *p, const PlanValue *method) {
 }
 
 Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    if (self.v.kind == DYN_RK_CHAR) {
+        return plan_ask_char(p, method, self, n, slots);
+    }
     for (size_t i = 0; i < DYN_COUNTOF(methods); i++) {
         const struct Method *m = &methods[i];
         if (m->type == type_of(&self) && dyn_cpy_lookup_named(m->type, m->name) == method && n >= m->least && n <= m->most) {

@@ -421,7 +421,8 @@ uint32_t plan_edge(Plan *p, uint32_t at) {
     if (v == NULL) {
         return p->stop == DYN_R_OK ? leave_block(p, at) : 0;
     }
-    Moves m = {.n = 0};
+    Moves m; /* large, and not cleared */
+    m.n = 0;
     PlanState *to = v->state;
     uint32_t block = v->block;
     for (uint32_t i = 0; i < p->s.n; i++) {

@@ -380,6 +380,8 @@ DYN_HIDDEN PlanValue plan_text_byte(Plan *p, const PlanValue *text, uint32_t ind
 DYN_HIDDEN bool plan_text_item(Plan *p, PlanValue text, PlanValue index, PlanValue *out);
 DYN_HIDDEN bool plan_store_in_text(Plan *p, PlanValue text, PlanValue index, PlanValue v);
 DYN_HIDDEN bool plan_in_text(Plan *p, PlanValue item, PlanValue text, bool negated, PlanValue *out);
+DYN_HIDDEN PyObject *plan_char_method(const char *name); /* borrowed: what a character can be asked; NULL */
+DYN_HIDDEN Went plan_ask_char(Plan *p, PyObject *method, PlanValue self, uint32_t n, uint32_t slots);
 DYN_HIDDEN bool plan_compare_texts(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
 
 /* ---- complexes.c */

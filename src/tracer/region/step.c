@@ -345,7 +345,7 @@ static Went store_attr(Plan *p, const DynInstr *in) {
 /* The attribute with a NULL, as CPython has where it is no method: other methods aren't in the language. */
 static Went load_method(Plan *p, const DynInstr *in) {
     PlanValue out, none = plan_value(DYN_RK_NULL, DYN_NONE), self = *plan_top(p, 0);
-    const char *name = is_object(&self) ? PyUnicode_AsUTF8(name_of(p, in->arg)) : NULL;
+    const char *name = is_object(&self) || self.v.kind == DYN_RK_CHAR ? PyUnicode_AsUTF8(name_of(p, in->arg)) : NULL;
     PyObject *method = name == NULL ? NULL : plan_known_method(&self, name);
     if (self.v.kind == DYN_RK_RNG) {
         name = PyUnicode_AsUTF8(name_of(p, in->arg));

@@ -4,6 +4,7 @@
  * A text's registers are the object, its first byte, and its length: nothing in a region changes it but for stores to bytearrays.
  * A character is its code; CPython has an object for each of them, so that one is made without memory. */
 #include "tracer/region/plan.h"
+#include "base/cpy_region.h"
 
 static bool no(Plan *p, DynReason why, const char *what) {
     plan_unknown(p, why, what);
@@ -166,4 +167,25 @@ bool plan_compare_texts(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *ou
     x = plan_value(DYN_RK_INT, plan_reg(p, &x));
     y = plan_value(DYN_RK_INT, plan_reg(p, &y));
     return plan_compare(p, op, x, y, out);
+}
+
+PyObject *plan_char_method(const char *name) {
+    for (int i = 0; i < DYN_REGION_QUESTIONS; i++) {
+        if (strcmp(dyn_region_questions[i], name) == 0) {
+            return dyn_cpy_lookup_named(&PyUnicode_Type, name);
+        }
+    }
+    return NULL;
+}
+
+Went plan_ask_char(Plan *p, PyObject *method, PlanValue self, uint32_t n, uint32_t slots) {
+    for (int i = 0; i < DYN_REGION_QUESTIONS && n == 0; i++) {
+        if (dyn_cpy_lookup_named(&PyUnicode_Type, dyn_region_questions[i]) == method) {
+            uint32_t is = plan_emit(p, DYN_RO_CHARIS, plan_reg(p, &self), plan_iconst(p, i), DYN_NONE);
+            p->s.n -= slots;
+            plan_push(p, plan_value(DYN_RK_BOOL, is));
+            return WENT_ON;
+        }
+    }
+    return plan_unknown(p, DYN_R_OPAQUE_CALL, "a method of a string that loops in native code don't know");
 }

@@ -1,0 +1,74 @@
+"""Loops that may be CPython's again: how many trips are left, and ways in that are closed."""
+
+import dis
+import sys
+
+import numpy as np
+import pytest
+
+import dynoc
+from dynoc import _dynoc
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: range(3, 20, 2),
+        lambda: [1, 2, 3],
+        lambda: (1, 2, 3),
+        lambda: "abcd",
+        lambda: "abcd\u20ac",
+        lambda: b"abc",
+        lambda: bytearray(b"abcdef"),
+        lambda: np.zeros((4, 2)),
+        lambda: enumerate([1.5, 2.5]),
+        lambda: enumerate(zip("abc", range(2))),
+        lambda: zip([1, 2, 3], "abcd", np.zeros(5)),
+    ],
+)
+def test_trips_that_are_left(make):
+    """An iterator that told a constant number made each trip of CPython's count as so many, and the loop was CPython's then."""
+    n = len(list(make()))
+    it = iter(make())
+    assert [_dynoc._loops_trips(it)] + [_dynoc._loops_trips(it) for _ in it] == list(range(n, -1, -1))
+
+
+def test_trips_that_nobody_knows():
+    for it in (map(abs, [1]), zip([1], map(abs, [1])), (x for x in "a"), iter({1: 2}), enumerate(iter(int, 1)), zip()):
+        assert _dynoc._loops_trips(it) == -1
+
+
+class Sized:
+    """It counts who asks for its length."""
+
+    asked = 0
+
+    def __len__(self):
+        Sized.asked += 1
+        return 3
+
+    def __getitem__(self, i):
+        raise IndexError
+
+
+def test_asking_runs_no_code():
+    assert _dynoc._loops_trips(iter(Sized())) == -1
+    assert Sized.asked == 0
+
+
+def test_a_unit_is_known_in_warm_code():
+    """The way to a far block begins with EXTENDED_ARG, and CPython 3.11 has another one in warm code: it wasn't closed."""
+    source = "def far(n):\n    x = 0\n    for i in range(n):\n" + "        x = x * 3 % 1000 + 1\n" * 60
+    space = {}
+    exec(source, space)
+    code = space["far"].__code__
+    units = [code.co_code[i : i + 2] for i in range(0, len(code.co_code), 2)]
+    at = next(i for i, unit in enumerate(units) if unit[0] == dis.EXTENDED_ARG)
+    for _ in range(50):
+        space["far"](3)
+    warm = code._co_code_adaptive[2 * at]
+    assert (warm != dis.EXTENDED_ARG) == (sys.version_info[:2] == (3, 11))
+    assert _dynoc._loops_swap(code, at, units[at])
+    assert code._co_code_adaptive[2 * at] == dis.EXTENDED_ARG
+    assert not _dynoc._loops_swap(code, at, bytes([units[at][0], units[at][1] ^ 1]))
+    space["far"](3)
