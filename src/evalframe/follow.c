@@ -476,7 +476,7 @@ static void find_last(const Split *s, const DynFollow *f, uint32_t *last) {
             taken_by(last, step->inputs.at[k], i);
         }
         for (uint32_t k = 0; n != NULL && dyn_node_calls(n) && k < s->g->nodes.n; k++) {
-            if (s->left[k] == step->node + 1) {
+            if (s->left[k] > step->node) { /* results of a call come behind it, and are counted */
                 taken_by(last, k, i);
             }
         }
