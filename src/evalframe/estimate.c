@@ -91,6 +91,19 @@ static double followed_gain(const DynGraph *g, uint32_t id, const DynScalar *sym
     return computed ? once + element * dyn_estimate_work(g, n, sym) : 0;
 }
 
+/* What the calls that a part is take: PyTorch's time for them, as in eager, and ours. */
+static double calls_cost(const DynGraph *g, const DynFollowStep *s, const DynScalar *sym) {
+    double taken = 0;
+    for (uint32_t i = 0; i < s->ncalls; i++) {
+        const DynWhole *w = s->calls[i].whole;
+        taken += STEP_NS;
+        for (uint32_t k = w == NULL ? 0 : w->first; w != NULL && k <= w->last; k++) {
+            taken += followed_gain(g, k, sym);
+        }
+    }
+    return taken;
+}
+
 bool dyn_estimate_followed(const DynGraph *g, const DynFollow *f, const DynScalar *sym) {
     double gain = 0;
     for (uint32_t i = 0; i < g->nodes.n; i++) {
@@ -98,10 +111,11 @@ bool dyn_estimate_followed(const DynGraph *g, const DynFollow *f, const DynScala
     }
     for (uint32_t i = 0; i < f->steps.n; i++) {
         const DynFollowStep *s = &f->steps.at[i];
-        bool is_call = dyn_follow_is_call(g, f, s, sym), follows = s->kind == DYN_FOLLOW_PART && dyn_follow_part_follows(s->part);
-        gain -= follows && !is_call ? PART_NS + OUTPUT_NS * dyn_follow_part_outputs(s->part) : STEP_NS;
-        for (uint32_t k = is_call ? s->whole->first : 0; is_call && k <= s->whole->last; k++) { /* PyTorch's, as in eager */
-            gain -= followed_gain(g, k, sym);
+        if (dyn_follow_is_calls(g, f, s, sym)) {
+            gain -= calls_cost(g, s, sym);
+        } else {
+            bool follows = s->kind == DYN_FOLLOW_PART && dyn_follow_part_follows(s->part);
+            gain -= follows ? PART_NS + OUTPUT_NS * dyn_follow_part_outputs(s->part) : STEP_NS;
         }
     }
     return gain >= 0;

@@ -9,9 +9,6 @@
  * memory before or behind it has a level that says so. */
 #include "evalframe/follow.h"
 
-/* A node of autograd's takes as long as a call and this many elements that PyTorch goes over, and back (docs/lab/training.md). */
-#define MOST_ELEMENTS 3000
-
 typedef struct Split {
     DynGraph *g;
     DynArena *arena;
@@ -359,43 +356,6 @@ static uint32_t find_inputs(Split *s, uint32_t level, bool changing, const uint3
     return n;
 }
 
-static const DynWhole *whole_of(const DynGraph *g, uint32_t node) {
-    for (uint32_t i = g->wholes.n; i-- > 0 && g->wholes.at[i].node >= node;) {
-        if (g->wholes.at[i].node == node) {
-            return &g->wholes.at[i];
-        }
-    }
-    return NULL;
-}
-
-static bool is_among(const uint32_t *at, uint32_t n, uint32_t id) {
-    bool found = false;
-    for (uint32_t i = 0; i < n; i++) {
-        found = found || at[i] == id;
-    }
-    return found;
-}
-
-/* Is the part one call of PyTorch's, of the tensors that it takes and no others? */
-static void find_whole(const Split *s, DynFollowStep *step) {
-    const DynWhole *w = step->outputs.n == 1 ? whole_of(s->g, step->outputs.at[0]) : NULL;
-    bool same = w != NULL && dyn_follow_part_follows(step->part);
-    for (int i = 0; same && i < w->n; i++) {
-        same = w->args[i] != NULL || is_among(step->inputs.at, step->inputs.n, w->operands[i]);
-    }
-    for (uint32_t i = 0; same && i < step->inputs.n; i++) {
-        same = is_among(w->operands, (uint32_t)w->n, step->inputs.at[i]);
-    }
-    if (same) {
-        step->whole = w;
-        for (uint32_t i = w->first; i <= w->last; i++) {
-            const DynNode *n = node_at(s, i);
-            step->weight += is_computed(n) && !dyn_node_stores(n) && dyn_ops[n->op].kind != DYN_K_CREATE;
-        }
-        step->weight = max_of(step->weight, 1);
-    }
-}
-
 /* The part with these outputs, of a level. room: for as many nodes as there are. */
 static int add_part_of(Split *s, DynFollow *f, DynPartShare *share, uint32_t level, bool changing, DynList outputs,
                        uint32_t *room) {
@@ -417,7 +377,7 @@ static int add_part_of(Split *s, DynFollow *f, DynPartShare *share, uint32_t lev
         return -1;
     }
     if (!changing) {
-        find_whole(s, &step);
+        dyn_follow_find_calls(s->g, s->arena, &step);
     }
     if (dyn_vec_push(&f->steps, step) < 0) {
         Py_DECREF((PyObject *)step.part);
@@ -432,16 +392,29 @@ static int add_part_of(Split *s, DynFollow *f, DynPartShare *share, uint32_t lev
     return done;
 }
 
-/* Is the node what one call gives, of nothing that is computed at its own level? Where such calls are made as they are, it is no
- * part of what else there is. */
+/* Does another node of its level take it? */
+static bool is_taken_there(const Split *s, uint32_t id) {
+    bool taken = false;
+    for (uint32_t i = id + 1; i < s->g->nodes.n && !taken; i++) {
+        const DynNode *n = node_at(s, i);
+        bool there = s->level[i] == s->level[id] && !is_call(n) && !(is_view(n) && s->shown[i]);
+        for (int k = 0; k < n->nargs && there; k++) {
+            taken = taken || (n->args[k].kind == DYN_ARG_NODE && node_at(s, n->args[k].id)->storage == id && n->storage != id);
+        }
+    }
+    return taken;
+}
+
+/* Is the node what one call gives, of nothing that is computed at its own level, and for nothing there? Where such calls are made
+ * as they are, it is no part of what else there is. */
 static bool stands_alone(const Split *s, const DynFollow *f, uint32_t id) {
-    const DynWhole *w = f->plain ? whole_of(s->g, id) : NULL;
+    const DynWhole *w = f->plain ? dyn_follow_whole(s->g, id) : NULL;
     bool alone = w != NULL;
     for (int i = 0; alone && i < w->n; i++) {
         uint32_t of = w->operands[i];
         alone = w->args[i] != NULL || (s->shown[of] && !(is_computed(node_at(s, of)) && s->level[of] == s->level[id]));
     }
-    return alone && dyn_estimate_work(s->g, node_at(s, id), NULL) < MOST_ELEMENTS;
+    return alone && dyn_follow_is_small(dyn_estimate_work(s->g, node_at(s, id), NULL)) && !is_taken_there(s, id);
 }
 
 /* What is computed at a level, or what is changed in place. */
@@ -503,7 +476,7 @@ static void find_last(const Split *s, const DynFollow *f, uint32_t *last) {
             taken_by(last, step->inputs.at[k], i);
         }
         for (uint32_t k = 0; n != NULL && dyn_node_calls(n) && k < s->g->nodes.n; k++) {
-            if (s->left[k] == step->node + 1) {
+            if (s->left[k] > step->node) { /* results of a call come behind it, and are counted */
                 taken_by(last, k, i);
             }
         }
@@ -576,12 +549,6 @@ void dyn_follow_free(DynFollow *f) {
     dyn_vec_free(&f->steps);
     dyn_arena_free(&f->arena);
     PyMem_RawFree(f);
-}
-
-bool dyn_follow_is_call(const DynGraph *g, const DynFollow *f, const DynFollowStep *s, const DynScalar *sym) {
-    bool is_call = f->plain && s->whole != NULL;
-    bool device = g->device != 0;
-    return is_call && (device || s->weight * dyn_estimate_work(g, dyn_graph_node(g, s->whole->node), sym) < MOST_ELEMENTS);
 }
 
 bool dyn_follow_is_ready(const DynFollow *f) {

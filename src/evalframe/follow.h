@@ -10,22 +10,28 @@
 
 typedef struct DynPart DynPart; /* a Python object, dynoc._dynoc.Part */
 typedef enum DynFollowKind { DYN_FOLLOW_PART, DYN_FOLLOW_CHANGES, DYN_FOLLOW_CALL, DYN_FOLLOW_VIEW } DynFollowKind;
+/* A call of PyTorch's, or a view. */
+typedef struct DynFollowCall {
+    uint32_t node;         /* what it gives */
+    const DynWhole *whole; /* of the graph; NULL: a view */
+    bool passes;           /* nobody outside the part needs it */
+} DynFollowCall;
 typedef struct DynFollowStep {
-    uint8_t kind;          /* DynFollowKind */
-    uint32_t node;         /* CALL, VIEW: the node */
-    DynPart *part;         /* PART, CHANGES: strong */
-    DynList inputs;        /* PART, CHANGES: nodes of the graph that it takes … */
-    DynList outputs;       /* … and gives; CHANGES gives nothing */
-    const DynWhole *whole; /* PART: the call that all of it is, of the graph; NULL: it is more */
-    uint32_t weight;       /* … and of how many operators it was made */
-    DynWatched watched;    /* CALL: what it took while somebody watched */
-    DynList drops;         /* nodes that nobody needs behind it */
+    uint8_t kind;         /* DynFollowKind */
+    uint32_t node;        /* CALL, VIEW: the node */
+    DynPart *part;        /* PART, CHANGES: strong */
+    DynList inputs;       /* PART, CHANGES: nodes of the graph that it takes … */
+    DynList outputs;      /* … and gives; CHANGES gives nothing */
+    DynFollowCall *calls; /* PART: what it is as calls of PyTorch's, in their order; NULL: it is more than a few calls */
+    uint32_t ncalls;
+    DynWatched watched; /* CALL: what it took while somebody watched */
+    DynList drops;      /* nodes that nobody needs behind it */
 } DynFollowStep;
 struct DynFollow {
     DYN_VEC(DynFollowStep)
     steps;
     bool judged; /* calls that don't look as if they paid are CPython's */
-    bool plain;  /* … and parts that are one small call of PyTorch's are that call */
+    bool plain;  /* … and parts that are a few small calls of PyTorch's are those calls */
     DynArena arena;
 };
 
@@ -40,12 +46,17 @@ DYN_HIDDEN void dyn_follow_free(DynFollow *f);
 /* The nodes of a graph that have been made are `values`; these are needed too: they are made as a part of their own, which
  * autograd follows. 0, or -1 with an exception. */
 DYN_HIDDEN int dyn_follow_complete(const DynGraph *g, DynRun *run, const bool *need);
-/* Is the part made as the call that it is, as its tensors are small? sym: NULL: with the sizes that it was recorded with. */
-DYN_HIDDEN bool dyn_follow_is_call(const DynGraph *g, const DynFollow *f, const DynFollowStep *s, const DynScalar *sym);
 DYN_HIDDEN bool dyn_follow_is_ready(const DynFollow *f);            /* is there code for its parts, or will there be none? */
 DYN_HIDDEN DynTier dyn_follow_tier(const DynFollow *f);             /* the lowest of its parts */
 DYN_HIDDEN void dyn_follow_source(const DynFollow *f, DynStr *out); /* the generated C of its parts */
 DYN_HIDDEN size_t dyn_follow_bytes(const DynFollow *f);
+
+/* ---- follow_calls.c */
+DYN_HIDDEN const DynWhole *dyn_follow_whole(const DynGraph *g, uint32_t node); /* the call that gives it, or NULL */
+DYN_HIDDEN bool dyn_follow_is_small(double elements); /* is a call of so many better made as it is than as a part? */
+DYN_HIDDEN void dyn_follow_find_calls(const DynGraph *g, DynArena *arena, DynFollowStep *step);
+/* Is the part made as the calls that it is, as its tensors are small? sym: NULL: with the sizes that it was recorded with. */
+DYN_HIDDEN bool dyn_follow_is_calls(const DynGraph *g, const DynFollow *f, const DynFollowStep *s, const DynScalar *sym);
 
 /* estimate.c: elements that a node goes over. */
 DYN_HIDDEN double dyn_estimate_work(const DynGraph *g, const DynNode *n, const DynScalar *sym);

@@ -119,8 +119,7 @@ static int run_view(const DynGraph *g, DynRun *run, PyObject **values, uint32_t 
     return values[id] == NULL ? -1 : 0;
 }
 
-static int run_as_call(const DynFollowStep *s, PyObject **values) {
-    const DynWhole *w = s->whole;
+static int run_whole(const DynWhole *w, PyObject **values) {
     PyObject *args[DYN_MOST_WHOLE_ARGS + 1], *list = w->nlist > 0 ? PyList_New(w->nlist) : NULL;
     int n = w->nlist > 0, nkw = w->kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(w->kwnames);
     if (w->nlist > 0 && list == NULL) {
@@ -142,9 +141,24 @@ static int run_as_call(const DynFollowStep *s, PyObject **values) {
     return values[w->node] == NULL ? -1 : 0;
 }
 
+/* What is between the calls goes as soon as the last is made, as it does in eager. */
+static int run_as_calls(const DynGraph *g, DynRun *run, const DynFollowStep *s, PyObject **values) {
+    int done = 0;
+    for (uint32_t i = 0; i < s->ncalls && done == 0; i++) {
+        const DynFollowCall *c = &s->calls[i];
+        done = c->whole == NULL ? run_view(g, run, values, c->node) : run_whole(c->whole, values);
+    }
+    for (uint32_t i = 0; i < s->ncalls; i++) {
+        if (s->calls[i].passes) {
+            Py_CLEAR(values[s->calls[i].node]);
+        }
+    }
+    return done;
+}
+
 static int run_part(const DynEntry *e, const DynFollowStep *s, DynRun *run, PyObject **values) {
-    if (dyn_follow_is_call(&e->capture->graph, e->follow, s, run->sym)) {
-        return run_as_call(s, values);
+    if (dyn_follow_is_calls(&e->capture->graph, e->follow, s, run->sym)) {
+        return run_as_calls(&e->capture->graph, run, s, values);
     }
     PyObject **inputs = PyMem_Malloc(sizeof(*inputs) * (s->inputs.n + 1)), *made;
     if (inputs == NULL) {

@@ -1,4 +1,4 @@
-"""Parts of graphs that are one small call of PyTorch's: made as that call, as a node of autograd's of ours would cost more."""
+"""Parts of graphs that are a few small calls of PyTorch's: made as those calls, as a node of autograd's would cost more."""
 
 import pytest
 
@@ -63,8 +63,49 @@ def test_of_two_tensors():
     assert torch.equal(found, F.linear(x, y) + x)
 
 
-def test_what_is_fused_is_a_part():
-    fast = pays(lambda x: torch.tanh(torch.sigmoid(x)))
+CHAINS = {
+    "two": lambda x: torch.tanh(torch.sigmoid(x)),
+    "three": lambda x: torch.relu(torch.tanh(torch.sigmoid(x))),
+    "views": lambda x: torch.exp(torch.tanh(x)[1:].unsqueeze(0).permute(0, 2, 1)),
+    "operators": lambda x: (x * 2.0 - x) / 3.0,
+    "negated": lambda x: -torch.exp(x),
+    "branches": lambda x: torch.add(torch.exp(x), torch.tanh(x)),
+    "joined": lambda x: torch.cat([torch.exp(x), x], dim=0),
+    "shown": lambda x: (lambda h: (h, torch.tanh(h)))(torch.sigmoid(x)),
+    "used_later": lambda x: (lambda h: F.linear(torch.cat([h, x], 1), torch.cat([h, h], 1)))(F.relu(F.linear(x, x))),
+}  # fmt: skip
+
+
+def every(function, shape):
+    """Results, gradients, and the nodes of autograd's."""
+    x = leaf(*shape)
+    made = function(x)
+    made = made if isinstance(made, tuple) else (made,)
+    names, todo = set(), [t.grad_fn for t in made]
+    while todo:
+        node = todo.pop()
+        if node is not None:
+            names.add(node.name())
+            todo += [n for n, _ in node.next_functions]
+    return [*made, *torch.autograd.grad(sum((t * t).sum() for t in made), x)], names
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_few_small_calls_are_pytorchs(name):
+    function = CHAINS[name]
+    fast = pays(lambda x: function(x))
+    for shape in ((4, 4), (4, 4), (5, 5), (0, 0)):
+        (expected, names), (found, by) = every(function, shape), every(fast, shape)
+        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+        assert "CapturedBackward" not in by
+    (expected, _), (found, by) = every(function, (100, 100)), every(fast, (100, 100))
+    assert "CapturedBackward" in by
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_many_calls_are_a_part():
+    fast = pays(lambda x: torch.exp(torch.tanh(torch.relu(torch.tanh(torch.sigmoid(x))))))
     fast(leaf(4))
     assert fast(leaf(4)).grad_fn.name() == "CapturedBackward"
 

@@ -235,3 +235,29 @@ def test_a_change_comes_behind_what_makes_the_memory():
     for _ in range(3):
         assert all(torch.allclose(a, b) for a, b in zip(fast(y, z), function(y, z), strict=True))
     assert [e.hits for e in fast.entries] == [2]
+
+
+def test_a_graph_is_left_at_a_call_with_several_results():
+    """Experts of a mixture: each takes the rows that chose it, which the next look for rows comes behind."""
+
+    def mixture(x, weights, chosen, shares):
+        total = torch.zeros_like(x)
+        for i in range(3):
+            rows, place = torch.where(chosen == i)
+            if rows.numel() == 0:
+                continue
+            total.index_add_(0, rows, torch.relu(x[rows] @ weights[i]) * shares[rows, place, None])
+        return total * 2.0
+
+    fast = dynoc.optimize(mixture, wait=True)
+    weights = torch.randn(3, 4, 4, dtype=torch.float64, requires_grad=True)
+    shares = torch.rand(3, 2, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(3, 4, dtype=torch.float64)
+    full = [[0, 1], [1, 2], [2, 0]]
+    for chosen in (full, full, [[0, 1], [1, 0], [0, 1]], [[0, 2], [2, 0], [0, 2]], [[1, 2], [2, 1], [1, 2]], full):
+        given = x, weights, torch.tensor(chosen), shares
+        found, expected = fast(*given), mixture(*given)
+        assert torch.equal(found, expected)
+        gradients = [torch.autograd.grad(t.square().sum(), (weights, shares)) for t in (found, expected)]
+        for a, b in zip(*gradients, strict=True):
+            torch.testing.assert_close(a, b)

@@ -78,6 +78,28 @@ static DynVal *operator_call(DynRec *r, DynOp op, const DynOperand *o, int n, bo
     return NULL;
 }
 
+/* What the module `operator` has for the row; borrowed for ever. NULL: nothing. */
+static PyObject *function_of(DynOp op) {
+    PyObject *module = PyImport_ImportModule("operator"), *f = NULL;
+    for (size_t i = 0; module != NULL && f == NULL && i < DYN_COUNTOF(operators); i++) {
+        f = operators[i].op == op ? PyObject_GetAttrString(module, operators[i].name) : NULL;
+    }
+    Py_XDECREF(f); /* the module has it */
+    Py_XDECREF(module);
+    PyErr_Clear();
+    return f;
+}
+
+/* Tensors: the operator is noted beside its nodes, as a call of the function that it is. */
+static void note(DynRec *r, DynOp op, const DynOperand *o, int n, uint32_t first, const DynVal *v, PyObject *result) {
+    PyObject *f = dyn_torch_is(result) ? function_of(op) : NULL;
+    if (f != NULL) {
+        DynBinding row = {.path = dyn_ops[op].text, .callable = f};
+        NpCall call = {.b = &row, .args = o, .npos = n, .result = result};
+        rec_torch_note_whole(r, &call, first, v);
+    }
+}
+
 static DynVal *operation(DynRec *r, int op, DynOperand *o, int n, bool inplace, PyObject *result) {
     for (int i = 0; i < n; i++) {
         if (dyn_np_resolve(r, o[i], 0) < 0) {
@@ -86,7 +108,13 @@ static DynVal *operation(DynRec *r, int op, DynOperand *o, int n, bool inplace, 
     }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     DynVal *v = dyn_np_take_back(r, nnodes, operator_result(r, (DynOp)op, o, n, inplace, result));
-    return v != NULL ? v : operator_call(r, (DynOp)op, o, n, inplace && result == o[0].real, result);
+    if (v == NULL) {
+        return operator_call(r, (DynOp)op, o, n, inplace && result == o[0].real, result);
+    }
+    if (!inplace) {
+        note(r, (DynOp)op, o, n, nnodes, v, result);
+    }
+    return v;
 }
 
 DynVal *dyn_np_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand b, PyObject *result) {

@@ -379,6 +379,11 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
         *v = class_has(r, type, name, &status) != NULL ? bound(r, descr, o, type) : NULL;
         return *v != NULL ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
     }
+    f = came_in && descr != NULL && !is_data(descr) ? descriptor_function(r, descr, s_get) : NULL;
+    if (f != NULL && has_none_yet(r, o, name)) { /* it may store what it gives under the name */
+        DynOperand args[3] = {{rec_wrap_attr(r, type, descr), descr}, o, type_operand(r, o.real)};
+        return class_has(r, type, name, &status) == NULL ? REC_ATTR_UNKNOWN : computed(r, c, o, name, f, 3, args);
+    }
     if (came_in) {
         return REC_ATTR_SOURCE; /* by the object's source: the look-up at a later call says it all */
     }

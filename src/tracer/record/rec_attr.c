@@ -230,6 +230,12 @@ bool rec_has_fixed_attributes(DynOperand o) {
     return o.v->kind != DV_OPAQUE && plain && !own_dict && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE);
 }
 
+/* Has the object no attribute of its own by that name? Reading it may run code that gives it one, and the guards are about what
+ * there was before. */
+static bool lacks(DynOperand o, RecAttr how, PyObject *name) {
+    return how == REC_ATTR_SOURCE && o.v->kind == DV_OBJECT && !in_instance(o.real, name);
+}
+
 Step rec_LOAD_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
     PyObject *name = rec_name(f, in->arg);
@@ -244,13 +250,15 @@ Step rec_LOAD_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
         }
         return s;
     }
+    bool lacked = lacks(o, how, name);
     PyObject *result = PyObject_GetAttr(o.real, name);
     bool missing = how == REC_ATTR_MISSING || (known && rec_has_fixed_attributes(o));
     if (result == NULL && missing && dyn_cpy_lookup_special(Py_TYPE(o.real), name) == NULL) {
         rec_known_error(r, NULL);
         return STEP_ERROR;
     }
-    v = result && how == REC_ATTR_SOURCE ? rec_attr(r, o, name, result) : v;
+    bool got = result != NULL && lacked && in_instance(o.real, name);
+    v = result && how == REC_ATTR_SOURCE && !got ? rec_attr(r, o, name, result) : v;
     return rec_commit(r, f, 1, result, v);
 }
 
@@ -318,10 +326,12 @@ Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
         }
         return s == STEP_NEXT || s == STEP_BREAK ? with_null(r, f, s) : s;
     }
+    bool lacked = lacks(o, how, name);
     PyObject *method = dyn_cpy_get_method(o.real, name, &unbound);
     if (method == NULL) {
         return STEP_ERROR;
     }
+    how = lacked && in_instance(o.real, name) ? REC_ATTR_UNKNOWN : how;
     second = unbound ? o.v : rec_new(r, DV_NULL);
     v = open && unbound ? dyn_rec_const(r, method) : method_read(r, o, name, method, unbound != 0, how, v);
     if (v == NULL && unbound) { /* a break: the plain attribute lies there, as in rewritten code */
