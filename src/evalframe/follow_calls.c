@@ -10,6 +10,7 @@
 #define MOST_ELEMENTS 8000
 #define CALL_ELEMENTS 3000
 #define MOST_CALLS 3
+#define MOST_VIEWS 8 /* between them */
 
 const DynWhole *dyn_follow_whole(const DynGraph *g, uint32_t node) {
     for (uint32_t i = g->wholes.n; i-- > 0 && g->wholes.at[i].node >= node;) {
@@ -65,9 +66,9 @@ static bool need_operands(const DynGraph *g, uint32_t id, const DynWhole *w, boo
 }
 
 void dyn_follow_find_calls(const DynGraph *g, DynArena *arena, DynFollowStep *step) {
-    uint32_t total = g->nodes.n, n = 0, ncalls = 0;
+    uint32_t total = g->nodes.n, n = 0, ncalls = 0, nviews = 0;
     bool *needed = DYN_NEW_N(arena, bool, total + 1), fits = dyn_follow_part_follows(step->part);
-    DynFollowCall *calls = DYN_NEW_N(arena, DynFollowCall, total + 1);
+    DynFollowCall *calls = DYN_NEW_N(arena, DynFollowCall, MOST_CALLS + MOST_VIEWS);
     if (!DYN_ALLOCATED(needed, calls)) {
         return;
     }
@@ -79,10 +80,13 @@ void dyn_follow_find_calls(const DynGraph *g, DynArena *arena, DynFollowStep *st
             continue;
         }
         const DynWhole *w = dyn_follow_whole(g, id);
-        fits = need_operands(g, id, w, needed) && (w == NULL || ncalls < MOST_CALLS);
-        bool passes = !is_among(step->outputs.at, step->outputs.n, id);
-        calls[n++] = (DynFollowCall){.node = id, .whole = w, .passes = passes};
         ncalls += w != NULL;
+        nviews += w == NULL;
+        fits = need_operands(g, id, w, needed) && ncalls <= MOST_CALLS && nviews <= MOST_VIEWS;
+        if (fits) {
+            bool passes = !is_among(step->outputs.at, step->outputs.n, id);
+            calls[n++] = (DynFollowCall){.node = id, .whole = w, .passes = passes};
+        }
     }
     for (uint32_t i = 0; i < step->inputs.n && fits; i++) {
         fits = needed[step->inputs.at[i]];
