@@ -262,7 +262,7 @@ static void find_node(Check *c, DynArena *arena, uint32_t *node) {
 static void report(const DynGraph *g, uint32_t node, const char *difference) {
     const DynNode *n = dyn_graph_node(g, node);
     DynStr place = {0};
-    if (n->where < g->places.n) {
+    if (n->where < g->places.n && g->places.at[n->where].code != NULL) {
         dyn_str_putc(&place, '\n');
         dyn_report_place(&place, &g->places.at[n->where]);
     }

@@ -136,3 +136,17 @@ void dyn_graph_truncate(DynGraph *g, uint32_t nnodes) {
     cut(g->inputs.at, &g->inputs.n, nnodes);
     cut(g->outputs.at, &g->outputs.n, nnodes);
 }
+
+const char *dyn_graph_file_at(const DynGraph *g, uint32_t where) {
+    const DynPlace *p = where < g->places.n ? &g->places.at[where] : NULL;
+    if (p == NULL || p->code == NULL) {
+        return p == NULL ? NULL : p->file;
+    }
+    const char *path = PyUnicode_AsUTF8(((PyCodeObject *)p->code)->co_filename);
+    if (path == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}

@@ -107,8 +107,9 @@ typedef struct DynExtern {
 } DynExtern;
 /* Where in the source a node comes from: file, function and position (columns as in co_positions, -1 unknown). */
 typedef struct DynPlace {
-    PyObject *code; /* strong */
+    PyObject *code; /* strong; NULL in a part of a graph (part.c), which has no references */
     int32_t line, end_line, col, end_col;
+    const char *file; /* … but the file's name, in the arena */
 } DynPlace;
 
 /* Where the gradient of a node that several make together is known as a whole: torch.sigmoid's. */
@@ -187,6 +188,9 @@ static inline const char *dyn_graph_name_of(const DynGraph *g, const DynNode *n)
     const DynExtern *x = dyn_graph_extern(g, n);
     return x != NULL ? x->name : dyn_ops[n->op].text;
 }
+/* The name of the file, without its folder, that the place at `where` or a node is from; NULL: nobody knows. */
+DYN_HIDDEN const char *dyn_graph_file_at(const DynGraph *g, uint32_t where);
+static inline const char *dyn_graph_file_of(const DynGraph *g, const DynNode *n) { return dyn_graph_file_at(g, n->where); }
 /* Is it one that writes into args[0] and has no value? */
 static inline bool dyn_node_stores(const DynNode *n) { return dyn_ops[n->op].kind == DYN_K_STORE; }
 /* Which operand of a GATHER or SCATTER says where? 0: it is neither. */

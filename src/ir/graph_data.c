@@ -51,7 +51,7 @@ static PyObject *one_arg(const void *ctx, uint32_t i) {
 }
 
 static PyObject *place_of(const DynGraph *g, const DynNode *n) {
-    if (n->where >= g->places.n) {
+    if (n->where >= g->places.n || g->places.at[n->where].code == NULL) {
         return Py_NewRef(Py_None);
     }
     const DynPlace *p = &g->places.at[n->where];

@@ -168,12 +168,9 @@ void dyn_python_put_comment(const DynPythonWriter *w, const DynNode *n) {
         put_sym(w, w->out, n->shape[i]);
     }
     dyn_str_putc(w->out, ']');
-    if (n->where < g->places.n && g->places.at[n->where].code != NULL) {
-        PyCodeObject *code = (PyCodeObject *)g->places.at[n->where].code;
-        const char *path = PyUnicode_AsUTF8(code->co_filename), *file = path == NULL ? "?" : path;
-        const char *slash = strrchr(file, '/');
-        dyn_str_printf(w->out, ", %s:%d", slash == NULL ? file : slash + 1, (int)n->line);
-        PyErr_Clear();
+    const char *file = dyn_graph_file_of(g, n);
+    if (file != NULL) {
+        dyn_str_printf(w->out, ", %s:%d", file, (int)n->line);
     }
     dyn_str_putc(w->out, '\n');
 }

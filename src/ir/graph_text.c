@@ -114,15 +114,9 @@ static void print_symbols(const DynGraph *g, const Names *names, DynStr *out) {
 }
 
 static void print_place(const DynGraph *g, const DynNode *n, DynStr *out) {
-    if (n->where >= g->places.n || g->places.at[n->where].code == NULL) {
-        return;
-    }
-    PyCodeObject *code = (PyCodeObject *)g->places.at[n->where].code;
-    const char *file = PyUnicode_AsUTF8(code->co_filename), *slash = file == NULL ? NULL : strrchr(file, '/');
-    if (file == NULL) {
-        PyErr_Clear();
-    } else {
-        dyn_str_printf(out, "  # %s:%d", slash == NULL ? file : slash + 1, (int)n->line);
+    const char *file = dyn_graph_file_of(g, n);
+    if (file != NULL) {
+        dyn_str_printf(out, "  # %s:%d", file, (int)n->line);
     }
 }
 

@@ -64,6 +64,23 @@ static int copy_input(const DynGraph *g, DynGraph *out, uint32_t id, uint32_t *m
     return 0;
 }
 
+/* Without memory the node has no place, and nobody minds. */
+static uint32_t copy_place(const DynGraph *g, DynGraph *out, uint32_t where) {
+    const char *file = dyn_graph_file_at(g, where);
+    if (file == NULL) {
+        return DYN_NONE;
+    }
+    DynPlace place = g->places.at[where];
+    for (uint32_t i = 0; i < out->places.n; i++) {
+        if (out->places.at[i].line == place.line && !strcmp(out->places.at[i].file, file)) {
+            return i;
+        }
+    }
+    place.code = NULL;
+    place.file = dyn_arena_strdup(out->arena, file);
+    return place.file == NULL || dyn_vec_push(&out->places, place) < 0 ? DYN_NONE : out->places.n - 1;
+}
+
 static int copy_node(const DynGraph *g, DynGraph *out, uint32_t id, uint32_t *map, DynStr *error) {
     const DynNode n = *dyn_graph_node(g, id);
     uint32_t at = dyn_graph_add(out, (DynOp)n.op, (DynDtype)n.dtype, n.ndim, n.nargs, n.naux);
@@ -81,7 +98,7 @@ static int copy_node(const DynGraph *g, DynGraph *out, uint32_t id, uint32_t *ma
     memcpy(copy->shape, n.shape, sizeof(*n.shape) * n.ndim);
     copy->snapshot = DYN_NONE;
     copy->left = 0;
-    copy->where = DYN_NONE;
+    copy->where = copy_place(g, out, n.where);
     for (int k = 0; k < n.nargs; k++) {
         bool of_node = n.args[k].kind == DYN_ARG_NODE;
         if (of_node) {

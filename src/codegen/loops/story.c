@@ -10,14 +10,9 @@
 static void put_node(const DynLoops *p, uint32_t id) {
     const DynNode *n = dyn_graph_node(p->graph, id);
     dyn_str_printf(p->story, "%%%u %s", id, dyn_graph_name_of(p->graph, n));
-    if (n->where < p->graph->places.n && p->graph->places.at[n->where].code != NULL) {
-        PyCodeObject *code = (PyCodeObject *)p->graph->places.at[n->where].code;
-        const char *path = PyUnicode_AsUTF8(code->co_filename), *slash = path == NULL ? NULL : strrchr(path, '/');
-        const char *file = slash == NULL ? path : slash + 1;
-        dyn_str_printf(p->story, " (%s:%d)", file == NULL ? "?" : file, (int)p->graph->places.at[n->where].line);
-        PyErr_Clear();
-    } else if (n->line > 0) { /* a part of a graph that autograd follows has no places */
-        dyn_str_printf(p->story, " (line %d)", (int)n->line);
+    const char *file = dyn_graph_file_of(p->graph, n);
+    if (file != NULL) {
+        dyn_str_printf(p->story, " (%s:%d)", file, (int)n->line);
     }
 }
 
