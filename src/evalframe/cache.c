@@ -329,6 +329,14 @@ static bool has_array_argument(const DynCache *c, PyObject *const *slots) {
     return false;
 }
 
+bool dyn_cache_passes(const DynCache *c, PyObject *const *args, size_t n) {
+    bool wants_arrays = c->without_arrays >= MAX_REFUSALS && c->entries.n == 0 && c->dead == DYN_R_OK;
+    for (size_t i = 0; wants_arrays && i < n; i++) {
+        wants_arrays = !dyn_array_is(args[i]);
+    }
+    return wants_arrays;
+}
+
 static void give_up(DynCache *c, DynReason why) {
     c->dead = why;
     c->idle = c->entries.n == 0;

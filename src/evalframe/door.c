@@ -202,6 +202,12 @@ PyObject *dyn_door_call(DynCache *c, PyObject *func, bool frozen, PyObject *cons
     if (dyn_loops_serve(c)) {
         return dyn_loops_call(c, func, args, nargsf, kwnames);
     }
+    size_t n = (size_t)PyVectorcall_NARGS(nargsf) + (kwnames == NULL ? 0 : (size_t)PyTuple_GET_SIZE(kwnames));
+    if (DYN_UNLIKELY(c->useless > 0) && dyn_cache_passes(c, args, n)) {
+        c->useless += c->useless < UINT32_MAX;
+        count(c, DYN_HIT_MISS);
+        return dyn_hook_plain(func, args, nargsf, kwnames);
+    }
     DynTurn turn = dyn_profit_turn(&c->profit, c);
     DynHitKind kind;
     return DYN_LIKELY(turn == DYN_TURN_SERVE) ? serve(c, func, frozen, args, nargsf, kwnames, &kind)

@@ -136,6 +136,8 @@ DYN_HIDDEN bool dyn_cache_make_room(DynCache *c, int64_t limit);
 DYN_HIDDEN int dyn_cache_add(DynCache *c, DynEntry *e); /* takes e over; -1: memory, e is dropped */
 /* May a call with these slots be recorded? Counts and logs a limit that is reached. */
 DYN_HIDDEN bool dyn_cache_may_record(DynCache *c, PyObject *const *slots);
+/* Is it known without binding these arguments that there is no entry for them, nor will be? Calls without arrays gave nothing. */
+DYN_HIDDEN bool dyn_cache_passes(const DynCache *c, PyObject *const *args, size_t n);
 DYN_HIDDEN void dyn_cache_refused(DynCache *c, DynReason why);
 /* Calls go straight through where nothing will be recorded. Where that is because of gradients, it ends when they are off. */
 static inline bool dyn_cache_may_wake(const DynCache *c) { return c->dead == DYN_R_REQUIRES_GRAD; }

@@ -532,12 +532,22 @@ PyObject *dyn_loops_function(DynCache *c, PyObject *func) {
     return made;
 }
 
+/* Are all loops CPython's for now? Then the call is as well. */
+static bool rests(const DynLoops *l) {
+    bool all = true;
+    for (uint32_t i = 0; i < l->nloops && all; i++) {
+        all = l->loops[i].state == DYN_LOOP_RETIRED || l->loops[i].state == DYN_LOOP_REFUSED;
+    }
+    return all;
+}
+
 PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     DynLoops *l = c->loops;
     DynBound b;
     l->refs++;
     dyn_loops_refresh(l);
-    PyObject *function = c->loops == l && l->made != NULL ? dyn_loops_function(c, func) : NULL, *result;
+    bool enters = c->loops == l && l->made != NULL && !rests(l);
+    PyObject *function = enters ? dyn_loops_function(c, func) : NULL, *result;
     dyn_loops_decref(l);
     if (function == NULL || dyn_bind(&c->sig, func, args, PyVectorcall_NARGS(nargsf), kwnames, &b) < 0) {
         Py_XDECREF(function);

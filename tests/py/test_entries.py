@@ -480,3 +480,23 @@ def test_recompiles_are_summed_up_at_the_end():
     code, _, err = run_script(AGAIN, DYNOC_LOGS="recompiles")
     assert code == 0 and err.endswith("recorded again in this program:\n[dynoc.recompiles]       1 times half\n")
     assert "in this program" not in run_script(AGAIN, DYNOC_LOGS="graph_breaks")[2]
+
+
+GIVERS = {"place": lambda f, x: f(x), "keyword": lambda f, x: f(x=x), "second": lambda f, x: f(1.0, x)}
+
+
+@pytest.mark.parametrize("how", GIVERS)
+def test_calls_without_arrays_are_let_through_until_there_is_one(how):
+    @dynoc.optimize(wait=True)
+    def twice(x, y=0.0):
+        return x * 2 + y
+
+    for _ in range(50):
+        assert twice(3) == 6
+        assert twice(x=1.5, y=1) == 4.0
+    assert len(twice.entries) == 0
+    x, give = np.arange(64.0), GIVERS[how]
+    for _ in range(3):
+        assert np.array_equal(give(twice, x), give(twice.__wrapped__, x))
+    assert len(twice.entries) == 1
+    assert twice(3) == 6
