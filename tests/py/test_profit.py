@@ -18,10 +18,12 @@ X = np.linspace(0.1, 1.0, 50)
 
 @pytest.fixture(autouse=True)
 def retiring():
-    """Loops are graphs' loops here: none runs natively."""
-    dynoc.config.retire, dynoc.config.loops = True, False
+    """Loops are graphs' loops here: none runs natively. Kernels run in one thread, as eager does: with several, where other
+    processes have the processors, a call takes as long as the thread that waits the longest, and is retired."""
+    threads = dynoc.config.threads
+    dynoc.config.retire, dynoc.config.loops, dynoc.config.threads = True, False, 1
     yield
-    dynoc.config.retire, dynoc.config.loops = False, True
+    dynoc.config.retire, dynoc.config.loops, dynoc.config.threads = False, True, threads
     dynoc.reset()
 
 
