@@ -11,6 +11,7 @@
 
 #define MOST_IDLE_TRIPS 64 /* of a loop without array work, one by one */
 #define MOST_UNPAID 32     /* calls that are left to eager one after the other, before the function is for a while */
+#define MOST_FLAGGED 16    /* … or that are made twice */
 #define SMALL_SRC 40
 #define SMALL_SYM 64
 #define SMALL_PTR 24
@@ -299,10 +300,16 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
         dyn_rent_pay(e, dyn_cycles() - began);
     }
     switch (status) {
-    case DYN_RUN_OK: finish(e, env, s.outputs, out); break;
+    case DYN_RUN_OK:
+        e->flagged = 0;
+        finish(e, env, s.outputs, out);
+        break;
     case DYN_RUN_ERROR: end_with_error(out); break;
     case DYN_RUN_LEFT: left_in_the_middle(e, env, &run, out); break;
-    case DYN_RUN_AGAIN: dyn_count_reason("graph_breaks", e->plain != DYN_R_OK ? e->plain : DYN_R_FLAGS); break;
+    case DYN_RUN_AGAIN:
+        e->flagged += e->plain == DYN_R_OK;
+        dyn_count_reason("graph_breaks", e->plain != DYN_R_OK ? e->plain : DYN_R_FLAGS);
+        break;
     }
     scratch_free(&s, g);
 }
@@ -315,10 +322,13 @@ static void forget_guess(DynCache *c, DynEntry *e) {
     }
 }
 
-/* The function's calls don't look as if serving them paid: even to find that out takes time that CPython doesn't. */
-static void give_up_for_a_while(DynCache *c) {
+/* The function's calls don't look as if serving them paid: even to find that out takes time that CPython doesn't. Or each of them
+ * was made twice, by the kernels and by CPython, whose the warnings are. */
+static void give_up_for_a_while(DynCache *c, DynReason why) {
     if (c->root == NULL && dyn_profit_is_measured(c)) {
-        dyn_count_reason("retired", DYN_R_NO_PROFIT);
+        const char *name = dyn_log_on(DYN_LOG_perf) ? PyUnicode_AsUTF8(dyn_cache_title(c).name) : NULL;
+        dyn_log(DYN_LOG_perf, "%s: calls are CPython's for a while: %s", name != NULL ? name : "", dyn_reason_message(why));
+        dyn_count_reason("retired", why);
         dyn_profit_decline(c);
     }
 }
@@ -393,7 +403,10 @@ static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv 
             forget_guess(c, e);
         } else if (DYN_UNLIKELY(e->declined >= MOST_UNPAID)) {
             e->declined = 0;
-            give_up_for_a_while(c);
+            give_up_for_a_while(c, DYN_R_NO_PROFIT);
+        } else if (DYN_UNLIKELY(e->flagged >= MOST_FLAGGED)) {
+            e->flagged = 0;
+            give_up_for_a_while(c, DYN_R_FLAGS);
         }
         dyn_entry_decref(e);
         return; /* the cache may be gone */

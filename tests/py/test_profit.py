@@ -6,6 +6,7 @@ time) or long kernels (the other way round), and a scheduler that sleeps at the 
 
 import logging
 import textwrap
+import warnings
 
 import numpy as np
 import pytest
@@ -286,3 +287,25 @@ def test_eager_calls_that_are_timed_are_eager_in_full():
         print(all(np.allclose(outer(x, 30), wanted, rtol=1e-13) for _ in range(200)), dynoc.counters["profit"]["trials"] > 0)
     """
     assert output_of(textwrap.dedent(text), DYNOC_RETIRE="1") == "True True"
+
+
+def test_calls_that_warn_each_time_are_cpythons_for_a_while(perf):
+    def logs(x):
+        return np.log(x) * 2 + x
+
+    fast, x, good = dynoc.optimize(logs), np.arange(50.0), np.arange(1.0, 51.0)
+    assert np.array_equal(fast(good), logs(good))
+    dynoc.wait()
+    before = dynoc.counters["retired"]["FLAGS"], dynoc.counters["graph_breaks"]["FLAGS"]
+    for _ in range(200):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            result = fast(x)
+        assert [str(w.message) for w in said] == ["divide by zero encountered in log"]
+        assert [w.lineno for w in said] == [logs.__code__.co_firstlineno + 1]
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(result, logs(x), rtol=1e-15)
+    assert dynoc.counters["retired"]["FLAGS"] == before[0] + 1
+    assert dynoc.counters["graph_breaks"]["FLAGS"] < before[1] + 150
+    assert any("calls are CPython's for a while" in record.getMessage() for record in perf.records)
+    assert np.array_equal(fast(good), logs(good))
