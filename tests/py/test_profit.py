@@ -19,12 +19,15 @@ X = np.linspace(0.1, 1.0, 50)
 
 @pytest.fixture(autouse=True)
 def retiring():
-    """Loops are graphs' loops here: none runs natively. Kernels run in one thread, as eager does: with several, where other
-    processes have the processors, a call takes as long as the thread that waits the longest, and is retired."""
-    threads = dynoc.config.threads
-    dynoc.config.retire, dynoc.config.loops, dynoc.config.threads = True, False, 1
+    """Loops are graphs' loops here: none runs natively. Kernels are compiled as users have them, whatever the suite asks for, and
+    run in one thread, as eager does: with several, where other processes have the processors, a call takes as long as the thread
+    that waits the longest, and is retired."""
+    kept = {name: getattr(dynoc.config, name) for name in ("cflags", "threads")}
+    dynoc.config.retire, dynoc.config.loops, dynoc.config.cflags, dynoc.config.threads = True, False, "", 1
     yield
-    dynoc.config.retire, dynoc.config.loops, dynoc.config.threads = False, True, threads
+    dynoc.config.retire, dynoc.config.loops = False, True
+    for name, value in kept.items():
+        setattr(dynoc.config, name, value)
     dynoc.reset()
 
 
