@@ -262,9 +262,10 @@ static void find_node(Check *c, DynArena *arena, uint32_t *node) {
 static void report(const DynGraph *g, uint32_t node, const char *difference) {
     const DynNode *n = dyn_graph_node(g, node);
     DynStr place = {0};
-    if (n->where < g->places.n && g->places.at[n->where].code != NULL) {
+    const DynPlace *at = dyn_graph_place_at(g, n->where);
+    if (at != NULL) {
         dyn_str_putc(&place, '\n');
-        dyn_report_place(&place, &g->places.at[n->where]);
+        dyn_report_place(&place, at);
     }
     dyn_count("verify", "differs");
     dyn_warn_once(DYN_R_DIFFERS, "%s: the first is %%%u = %s: %s%s\n", g->name, node, dyn_ops[n->op].text, difference,

@@ -60,7 +60,7 @@ static int add_call(PyObject *list, const DynGraph *g, const DynFollowStep *step
     if (w->round != dyn_watch_round) {
         return 0;
     }
-    const DynPlace *place = n->where < g->places.n ? &g->places.at[n->where] : NULL;
+    const DynPlace *place = dyn_graph_place_at(g, n->where);
     PyObject *file = place == NULL ? NULL : ((PyCodeObject *)place->code)->co_filename;
     PyObject *row = dyn_watch_row("extern", dyn_graph_name_of(g, n), file, place == NULL ? 0 : (int)place->line, &w->run);
     int done = row == NULL ? -1 : PyList_Append(list, row);

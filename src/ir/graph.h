@@ -188,6 +188,10 @@ static inline const char *dyn_graph_name_of(const DynGraph *g, const DynNode *n)
     const DynExtern *x = dyn_graph_extern(g, n);
     return x != NULL ? x->name : dyn_ops[n->op].text;
 }
+/* The place with its code object; NULL: nobody knows, or the graph is a part of another. */
+static inline const DynPlace *dyn_graph_place_at(const DynGraph *g, uint32_t where) {
+    return where < g->places.n && g->places.at[where].code != NULL ? &g->places.at[where] : NULL;
+}
 /* The name of the file, without its folder, that the place at `where` or a node is from; NULL: nobody knows. */
 DYN_HIDDEN const char *dyn_graph_file_at(const DynGraph *g, uint32_t where);
 static inline const char *dyn_graph_file_of(const DynGraph *g, const DynNode *n) { return dyn_graph_file_at(g, n->where); }

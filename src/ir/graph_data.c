@@ -51,10 +51,10 @@ static PyObject *one_arg(const void *ctx, uint32_t i) {
 }
 
 static PyObject *place_of(const DynGraph *g, const DynNode *n) {
-    if (n->where >= g->places.n || g->places.at[n->where].code == NULL) {
+    const DynPlace *p = dyn_graph_place_at(g, n->where);
+    if (p == NULL) {
         return Py_NewRef(Py_None);
     }
-    const DynPlace *p = &g->places.at[n->where];
     PyCodeObject *code = (PyCodeObject *)p->code;
     return Py_BuildValue("OiO", code->co_filename, (int)p->line, code->co_name);
 }

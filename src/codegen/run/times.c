@@ -177,7 +177,7 @@ static const char *kind_of_step(const DynLoops *p, uint32_t s) {
 static PyObject *row(const DynArtifact *a, uint32_t first, uint32_t last, const Step *s) {
     const DynLoops *p = a->loops;
     const DynNode *n = node_of(p, first);
-    const DynPlace *place = n->where < p->graph->places.n ? &p->graph->places.at[n->where] : NULL;
+    const DynPlace *place = dyn_graph_place_at(p->graph, n->where);
     DynTimes times = s == NULL ? (DynTimes){0} : s->times;
     DynStr name = {0};
     name_steps(p, first, last, &name);
