@@ -171,69 +171,8 @@ void dyn_str_put(DynStr *s, const void *bytes, size_t n) {
     }
 }
 
-/* The C library's printf is several times slower where any library of the process has added conversions of its own to it (NumPy's
- * OpenBLAS brings libquadmath, which does). So the usual conversions are done here: %s, %c, and %d, %u, %ld, %lld without width.
- */
-static bool is_simple(const char *format) {
-    for (const char *at = strchr(format, '%'); at != NULL; at = strchr(at + 1, '%')) {
-        at++;
-        at += at[0] == 'l' && at[1] == 'l' && at[2] == 'd' ? 2 : at[0] == 'l' && at[1] == 'd';
-        if (*at == 0 || strchr("scdu%", *at) == NULL) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static void put_number(DynStr *s, bool negative, unsigned long long number) {
-    char text[24];
-    char *at = text + sizeof text;
-    do {
-        *--at = (char)('0' + number % 10);
-        number /= 10;
-    } while (number != 0);
-    if (negative) {
-        *--at = '-';
-    }
-    dyn_str_put(s, at, (size_t)(text + sizeof text - at));
-}
-
-static void put_signed(DynStr *s, long long number) {
-    put_number(s, number < 0, number < 0 ? 0 - (unsigned long long)number : (unsigned long long)number);
-}
-
-static void put_simple(DynStr *s, const char *format, va_list args) {
-    const char *text;
-    for (const char *at = format; *at != 0; at++) {
-        size_t plain = strcspn(at, "%");
-        dyn_str_put(s, at, plain);
-        at += plain;
-        if (*at == 0) {
-            break;
-        }
-        switch (*++at) {
-        case 's':
-            text = va_arg(args, const char *);
-            dyn_str_puts(s, text != NULL ? text : "(null)");
-            break;
-        case 'c': dyn_str_putc(s, (char)va_arg(args, int)); break;
-        case 'd': put_signed(s, va_arg(args, int)); break;
-        case 'u': put_number(s, false, va_arg(args, unsigned)); break;
-        case 'l':
-            put_signed(s, at[1] == 'd' ? va_arg(args, long) : va_arg(args, long long));
-            at += at[1] == 'd' ? 1 : 2;
-            break;
-        default: dyn_str_putc(s, '%');
-        }
-    }
-}
-
 /* Mostly there is room for it already; where there isn't it is formatted again. */
 void dyn_str_vprintf(DynStr *s, const char *format, va_list args) {
-    if (is_simple(format)) {
-        put_simple(s, format, args);
-        return;
-    }
     va_list again;
     va_copy(again, args);
     size_t room = s->failed ? 0 : s->cap - s->n;

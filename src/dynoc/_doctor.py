@@ -1,6 +1,7 @@
 """`python -m dynoc doctor`: what dynoc needs and can use, found or not, and what to do about it."""
 
 import ctypes
+import functools
 import importlib
 import importlib.util
 import json
@@ -90,9 +91,16 @@ def vector_math():
     return OK, f"libmvec, glibc {platform.libc_ver()[1]}", ""
 
 
+@functools.cache
+def cuda():
+    """What dynoc finds of CUDA. Programs with PyTorch find the compiler beside PyTorch's libraries: these are loaded first."""
+    pytorch()
+    return _dynoc.cuda_info()
+
+
 def cuda_driver():
     """The driver, and why it can't be used where it is there: asked without a context on a device."""
-    info = _dynoc.cuda_info()
+    info = cuda()
     version, count, oldest = info["version"], info["devices"], info["oldest"]
     if info["missing"]:
         return OPTIONAL, "libcuda.so.1", "only needed for arrays on a GPU"
@@ -110,9 +118,8 @@ def cuda_driver():
 
 
 def nvrtc():
-    """CUDA's compiler, which programs with PyTorch find beside PyTorch's libraries: these are loaded first."""
-    pytorch()
-    info = _dynoc.cuda_info()
+    """CUDA's compiler."""
+    info = cuda()
     if info["nvrtc"] is None:
         return OPTIONAL, "libnvrtc", f"only needed for arrays on a GPU. {info['nvrtc_problem']}"
     return OK, info["nvrtc"].partition(" driver ")[0], ""

@@ -1,6 +1,7 @@
 """`dynoc.explain(fn)(*args)`: one call of a function, and what dynoc made of it."""
 
 import html
+from _functools import partial
 from math import prod
 from types import MethodType
 
@@ -200,8 +201,6 @@ class Explanation:
 
 def innermost(fn):
     """What a partial, a method or an optimised module calls."""
-    from functools import partial
-
     while True:
         if isinstance(fn, partial):
             fn = fn.func
@@ -215,8 +214,6 @@ def innermost(fn):
 
 def name_of(fn):
     """What a callable is called: by its own name, or that of its class."""
-    from functools import partial
-
     while isinstance(fn, partial):
         fn = fn.func
     return getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__qualname__

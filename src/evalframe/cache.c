@@ -320,21 +320,18 @@ bool dyn_cache_make_room(DynCache *c, int64_t limit) {
     return (int64_t)c->entries.n < limit;
 }
 
-static bool has_array_argument(const DynCache *c, PyObject *const *slots) {
-    for (uint32_t i = 0; i < c->sig.nargs; i++) {
-        if (slots[i] != NULL && dyn_array_is(slots[i])) {
-            return true;
-        }
+/* Calls without arrays were tried and gave nothing: from now on only one that is handed an array is recorded. The arguments may
+ * be bound, NULL where a slot has none, or not. */
+static bool lacks_arrays(const DynCache *c, PyObject *const *args, size_t n) {
+    bool lacks = c->without_arrays >= MAX_REFUSALS;
+    for (size_t i = 0; lacks && i < n; i++) {
+        lacks = args[i] == NULL || !dyn_array_is(args[i]);
     }
-    return false;
+    return lacks;
 }
 
 bool dyn_cache_passes(const DynCache *c, PyObject *const *args, size_t n) {
-    bool wants_arrays = c->without_arrays >= MAX_REFUSALS && c->entries.n == 0 && c->dead == DYN_R_OK;
-    for (size_t i = 0; wants_arrays && i < n; i++) {
-        wants_arrays = !dyn_array_is(args[i]);
-    }
-    return wants_arrays;
+    return c->entries.n == 0 && c->dead == DYN_R_OK && lacks_arrays(c, args, n);
 }
 
 static void give_up(DynCache *c, DynReason why) {
@@ -370,8 +367,7 @@ bool dyn_cache_may_record(DynCache *c, PyObject *const *slots) {
         tell_of_function(c, DYN_R_SKIPPED_CALL);
         return false;
     }
-    /* Calls without arrays were tried and gave nothing: from now on only one that is handed an array is. */
-    if (c->without_arrays >= MAX_REFUSALS && !has_array_argument(c, slots)) {
+    if (lacks_arrays(c, slots, c->sig.nargs)) {
         return false;
     }
     if (c->quiet && dyn_profit_is_measured(c) && !dyn_budget_affords(RECORDING_NS)) {

@@ -198,12 +198,15 @@ static PyObject *take_turn(DynCache *c, DynTurn turn, PyObject *func, bool froze
     return result;
 }
 
+static size_t count_of(size_t nargsf, PyObject *kwnames) {
+    return (size_t)PyVectorcall_NARGS(nargsf) + (kwnames == NULL ? 0 : (size_t)PyTuple_GET_SIZE(kwnames));
+}
+
 PyObject *dyn_door_call(DynCache *c, PyObject *func, bool frozen, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     if (dyn_loops_serve(c)) {
         return dyn_loops_call(c, func, args, nargsf, kwnames);
     }
-    size_t n = (size_t)PyVectorcall_NARGS(nargsf) + (kwnames == NULL ? 0 : (size_t)PyTuple_GET_SIZE(kwnames));
-    if (DYN_UNLIKELY(c->useless > 0) && dyn_cache_passes(c, args, n)) {
+    if (DYN_UNLIKELY(c->useless > 0) && dyn_cache_passes(c, args, count_of(nargsf, kwnames))) {
         c->useless += c->useless < UINT32_MAX;
         count(c, DYN_HIT_MISS);
         return dyn_hook_plain(func, args, nargsf, kwnames);

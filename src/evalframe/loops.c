@@ -127,12 +127,15 @@ static bool fits(const DynLoops *l, uint32_t i, const DynRegion *r) {
     return true;
 }
 
+/* Is it native, or will it be? */
+static bool stands(const DynLoop *loop) {
+    return loop->state == DYN_LOOP_COLD || loop->state == DYN_LOOP_WAITING || loop->state == DYN_LOOP_NATIVE;
+}
+
 /* Is it nested in a loop that is native, or will be? Then it isn't planned alone. */
 static bool is_covered(const DynLoops *l, uint32_t i) {
     for (uint32_t k = 0; k < l->nloops; k++) {
-        DynLoopState state = l->loops[k].state;
-        bool stands = state == DYN_LOOP_COLD || state == DYN_LOOP_WAITING || state == DYN_LOOP_NATIVE;
-        if (stands && l->made != NULL && (l->made->ways[k].inner >> i & 1) != 0) {
+        if (stands(&l->loops[k]) && l->made != NULL && (l->made->ways[k].inner >> i & 1) != 0) {
             return true;
         }
     }
@@ -160,9 +163,7 @@ static void settle(DynLoops *l, uint32_t i, DynLoopState state) {
 static void look_at_all(DynLoops *l) {
     bool any = false, measured = l->cache != NULL && dyn_profit_is_measured(l->cache);
     for (uint32_t i = 0; i < l->nloops; i++) {
-        DynLoopState state = l->loops[i].state;
-        any |= state == DYN_LOOP_COLD || state == DYN_LOOP_WAITING || state == DYN_LOOP_NATIVE;
-        any |= state == DYN_LOOP_RETIRED && !measured;
+        any |= stands(&l->loops[i]) || (l->loops[i].state == DYN_LOOP_RETIRED && !measured);
     }
     if (!any && l->cache != NULL) {
         l->cache->loops_on = false;
@@ -536,7 +537,7 @@ PyObject *dyn_loops_function(DynCache *c, PyObject *func) {
 static bool rests(const DynLoops *l) {
     bool all = true;
     for (uint32_t i = 0; i < l->nloops && all; i++) {
-        all = l->loops[i].state == DYN_LOOP_RETIRED || l->loops[i].state == DYN_LOOP_REFUSED;
+        all = l->loops[i].state != DYN_LOOP_NEW && !stands(&l->loops[i]);
     }
     return all;
 }

@@ -35,3 +35,10 @@ def output_of(text, timeout=60, **environment):
     code, out, err = run_script(text, timeout, **environment)
     assert code == 0, err
     return out.strip()
+
+
+def program(path, text):
+    """Writes a shell script, say one in a compiler's place; its path."""
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)

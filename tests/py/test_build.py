@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import pytest
+from process import program
 
 from dynoc import _dynoc
 
@@ -59,12 +60,6 @@ def run(script, cache=None, env=None, timeout=60):
     done = subprocess.run([sys.executable, "-c", code], env=full, capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1]), done.stderr
-
-
-def program(path, text):
-    path.write_text("#!/bin/sh\n" + text + "\n")
-    path.chmod(0o755)
-    return str(path)
 
 
 @pytest.fixture

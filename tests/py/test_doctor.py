@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from process import run_python
+from process import program, run_python
 
 DRIVER = """
 static const char *text = "%(text)s";
@@ -79,10 +79,7 @@ def test_without_a_compiler(tmp_path):
 
 
 def test_a_compiler_that_fails(tmp_path):
-    compiler = tmp_path / "cc"
-    compiler.write_text("#!/bin/sh\necho 'no licence' >&2\nexit 1\n")
-    compiler.chmod(0o755)
-    code, found = doctor(DYNOC_COMPILER=compiler)
+    code, found = doctor(DYNOC_COMPILER=program(tmp_path / "cc", "echo 'no licence' >&2\nexit 1"))
     assert code == 1 and found["compiler"][0] == "MISSING" and "no licence" in found["compiler"][1]
 
 

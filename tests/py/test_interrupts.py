@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from process import program
 
 SLEEP = 600  # s: a compiler that never ends in a test's time
 PROGRAM = """
@@ -25,10 +26,7 @@ except KeyboardInterrupt:
 
 
 def slow_compiler(folder):
-    path = folder / "slow"
-    path.write_text(f"#!/bin/sh\nexec sleep {SLEEP}\n")
-    path.chmod(0o755)
-    return str(path)
+    return program(folder / "slow", f"exec sleep {SLEEP}")
 
 
 def started(folder, wait, **streams):

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from process import run_python
+from process import program, run_python
 
 from dynoc import _dynoc, _minify
 
@@ -146,19 +146,15 @@ def test_a_graph_of_tensors(tmp_path):
     assert code == 1 and "made again" in out, said
 
 
-CRASHING = '''#!/bin/sh
+CRASHING = '''\
 for word in "$@"; do
     case "$word" in *.c) grep -q "sqrt" "$word" && kill -SEGV $$ ;; esac
 done
-exec cc "$@"
-'''
+exec cc "$@"'''
 
 
 def test_a_graph_that_crashes_the_compiler(folder, tmp_path):
-    compiler = tmp_path / "crashing-cc"
-    compiler.write_text(CRASHING)
-    compiler.chmod(0o755)
-    settings = {"DYNOC_COMPILER": compiler, "DYNOC_CACHE_DIR": tmp_path / "cache"}
+    settings = {"DYNOC_COMPILER": program(tmp_path / "crashing-cc", CRASHING), "DYNOC_CACHE_DIR": tmp_path / "cache"}
     code, out, said = run_python(["-m", "dynoc", "minify", str(folder)], **settings)
     assert code == 0, said + out
     assert operators_of(out) == ["input", "sqrt"]

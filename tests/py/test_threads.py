@@ -8,6 +8,7 @@ from sys import intern
 import numpy as np
 import pytest
 from compare import dynoc
+from process import program
 
 X = np.arange(64.0)
 
@@ -117,10 +118,7 @@ def test_code_changes_while_others_call():
 
 def test_threads_that_come_to_a_loop_while_one_waits_for_its_compiler(tmp_path, monkeypatch):
     """With wait=True the first of them waits without the GIL, and the way into the loop is open: another loop is native."""
-    cc = tmp_path / "cc"
-    cc.write_text('#!/bin/sh\nsleep 0.3; exec cc "$@"\n')
-    cc.chmod(0o755)
-    monkeypatch.setattr(dynoc.config, "compiler", str(cc))
+    monkeypatch.setattr(dynoc.config, "compiler", program(tmp_path / "cc", 'sleep 0.3; exec cc "$@"'))
     monkeypatch.setattr(dynoc.config, "cache_dir", str(tmp_path))
 
     def weighted(rows, factor):

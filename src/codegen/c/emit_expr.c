@@ -26,10 +26,8 @@
  * may take where they can't fill the widest. DYN_VM is DYN_VL for two arguments: `out` knows the bits x and y of their magnitudes
  * and the greater m of them, and narrower vectors are the first lanes of a wide one (DYN_PARTS). */
 #if defined(__x86_64__) && defined(__GLIBC__)
-/* DYN_VQ: the rest of a division, a - trunc(a / b) * b, which is exact as fmod's is: by one fused product where the quotient is a
- * whole number that the format holds (it can be one too large, not too small), and zero where a is the smaller. Other lanes, nan
- * and infinities among them, are the C library's, and numbers for which nothing is raised go in their place. Exponents say which
- * they are. Narrower vectors are the first lanes of a wide one. */
+/* DYN_OF_TWO: what every function of two arguments has besides its vector form, which follows: one of a single element and those
+ * of narrower vectors, the first lanes of a wide one. DYN_BY_LANE: lanes that are sent elsewhere, and the result. */
 #define PARTS                                                                                                                    \
     "#define DYN_PART(T, f, n, symbol, v) typedef T dyn_p##v##T __attribute__((vector_size(n * sizeof(T)))); "                   \
     "dyn_p##v##T dyn_part_##v##_##f(dyn_p##v##T, dyn_p##v##T) __asm__(symbol); "                                                 \
@@ -42,7 +40,13 @@
     "DYN_PART(T, f, (int)(16 / sizeof(T)), \"_ZGVb\" DYN_B_##T \"vv_dynv_\" #f, b)\n#elif DYN_WIDE == 32\n"                      \
     "#define DYN_PARTS(T, f) DYN_PART(T, f, (int)(32 / sizeof(T)), \"_ZGVc\" DYN_D_##T \"vv_dynv_\" #f, c) "                     \
     "DYN_PART(T, f, (int)(16 / sizeof(T)), \"_ZGVb\" DYN_B_##T \"vv_dynv_\" #f, b)\n#else\n#define DYN_PARTS(T, f)\n#endif\n"    \
-    "#define DYN_D_double \"N4\"\n#define DYN_D_float \"N8\"\n#define DYN_B_double \"N2\"\n#define DYN_B_float \"N4\"\n"
+    "#define DYN_D_double \"N4\"\n#define DYN_D_float \"N8\"\n#define DYN_B_double \"N2\"\n#define DYN_B_float \"N4\"\n"         \
+    "#define DYN_BY_LANE(T, f) for (int i = 0; i < DYN_LANES(T); i++) if (o[i]) r[i] = dyn_c_##f(a[i], b[i]); return r;\n"       \
+    "#define DYN_OF_TWO(T, f) T dyn_##f(T, T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); T dyn_c_##f(T, T) "             \
+    "__asm__(#f); "                                                                                                              \
+    "__attribute__((used, visibility(\"hidden\"))) dyn_v##T dyn_v_##f(dyn_v##T, dyn_v##T) "                                      \
+    "__asm__(DYN_P DYN_N_##T \"vv_dynv_\" #f); static __attribute__((used)) T dyn_1_##f(T, T) __asm__(\"dynv_\" #f); "           \
+    "static T dyn_1_##f(T a, T b) { DYN_ALL(T, v, a); DYN_ALL(T, w, b); return dyn_v_##f(v, w)[0]; } DYN_PARTS(T, f)\n"
 /* DYN_STEEP: is y times log2 of x, as a magnitude, more than `steep`, or y more than `far`? The logarithm is the number that the
  * bits of x are, which is at most 1.45 times too small; y is bounded first, for the product to raise nothing. */
 #define POWERS                                                                                                              \
@@ -50,6 +54,10 @@
     "#define DYN_LOG_float(x) (__builtin_convertvector(x, dyn_vfloat) * 0x1p-23f - 127)\n"                                  \
     "#define DYN_STEEP(T, most, steep, far) ({ dyn_i##T h = y > far, p = (dyn_i##T)((dyn_v##T)(y & ~h) * DYN_LOG_##T(x)); " \
     "h | ((p & most) > steep); })\n"
+/* DYN_VQ: the rest of a division, a - trunc(a / b) * b, which is exact as fmod's is: by one fused product where the quotient is a
+ * whole number that the format holds (it can be one too large, not too small), and zero where a is the smaller. Other lanes, nan
+ * and infinities among them, are the C library's, and numbers for which nothing is raised go in their place. Exponents say which
+ * they are. Narrower vectors are the first lanes of a wide one. */
 #define REST                                                                                                                     \
     "#ifdef __FMA__\n#if DYN_WIDE == 64\n"                                                                                       \
     "#define DYN_TRUNC_double(q) __builtin_ia32_rndscalepd_mask(q, 11, q, (unsigned char)-1, 4)\n"                               \
@@ -62,11 +70,9 @@
     "#define DYN_FUSED_float(a, b, c) __builtin_ia32_vfmaddps256(a, b, c)\n#endif\n"                                             \
     "#define DYN_BITS_double 52, 0x7ffL, 50\n#define DYN_BITS_float 23, 0xff, 21\n"                                              \
     "#define DYN_VQ(T, f) DYN_REST(T, f, DYN_BITS_##T)\n#define DYN_REST(...) DYN_REST_(__VA_ARGS__)\n"                          \
-    "#define DYN_REST_(T, f, bits, most, far) T dyn_##f(T, T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); "               \
-    "T dyn_c_##f(T, T) __asm__(#f); dyn_v##T dyn_v_##f(dyn_v##T, dyn_v##T) __asm__(DYN_P DYN_N_##T \"vv_dynv_\" #f); "           \
+    "#define DYN_REST_(T, f, bits, most, far) DYN_OF_TWO(T, f) "                                                                 \
     "static __attribute__((noinline, cold)) dyn_v##T dyn_b_##f(dyn_v##T a, dyn_v##T b, dyn_v##T r, dyn_i##T o) { "               \
-    "for (int i = 0; i < DYN_LANES(T); i++) if (o[i]) r[i] = dyn_c_##f(a[i], b[i]); return r; } "                                \
-    "__attribute__((used, visibility(\"hidden\"))) dyn_v##T dyn_v_##f(dyn_v##T a, dyn_v##T b) { "                                \
+    "DYN_BY_LANE(T, f) } dyn_v##T dyn_v_##f(dyn_v##T a, dyn_v##T b) { "                                                          \
     "dyn_i##T x = (dyn_i##T)a >> bits & most, y = (dyn_i##T)b >> bits & most, "                                                  \
     "top = ((dyn_i##T){0} + 1) << (8 * sizeof(T) - 1), sign = (dyn_i##T)a & top; dyn_i##T less = x < y, o = (x - y > far) | (y " \
     "== 0) | (x == most) | (y == most); "                                                                                        \
@@ -76,9 +82,7 @@
     "dyn_i##T over = (r != 0) & (((dyn_i##T)r ^ (dyn_i##T)n) < 0); "                                                             \
     "dyn_v##T back = (dyn_v##T)(((dyn_i##T)d & ~top | (dyn_i##T)n & top) & over); r = r + back; "                                \
     "r = (dyn_v##T)(((dyn_i##T)r & ~top) | sign); r = (dyn_v##T)(((dyn_i##T)r & ~less) | ((dyn_i##T)a & less)); "                \
-    "return __builtin_expect(DYN_ANY_##T(o) != 0, 0) ? dyn_b_##f(a, b, r, o) : r; } "                                            \
-    "static __attribute__((used)) T dyn_1_##f(T, T) __asm__(\"dynv_\" #f); "                                                     \
-    "static T dyn_1_##f(T a, T b) { DYN_ALL(T, v, a); DYN_ALL(T, w, b); return dyn_v_##f(v, w)[0]; } DYN_PARTS(T, f)\n"          \
+    "return __builtin_expect(DYN_ANY_##T(o) != 0, 0) ? dyn_b_##f(a, b, r, o) : r; }\n"                                           \
     "#else\n" SCALAR_REST "#endif\n"
 #define VECTORS                                                                                                                 \
     "#ifdef __clang__\n" PLAIN "#else\n"                                                                                        \
@@ -108,18 +112,14 @@
     "#define DYN_ONE(T, f, symbol) dyn_v##T dyn_v_##f(dyn_v##T) __asm__(symbol); "                                              \
     "static __attribute__((used)) T dyn_1_##f(T) __asm__(\"dynv_\" #f); "                                                       \
     "static T dyn_1_##f(T a) { DYN_ALL(T, v, a); return dyn_v_##f(v)[0]; }\n"                                                   \
-    "#define DYN_VM(T, f, most, out) T dyn_##f(T, T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); "                       \
-    "T dyn_c_##f(T, T) __asm__(#f); dyn_v##T dyn_l_##f(dyn_v##T, dyn_v##T) __asm__(DYN_P DYN_N_##T \"vv_\" #f); "               \
-    "dyn_v##T dyn_v_##f(dyn_v##T, dyn_v##T) __asm__(DYN_P DYN_N_##T \"vv_dynv_\" #f); "                                         \
+    "#define DYN_VM(T, f, most, out) DYN_OF_TWO(T, f) dyn_v##T dyn_l_##f(dyn_v##T, dyn_v##T) __asm__(DYN_P DYN_N_##T \"vv_\" "  \
+    "#f); "                                                                                                                     \
     "static __attribute__((noinline, cold)) dyn_v##T dyn_b_##f(dyn_v##T a, dyn_v##T b, dyn_i##T o) { "                          \
     "dyn_i##T one = (dyn_i##T)((dyn_v##T){0} + 1) & o; "                                                                        \
-    "dyn_v##T r = dyn_l_##f((dyn_v##T)((dyn_i##T)a & ~o | one), (dyn_v##T)((dyn_i##T)b & ~o | one)); "                          \
-    "for (int i = 0; i < DYN_LANES(T); i++) if (o[i]) r[i] = dyn_c_##f(a[i], b[i]); return r; } "                               \
-    "__attribute__((used, visibility(\"hidden\"))) dyn_v##T dyn_v_##f(dyn_v##T a, dyn_v##T b) { "                               \
+    "dyn_v##T r = dyn_l_##f((dyn_v##T)((dyn_i##T)a & ~o | one), (dyn_v##T)((dyn_i##T)b & ~o | one)); DYN_BY_LANE(T, f) } "      \
+    "dyn_v##T dyn_v_##f(dyn_v##T a, dyn_v##T b) { "                                                                             \
     "dyn_i##T x = (dyn_i##T)a & most, y = (dyn_i##T)b & most, g = x > y, m = x & g | y & ~g, o = out; "                         \
-    "return __builtin_expect(DYN_ANY_##T(o) != 0, 0) ? dyn_b_##f(a, b, o) : dyn_l_##f(a, b); } "                                \
-    "static __attribute__((used)) T dyn_1_##f(T, T) __asm__(\"dynv_\" #f); "                                                    \
-    "static T dyn_1_##f(T a, T b) { DYN_ALL(T, v, a); DYN_ALL(T, w, b); return dyn_v_##f(v, w)[0]; } DYN_PARTS(T, f)\n"         \
+    "return __builtin_expect(DYN_ANY_##T(o) != 0, 0) ? dyn_b_##f(a, b, o) : dyn_l_##f(a, b); }\n"                               \
     "#define DYN_VL(T, f, most, out, calm) T dyn_##f(T) __asm__(\"dynv_\" #f) __attribute__((DYN_CALLED)); "                    \
     "DYN_NARROW_##T(\"v\", #f) T dyn_c_##f(T) __asm__(#f); dyn_v##T dyn_l_##f(dyn_v##T) __asm__(DYN_P DYN_N_##T \"v_\" #f); "   \
     "DYN_ONE(T, f, DYN_P DYN_N_##T \"v_dynv_\" #f) static __attribute__((noinline, cold)) dyn_v##T dyn_b_##f(dyn_v##T a) { "    \

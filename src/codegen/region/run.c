@@ -35,12 +35,11 @@ static int submit(DynRegion *r, bool first) {
     dyn_region_source(r, &source);
     DynBuildText *text = source.failed ? NULL : dyn_build_text(dyn_str_at(&source), first);
     dyn_str_free(&source);
-    if (text != NULL && r->native == NULL) {
-        r->native = PyMem_RawCalloc(1, sizeof(*r->native));
-    }
-    if (text != NULL && r->native != NULL && r->native->text == NULL) {
-        r->native->text = text;
-    } else if (text != NULL) {
+    DynRegionCode *code = text == NULL || r->native != NULL ? NULL : PyMem_RawCalloc(1, sizeof(*code));
+    if (code != NULL) {
+        code->text = text;
+        r->native = code;
+    } else if (text != NULL) { /* no memory, or another thread was faster */
         dyn_build_text_free(text);
     }
     return r->native == NULL ? -1 : 0;
