@@ -76,6 +76,8 @@ typedef enum DynRegionKind {
     DYN_RK_METHOD,   /* Method `ref` of the region's objects, bound to a list, dict or set. regs: itself, what it is bound to. */
     DYN_RK_RNG,   /* A generator of random numbers: n, DYN_RNG_*. regs: itself, what draws a double, what that is called with. */
     DYN_RK_SLICE, /* While it is planned: start, stop and step follow. */
+    DYN_RK_EXPR,  /* While it is planned: an expression of arrays of `dtype` and rank `shape`, whose operands follow. regs: sizes.
+                   * ref: DynRegionOp, of an element. */
     DYN_RK_COUNT
 } DynRegionKind;
 enum { DYN_RNG_PYTHON, DYN_RNG_STATE, DYN_RNG_GENERATOR };
@@ -113,7 +115,7 @@ DYN_HIDDEN uint32_t dyn_region_shape(PyObject *list, uint32_t most, int depth); 
 /* It is made of the values that stand behind it. */
 static inline bool dyn_region_has_items(uint8_t kind) {
     return kind == DYN_RK_TUPLE || kind == DYN_RK_ENUM || kind == DYN_RK_ZIP || kind == DYN_RK_LISTITER || kind == DYN_RK_CELL ||
-           kind == DYN_RK_FUNC || kind == DYN_RK_GEN || kind == DYN_RK_SLICE;
+           kind == DYN_RK_FUNC || kind == DYN_RK_GEN || kind == DYN_RK_SLICE || kind == DYN_RK_EXPR;
 }
 extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
 #define DYN_RF_CONTIGUOUS 1u /* The last axis of an array has the stride of its elements. */
@@ -229,6 +231,14 @@ typedef struct DynRegionMade {
     int64_t nitems;
 } DynRegionMade;
 extern DYN_HIDDEN DynRegionMade *dyn_region_made; /* Of the run that goes on. */
+/* Operations on whole arrays (region_arrays.c): memory for results until they are stored, flags of the processor, and NumPy's own
+ * reductions of n doubles that lie `stride` bytes apart; 1: CPython has to do it. */
+DYN_HIDDEN char *dyn_region_scratch(int64_t bytes, int64_t which); /* borrowed; NULL: too large, or no memory */
+DYN_HIDDEN int dyn_region_unflag(void);
+DYN_HIDDEN int dyn_region_flags(void); /* one is raised that NumPy may report */
+DYN_HIDDEN int dyn_region_array_sum(char *data, int64_t stride, int64_t n, double *d);
+DYN_HIDDEN int dyn_region_array_max(char *data, int64_t stride, int64_t n, double *d);
+DYN_HIDDEN int dyn_region_array_min(char *data, int64_t stride, int64_t n, double *d);
 /* The ops whose imm is printed, and written in C. */
 static inline bool dyn_region_has_imm(uint8_t op) { return op == DYN_RO_IFITS || op == DYN_RO_SLICE; }
 DYN_HIDDEN void dyn_region_drop_made(DynRegionMade *made);

@@ -2,17 +2,9 @@
  */
 #ifndef DYN_FLAGS_H
 #define DYN_FLAGS_H
+#include "base/cpu_flags.h"
 #include "ir/graph.h"
-#include <fenv.h>
 
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-static inline void dyn_flags_clear(void) { _mm_setcsr(_mm_getcsr() & ~0x3fu); }
-static inline int dyn_flags_get(void) { return (int)(_mm_getcsr() & 0x3f); } /* the bits of FE_INVALID and so on */
-#else
-static inline void dyn_flags_clear(void) { feclearexcept(FE_ALL_EXCEPT); }
-static inline int dyn_flags_get(void) { return fetestexcept(FE_ALL_EXCEPT); }
-#endif
 #define DYN_FLAGS_SEEN (FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW | FE_UNDERFLOW)
 
 DYN_HIDDEN int dyn_flags_wanted(int flags); /* those that np.errstate doesn't ignore; -1 with an exception */

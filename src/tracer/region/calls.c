@@ -2,6 +2,7 @@
  * place. Called by step.c. The table of callables is filled once, when the first loop is planned, and holds references for good.
  */
 #include "tracer/region/plan.h"
+#include <opcode.h>
 
 typedef bool (*CallHandler)(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out);
 
@@ -117,6 +118,16 @@ static bool call_zip(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
 static bool call_dot(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
     return n == 2 ? plan_dot(p, args[0], args[1], out) : no(p, "another number of arguments");
+}
+
+/* np.add and its like, of arrays. */
+static bool call_arithmetic(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    bool arrays = n == 2 && (plan_is_whole(&args[0]) || plan_is_whole(&args[1]));
+    return arrays ? plan_array_binary(p, arg, args[0], args[1], out) : no(p, "an operator's function of other operands");
+}
+
+static bool call_reduction(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    return n == 1 ? plan_array_reduce(p, arg, args[0], out) : no(p, "another number of arguments");
 }
 
 static bool call_complex(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
@@ -277,6 +288,9 @@ static bool call_math(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *
 /* A ufunc of np.float64, which gives np.float64: those that are exact, so that NumPy's loop and this give the same. */
 static bool call_ufunc(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     uint32_t reg;
+    if (n == 1 && plan_is_whole(&args[0])) {
+        return plan_array_unary(p, arg, args[0], out);
+    }
     if (!all_numbers(p, args, n, 1)) {
         return false;
     }
@@ -362,6 +376,15 @@ static const struct Row {
     {"math", "isinf", call_math, DYN_RO_ISINF},
     {"math", "isfinite", call_math, DYN_RO_ISFINITE},
     {"numpy", "dot", call_dot, 0},
+    {"numpy", "sum", call_reduction, DYN_RO_ASUM},
+    {"numpy", "mean", call_reduction, PLAN_MEAN},
+    {"numpy", "max", call_reduction, DYN_RO_AMAX},
+    {"numpy", "min", call_reduction, DYN_RO_AMIN},
+    {"numpy", "add", call_arithmetic, NB_ADD},
+    {"numpy", "subtract", call_arithmetic, NB_SUBTRACT},
+    {"numpy", "multiply", call_arithmetic, NB_MULTIPLY},
+    {"numpy", "divide", call_arithmetic, NB_TRUE_DIVIDE},
+    {"numpy", "negative", call_ufunc, DYN_RO_DNEG},
     {"numpy", "sqrt", call_ufunc, DYN_RO_SQRT},
     {"numpy", "abs", call_ufunc, DYN_RO_DABS},
     {"numpy", "fabs", call_ufunc, DYN_RO_DABS},
@@ -627,6 +650,9 @@ Went plan_call(Plan *p, const DynInstr *in) {
     }
     bool has_methods = base[1].v.kind == DYN_RK_CHAR || base[1].v.kind == DYN_RK_LIST || base[1].v.kind == DYN_RK_DICT ||
                        base[1].v.kind == DYN_RK_SET;
+    if (base[0].v.kind == DYN_RK_CONST && plan_is_whole(&base[1])) {
+        return plan_call_array_method(p, plan_object(p, &base[0]), base[1], n, slots);
+    }
     PyObject *method = base[0].v.kind == DYN_RK_CONST && has_methods ? plan_object(p, &base[0]) : NULL;
     PyObject *function = base[0].v.kind == DYN_RK_CONST && base[1].v.kind != DYN_RK_NULL ? plan_object(p, &base[0]) : NULL;
     if (function != NULL && base[1].v.kind == DYN_RK_RNG) {

@@ -11,7 +11,7 @@ static bool no(Plan *p, DynReason why, const char *what) {
 
 static uint32_t size_of(const PlanValue *a, uint32_t axis) { return a->v.regs[2 + axis]; }
 
-static uint32_t stride_of(Plan *p, const PlanValue *a, uint32_t axis) {
+uint32_t plan_stride(Plan *p, const PlanValue *a, uint32_t axis) {
     if (axis + 1 == a->v.n && a->v.flags & DYN_RF_CONTIGUOUS) {
         return plan_iconst(p, dyn_dtypes[a->v.dtype].size);
     }
@@ -27,7 +27,7 @@ static uint32_t offset_of(Plan *p, const PlanValue *a, PlanValue *index, uint32_
     uint32_t sum = DYN_NONE;
     for (uint32_t k = 0; k < n; k++) {
         uint32_t i = plan_emit_or(p, DYN_RO_IDX, plan_reg(p, &index[k]), size_of(a, k), DYN_NONE, DYN_R_EXCEPTION);
-        uint32_t bytes = plan_emit(p, DYN_RO_IMULW, i, stride_of(p, a, k), DYN_NONE);
+        uint32_t bytes = plan_emit(p, DYN_RO_IMULW, i, plan_stride(p, a, k), DYN_NONE);
         sum = sum == DYN_NONE ? bytes : plan_emit(p, DYN_RO_IADDW, sum, bytes, DYN_NONE);
     }
     return sum;
@@ -79,6 +79,9 @@ static const struct Access *access_of(DynDtype dt) {
     }
     return NULL;
 }
+
+DynRegionOp plan_load_op(DynDtype dt) { return access_of(dt)->load; }
+DynRegionOp plan_store_op(DynDtype dt) { return access_of(dt)->store; }
 
 static PlanValue view_of(Plan *p, const PlanValue *a, uint32_t offset, uint32_t dropped) {
     PlanValue v = plan_value(DYN_RK_VIEW, DYN_NONE);
@@ -132,7 +135,7 @@ static bool slice_array(Plan *p, const PlanValue *a, PlanValue *part, uint32_t n
     uint32_t offset = plan_iconst(p, 0), sizes[DYN_REGION_RANK], strides[DYN_REGION_RANK], rank = 0;
     bool contiguous = (a->v.flags & DYN_RF_CONTIGUOUS) != 0;
     for (uint32_t k = 0; k < a->v.n; k++) {
-        uint32_t at = DYN_NONE, where, by, stride = stride_of(p, a, k);
+        uint32_t at = DYN_NONE, where, by, stride = plan_stride(p, a, k);
         bool slice = k < n && part[k].v.kind == DYN_RK_SLICE, index = k < n && !slice;
         if (slice && !plan_slice_of(p, size_of(a, k), &part[k], &where, &by)) {
             return false;
@@ -171,8 +174,8 @@ bool plan_dot(Plan *p, PlanValue a, PlanValue b, PlanValue *out) {
     if (!vectors || a.v.dtype != DYN_F64 || b.v.dtype != DYN_F64) {
         return no(p, DYN_R_UNSUPPORTED_OP, "a product of something else than vectors of doubles");
     }
-    plan_emit(p, DYN_RO_DOTWITH, a.v.regs[1], stride_of(p, &a, 0), size_of(&a, 0));
-    uint32_t stride = stride_of(p, &b, 0);
+    plan_emit(p, DYN_RO_DOTWITH, a.v.regs[1], plan_stride(p, &a, 0), size_of(&a, 0));
+    uint32_t stride = plan_stride(p, &b, 0);
     p->r->warns = true;
     *out = plan_np(DYN_F64, plan_emit_or(p, DYN_RO_DOT, b.v.regs[1], stride, size_of(&b, 0), DYN_R_FLAGS));
     return true;
@@ -231,7 +234,7 @@ static uint32_t as_integer(Plan *p, PlanValue v, DynDtype dt) {
     return reg;
 }
 
-static bool as_element(Plan *p, PlanValue v, DynDtype dt, uint32_t *reg) {
+bool plan_as_element(Plan *p, PlanValue v, DynDtype dt, uint32_t *reg) {
     int known;
     if (!plan_is_number(&v)) {
         return no(p, DYN_R_UNSUPPORTED_OP, "a value that is no number is stored");
@@ -254,8 +257,36 @@ static bool as_element(Plan *p, PlanValue v, DynDtype dt, uint32_t *reg) {
     return true;
 }
 
+static bool store_in_array(Plan *p, const PlanValue *a, const PlanValue *index, PlanValue v) {
+    PlanValue list[DYN_REGION_RANK], row;
+    uint32_t parts = slice_parts(p, a, index, list), reg;
+    if (!(a->v.flags & DYN_RF_WRITEABLE)) {
+        return no(p, DYN_R_EXCEPTION, "the array can't be written");
+    }
+    if (parts > 0) {
+        return slice_array(p, a, list, parts, &row) && plan_store_whole(p, &row, v);
+    }
+    uint32_t n = indices(p, a, index, list);
+    if (n == 0) {
+        return false;
+    }
+    if (n != a->v.n) {
+        row = view_of(p, a, offset_of(p, a, list, n), n);
+        return plan_store_whole(p, &row, v);
+    }
+    if (!plan_as_element(p, v, (DynDtype)a->v.dtype, &reg)) {
+        return false;
+    }
+    uint32_t offset = offset_of(p, a, list, n);
+    plan_settle_doubts(p);
+    plan_emit(p, access_of((DynDtype)a->v.dtype)->store, a->v.regs[1], offset, reg);
+    return true;
+}
+
 bool plan_store_item(Plan *p, PlanValue a, PlanValue index, PlanValue v) {
-    PlanValue list[DYN_REGION_RANK];
+    if (plan_is_array(&a)) {
+        return store_in_array(p, &a, &index, v);
+    }
     if (index.v.kind == DYN_RK_SLICE) {
         return plan_store_slice(p, a, index, v);
     }
@@ -268,26 +299,7 @@ bool plan_store_item(Plan *p, PlanValue a, PlanValue index, PlanValue v) {
     if (a.v.kind == DYN_RK_TEXT) {
         return plan_store_in_text(p, a, index, v);
     }
-    if (!plan_is_array(&a)) {
-        return no(p, DYN_R_UNSUPPORTED_OP, "an item of an object that is no array");
-    }
-    if (!(a.v.flags & DYN_RF_WRITEABLE)) {
-        return no(p, DYN_R_EXCEPTION, "the array can't be written");
-    }
-    uint32_t n = indices(p, &a, &index, list), reg;
-    if (n == 0) {
-        return false;
-    }
-    if (n != a.v.n) {
-        return no(p, DYN_R_UNSUPPORTED_OP, "a whole row is stored");
-    }
-    if (!as_element(p, v, (DynDtype)a.v.dtype, &reg)) {
-        return false;
-    }
-    uint32_t offset = offset_of(p, &a, list, n);
-    plan_settle_doubts(p);
-    plan_emit(p, access_of((DynDtype)a.v.dtype)->store, a.v.regs[1], offset, reg);
-    return true;
+    return no(p, DYN_R_UNSUPPORTED_OP, "an item of an object that is no array");
 }
 
 /* ---- loops over things */
@@ -317,7 +329,7 @@ bool plan_iter(Plan *p, PlanValue v, PlanValue *out) {
 }
 
 bool plan_row(Plan *p, const PlanValue *a, uint32_t index, PlanValue *out) {
-    uint32_t offset = plan_emit(p, DYN_RO_IMULW, index, stride_of(p, a, 0), DYN_NONE);
+    uint32_t offset = plan_emit(p, DYN_RO_IMULW, index, plan_stride(p, a, 0), DYN_NONE);
     *out = a->v.n == 1 ? element(p, a, offset) : view_of(p, a, offset, 1);
     return true;
 }

@@ -20,8 +20,7 @@ static DynDtype promote_types(DynDtype a, DynDtype b) {
     return dt;
 }
 
-/* One of them is NumPy's. */
-static DynDtype promote(const PlanValue *a, const PlanValue *b) {
+DynDtype plan_promote(const PlanValue *a, const PlanValue *b) {
     if (a->v.kind == DYN_RK_NP && b->v.kind == DYN_RK_NP) {
         return promote_types((DynDtype)a->v.dtype, (DynDtype)b->v.dtype);
     }
@@ -51,7 +50,7 @@ bool plan_double(Plan *p, PlanValue v, uint32_t *reg) {
     return true;
 }
 
-static uint32_t as_single(Plan *p, PlanValue v) {
+uint32_t plan_single(Plan *p, PlanValue v) {
     if (is_single(&v)) {
         return plan_reg(p, &v);
     }
@@ -271,7 +270,7 @@ static bool singles(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     if (code == NO_OP) {
         return no(p, "an operator of np.float32");
     }
-    uint32_t x = as_single(p, a), y = as_single(p, b), r = plan_emit_op(p, code, x, y, DYN_R_FLAGS);
+    uint32_t x = plan_single(p, a), y = plan_single(p, b), r = plan_emit_op(p, code, x, y, DYN_R_FLAGS);
     doubt(p, op, (PlanDoubt){DYN_RO_SWARN, r, x, y, false});
     p->r->warns = true;
     *out = plan_np(DYN_F32, r);
@@ -292,7 +291,7 @@ static bool integers(Plan *p, int op, DynDtype dt, PlanValue a, PlanValue b, Pla
 }
 
 static bool numpy_scalars(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
-    DynDtype dt = promote(&a, &b);
+    DynDtype dt = plan_promote(&a, &b);
     if (dt == DYN_NO_DTYPE || plan_np_type(dt) == 0) {
         return no(p, "NumPy scalars of these types");
     }
@@ -314,6 +313,9 @@ bool plan_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     }
     if (op == NB_MATRIX_MULTIPLY && plan_is_array(&a)) {
         return plan_dot(p, a, b, out);
+    }
+    if (plan_is_whole(&a) || plan_is_whole(&b)) {
+        return plan_array_binary(p, op, a, b, out);
     }
     if (!plan_is_number(&a) || !plan_is_number(&b)) {
         return no(p, "an operand that is no number");
@@ -361,14 +363,14 @@ bool plan_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
         return plan_compare_texts(p, op, a, b, out);
     }
     bool numpy = a.v.kind == DYN_RK_NP || b.v.kind == DYN_RK_NP;
-    DynDtype dt = numpy ? promote(&a, &b) : DYN_F64;
+    DynDtype dt = numpy ? plan_promote(&a, &b) : DYN_F64;
     uint32_t r;
     if (!plan_is_float(&a) && !plan_is_float(&b)) {
         uint32_t x = plan_reg(p, &a);
         r = emit_compare(p, op, 'I', x, plan_reg(p, &b));
     } else if (dt == DYN_F32) {
-        uint32_t x = as_single(p, a);
-        r = emit_compare(p, op, 'S', x, as_single(p, b));
+        uint32_t x = plan_single(p, a);
+        r = emit_compare(p, op, 'S', x, plan_single(p, b));
     } else if (dt == DYN_F64) {
         uint32_t x = exact_double(p, a);
         r = emit_compare(p, op, 'D', x, exact_double(p, b));
@@ -448,6 +450,9 @@ bool plan_unary(Plan *p, int op, PlanValue a, PlanValue *out) {
     }
     if (a.v.kind == DYN_RK_COMPLEX) {
         return plan_complex_unary(p, op, a, out);
+    }
+    if (plan_is_whole(&a) && op == DYN_I_UNARY_NEGATIVE) {
+        return plan_array_unary(p, DYN_RO_DNEG, a, out);
     }
     if (!plan_is_number(&a) || np_bool) {
         return no(p, "an operand that is no number");

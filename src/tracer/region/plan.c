@@ -26,8 +26,8 @@ static void copy_state(PlanState *to, const PlanState *from) {
 /* A value as an exit lists it, with the items of a tuple behind it. */
 void plan_list(Plan *p, DynRegionValues *to, const PlanValue *v) {
     DynRegionValue out = v->v;
-    if (v->v.kind == DYN_RK_FUNC || v->v.kind == DYN_RK_GEN ||
-        v->v.kind == DYN_RK_SLICE) { /* nobody makes one for CPython to go on with */
+    if (v->v.kind == DYN_RK_FUNC || v->v.kind == DYN_RK_GEN || v->v.kind == DYN_RK_SLICE ||
+        v->v.kind == DYN_RK_EXPR) { /* nobody makes one for CPython to go on with */
         plan_stop(p, DYN_R_UNSUPPORTED_VALUE);
         return;
     }
@@ -100,6 +100,11 @@ static void resume_here(Plan *p, uint32_t at) {
 
 void plan_effect(Plan *p, uint32_t at) {
     plan_settle_doubts(p);
+    for (uint32_t i = 0; i < p->s.n; i++) {
+        if (plan_has_expression(&p->s.values[i])) { /* what it is of may have been changed */
+            plan_stop(p, DYN_R_UNSUPPORTED_VALUE);
+        }
+    }
     if (p->s.nframes == 1) {
         /* Only the first canonical instruction of one of CPython's can be gone on at. */
         bool can = p->c->v.at[at].flags & DYN_IF_FIRST;

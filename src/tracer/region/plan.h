@@ -260,7 +260,9 @@ DYN_HIDDEN bool plan_unary(Plan *p, int op, PlanValue a, PlanValue *out); /* op:
 /* The truth of a value: *known 0 or 1, or -1 and a register. */
 DYN_HIDDEN bool plan_truth(Plan *p, PlanValue *v, int *known, uint32_t *reg);
 DYN_HIDDEN bool plan_double(Plan *p, PlanValue v, uint32_t *reg); /* as float() makes it of a number */
-DYN_HIDDEN bool plan_is_float(const PlanValue *v);                /* Python's, or NumPy's of any size */
+DYN_HIDDEN uint32_t plan_single(Plan *p, PlanValue v);
+DYN_HIDDEN DynDtype plan_promote(const PlanValue *a, const PlanValue *b); /* one of them is NumPy's */
+DYN_HIDDEN bool plan_is_float(const PlanValue *v);                        /* Python's, or NumPy's of any size */
 /* An instruction, with an exit where it may fail. */
 DYN_HIDDEN uint32_t plan_emit_op(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, DynReason why);
 
@@ -274,6 +276,25 @@ DYN_HIDDEN bool plan_store_item(Plan *p, PlanValue a, PlanValue index, PlanValue
 DYN_HIDDEN bool plan_row(Plan *p, const PlanValue *a, uint32_t index, PlanValue *out); /* a[index], where that can't be wrong */
 DYN_HIDDEN bool plan_iter(Plan *p, PlanValue v, PlanValue *out);
 DYN_HIDDEN Went plan_next(Plan *p, const DynInstr *in);
+
+DYN_HIDDEN uint32_t plan_stride(Plan *p, const PlanValue *a, uint32_t axis);
+DYN_HIDDEN bool plan_as_element(Plan *p, PlanValue v, DynDtype dt, uint32_t *reg); /* a number, as it is stored */
+DYN_HIDDEN DynRegionOp plan_load_op(DynDtype dt);
+DYN_HIDDEN DynRegionOp plan_store_op(DynDtype dt);
+
+/* ---- expressions.c: arithmetic of whole arrays */
+#define PLAN_MEAN (-1)
+DYN_HIDDEN bool plan_is_whole(const PlanValue *v); /* an array, or an expression of some */
+DYN_HIDDEN bool plan_has_expression(const PlanValue *v);
+DYN_HIDDEN bool plan_array_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+DYN_HIDDEN bool plan_array_unary(Plan *p, int code, PlanValue a, PlanValue *out); /* code: what it is of np.float64 */
+DYN_HIDDEN Went plan_array_in_place(Plan *p, int op);                             /* of the two on the stack */
+DYN_HIDDEN bool plan_store_whole(Plan *p, const PlanValue *to, PlanValue v);      /* to[...] = v */
+/* Computed into memory that lasts until the next one with the same number: a view that nobody is shown. */
+DYN_HIDDEN bool plan_materialise(Plan *p, const PlanValue *v, uint32_t which, PlanValue *out);
+DYN_HIDDEN bool plan_array_reduce(Plan *p, int code, PlanValue a, PlanValue *out); /* code: ASUM, AMAX, AMIN or PLAN_MEAN */
+DYN_HIDDEN PyObject *plan_array_method(const char *name);                          /* borrowed; NULL: it isn't in the language */
+DYN_HIDDEN Went plan_call_array_method(Plan *p, PyObject *method, PlanValue self, uint32_t n, uint32_t slots);
 
 /* ---- shapes.c */
 DYN_HIDDEN uint32_t plan_root(Plan *p, uint32_t which); /* the shape of this number's contents */

@@ -44,6 +44,10 @@ static Went store_fast(Plan *p, const DynInstr *in, PlanValue v) {
     if (of_slot && !plan_may_end(p, slot)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped that may be the last to hold something");
     }
+    if (plan_has_expression(&v) && p->s.nframes == 1) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an array that the loop makes is kept in a variable");
+    }
+    may_be_last = may_be_last && !(plan_is_array(&v) && v.v.kind == slot->v.kind && v.v.regs[0] == slot->v.regs[0]);
     may_be_last = may_be_last || slot->v.kind == DYN_RK_METHOD || slot->v.kind == DYN_RK_RNG;
     if (may_be_last && !(slot->v.flags & DYN_RF_DROPPABLE)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped whose end may be seen");
@@ -247,6 +251,9 @@ static Went operation(Plan *p, const DynInstr *in) {
         if (in->arg != 0 && plan_top(p, 1)->v.kind == DYN_RK_LIST && !(plan_top(p, 1)->v.flags & DYN_RF_TUPLE)) {
             return change_list(p, in->sub);
         }
+        if (in->arg != 0 && plan_is_array(plan_top(p, 1))) {
+            return plan_array_in_place(p, in->sub);
+        }
         if (top.v.kind == DYN_RK_INST || plan_top(p, 1)->v.kind == DYN_RK_INST) {
             return in->arg != 0 ? plan_unknown(p, DYN_R_UNSUPPORTED_OP, "an operator that changes an object in place")
                                 : plan_operator(p, in->sub, *plan_top(p, 1), top);
@@ -347,6 +354,10 @@ static Went load_method(Plan *p, const DynInstr *in) {
     PlanValue out, none = plan_value(DYN_RK_NULL, DYN_NONE), self = *plan_top(p, 0);
     const char *name = is_object(&self) || self.v.kind == DYN_RK_CHAR ? PyUnicode_AsUTF8(name_of(p, in->arg)) : NULL;
     PyObject *method = name == NULL ? NULL : plan_known_method(&self, name);
+    if (plan_is_whole(&self)) {
+        method = plan_array_method(PyUnicode_AsUTF8(name_of(p, in->arg)));
+        PyErr_Clear();
+    }
     if (self.v.kind == DYN_RK_RNG) {
         name = PyUnicode_AsUTF8(name_of(p, in->arg));
         method = name == NULL ? NULL : plan_rng_method(&self, name);

@@ -32,7 +32,7 @@ bool plan_takes_array(Plan *p) {
     const DynInstr *in = plan_instr(p);
     uint32_t floor = f->base + (uint32_t)dyn_code_nlocalsplus(f->c->code), n = in->op == DYN_I_CALL ? in->arg + 2 : 2;
     for (uint32_t i = 0; i < n && p->s.n > floor + i; i++) {
-        if (plan_is_array(plan_top(p, i))) {
+        if (plan_is_whole(plan_top(p, i))) {
             return true;
         }
     }

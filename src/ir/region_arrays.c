@@ -1,0 +1,95 @@
+/* region_arrays.c: what native loops call for whole arrays: memory for results that aren't stored yet, the processor's flags, and
+ * NumPy's own reductions. Called by generated code and by the interpreter of region IR, with the GIL, by way of region_world.def.
+ * The memory is of this file and kept for the next loop: as much as the largest result needed, up to LARGEST bytes each.
+ *
+ * An expression of arrays is computed into that memory, then the flags are read, and only then is anything stored. So where NumPy
+ * has something to report, CPython computes the whole statement as if nothing had been. */
+#include "base/cpu_flags.h"
+#include "base/cpy_region.h"
+#include "ir/region_ir.h"
+
+enum { LARGEST = 1 << 20, PLACES = 4 };
+
+char *dyn_region_scratch(int64_t bytes, int64_t which) {
+    static struct {
+        char *at;
+        int64_t bytes;
+    } places[PLACES];
+    if (bytes < 0 || bytes > LARGEST) {
+        return NULL;
+    }
+    if (places[which].at == NULL || places[which].bytes < bytes) {
+        int64_t more = bytes < 1024 ? 1024 : bytes;
+        char *at = PyMem_RawRealloc(places[which].at, (size_t)more);
+        if (at == NULL) {
+            return NULL;
+        }
+        places[which].at = at;
+        places[which].bytes = more;
+    }
+    return places[which].at;
+}
+
+int dyn_region_unflag(void) {
+    dyn_flags_clear();
+    return 0;
+}
+
+/* Regions aren't entered where np.errstate wants to hear of underflow. */
+int dyn_region_flags(void) { return (dyn_flags_get() & (FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW)) != 0; }
+
+/* ---- reductions, as NumPy's iterator calls the loop for one axis: the result lies in front of the first operand, with no step
+ */
+
+typedef struct Reduction {
+    const char *name; /* of the ufunc */
+    void *loop, *data;
+} Reduction;
+
+static bool find_loop(Reduction *r) {
+    if (r->loop == NULL) {
+        PyObject *numpy = PyImport_ImportModule("numpy"), *f = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, r->name);
+        if (f == NULL || !dyn_region_ufunc(f, 2, &r->loop, &r->data)) {
+            r->loop = NULL;
+        }
+        PyErr_Clear();
+        Py_XDECREF(f);
+        Py_XDECREF(numpy);
+    }
+    return r->loop != NULL;
+}
+
+/* What isn't finite may be NumPy's to report. */
+static int reduce(Reduction *r, char *data, int64_t stride, int64_t n, double *d) {
+    char *args[3] = {(char *)d, data, (char *)d};
+    const npy_intp count = (npy_intp)n, steps[3] = {0, (npy_intp)stride, 0};
+    if (!find_loop(r)) {
+        return 1;
+    }
+    ((PyUFuncGenericFunction)r->loop)(args, &count, steps, r->data);
+    return !isfinite(*d);
+}
+
+int dyn_region_array_sum(char *data, int64_t stride, int64_t n, double *d) {
+    static Reduction add = {.name = "add"};
+    *d = 0.0;
+    return reduce(&add, data, stride, n, d);
+}
+
+static int extreme(Reduction *r, char *data, int64_t stride, int64_t n, double *d) {
+    if (n < 1) {
+        return 1;
+    }
+    memcpy(d, data, sizeof *d);
+    return n == 1 ? !isfinite(*d) : reduce(r, data + stride, stride, n - 1, d);
+}
+
+int dyn_region_array_max(char *data, int64_t stride, int64_t n, double *d) {
+    static Reduction maximum = {.name = "maximum"};
+    return extreme(&maximum, data, stride, n, d);
+}
+
+int dyn_region_array_min(char *data, int64_t stride, int64_t n, double *d) {
+    static Reduction minimum = {.name = "minimum"};
+    return extreme(&minimum, data, stride, n, d);
+}

@@ -1,0 +1,117 @@
+"""Native loops over arithmetic of whole arrays: slices and rows that are computed, stored and added up."""
+
+import dynoc
+import numpy as np
+import pytest
+from regions import Case, check
+
+
+def smoothed(a, b, n):
+    for i in range(n):
+        b[1:-1] = 0.33 * (a[:-2] + a[1:-1] + a[2:])
+        a[1:-1] = 0.33 * (b[:-2] + b[1:-1] + b[2:])
+    return a
+
+
+def axpy(a, b, c):
+    for i in range(len(a)):
+        a[i] += b[i] * c[i, 0]
+        a[i, 1:] -= c[i, :-1] / (b[i, 1:] * b[i, 1:] + 1.0)
+        a[i] *= 2
+        b[i, ::2] = -a[i, ::2] ** 2
+    return a, b
+
+
+def overlapping(a, n):
+    for i in range(n):
+        a[1:] = a[:-1] + a[1:]
+        a[::-1] += a
+        a[2:] = a[:-2]
+    return a
+
+
+def filled(a, n):
+    for i in range(n):
+        a[i] = i
+        a[:, i] = 2.5
+        a[i:, i:] = a[0, 0] + i
+    return a
+
+
+def added_up(a, b, out):
+    for i in range(len(a)):
+        out[i] = (a[i] - b).sum() + np.sum(a[i, :i]) + a[i].max() - (a[i] * b).min() + np.mean(b[i:])
+    return out
+
+
+def functions(a, b):
+    for i in range(len(a)):
+        b[i] = np.sqrt(np.abs(a[i])) + np.multiply(a[i], 3) - np.add(1, a[i])
+    return b
+
+
+def rows(n, m, dtype=float):
+    return (np.arange(n * m).reshape(n, m) * 0.37 - 3).astype(dtype)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 17, 64])
+def test_slices_are_computed(n):
+    check(smoothed, (rows(1, n)[0], rows(1, n)[0] * 2, 3), [iter(range(3))])
+    check(smoothed, (rows(n, 3)[:, 1], rows(1, n)[0][::-1], 3), [iter(range(3))])
+    check(smoothed, (rows(1, n, np.float32)[0], rows(1, n, np.float32)[0], 3), [iter(range(3))])
+
+
+def test_operands_that_overlap():
+    check(overlapping, (rows(1, 9)[0], 3), [iter(range(3))])
+    check(overlapping, (rows(1, 9, np.int64)[0][::-1], 3), [iter(range(3))])
+    check(overlapping, (rows(9, 2)[:, 0], 3), [iter(range(3))])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 4), (5, 9)])
+def test_rows_are_changed_in_place(shape):
+    check(axpy, (rows(*shape), rows(*shape) + 1, rows(*shape) * 3), [iter(range(shape[0]))])
+    check(axpy, (rows(*shape)[:, ::-1], rows(*shape[::-1]).T, rows(*shape)), [iter(range(shape[0]))])
+
+
+@pytest.mark.parametrize("dtype", [float, np.float32, np.int64, np.int8, bool])
+def test_numbers_are_stored(dtype):
+    check(filled, (rows(4, 5, dtype), 4), [iter(range(4))])
+
+
+def test_reductions():
+    check(added_up, (rows(4, 7), rows(1, 7)[0], np.zeros(4)), [iter(range(4))])
+    check(added_up, (rows(4, 7)[:, ::-1], rows(7, 2)[:, 1], np.zeros(4)), [iter(range(4))])
+
+
+def test_functions():
+    check(functions, (rows(4, 7), rows(4, 7)), [iter(range(4))])
+    check(functions, (rows(4, 7), rows(4, 7) * np.nan), [iter(range(4))])
+
+
+def test_sums_are_bit_by_bit_those_of_numpy():
+    def sums(a, b, out):
+        for i in range(len(out)):
+            out[i] = a[:i].sum() + (a[:i] * b[:i]).sum() + np.sum(b[i::3] - a[i::3])
+        return out
+
+    fast = dynoc.optimize(sums, wait=True)
+    rng = np.random.default_rng(5)
+    for scale in (1.0, 1e-200, -0.0):
+        a, b = rng.normal(size=(2, 1000)) * scale
+        assert fast(a, b, np.zeros(1000)).tobytes() == sums(a, b, np.zeros(1000)).tobytes()
+    assert fast.loops[0].startswith("native")
+
+
+def test_what_numpy_reports():
+    big = np.array([[1.0, 1e300], [1e308, -1e308], [0.0, 5.0]])
+    check(axpy, (big.copy(), big * 10, big.copy()), [iter(range(3))])
+    check(smoothed, (np.array([1e308, 1e308, 1e308, 1.0]), np.zeros(4), 2), [iter(range(2))])
+
+
+def test_shapes_that_differ_raise():
+    def stored(a, b, n):
+        for i in range(n):
+            a[:i] = b[i:] + 1
+        return a
+
+    check(stored, (np.zeros(8), np.ones(8), 6), [iter(range(6))])
