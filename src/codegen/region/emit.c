@@ -94,11 +94,16 @@ static void emit_registers(const DynRegion *r, DynStr *out) {
 
 void dyn_region_source(const DynRegion *r, DynStr *out) {
     uint32_t n = 0;
+    bool arrays = false;
     for (uint32_t i = 0; i < r->blocks.n; i++) {
         n += r->blocks.at[i].v.n;
+        for (uint32_t k = 0; k < r->blocks.at[i].v.n; k++) {
+            arrays = arrays || r->blocks.at[i].v.at[k].op == DYN_RO_SCRATCH;
+        }
     }
-    if (n > DYN_REGION_LONG) { /* what takes long to compile is compiled with less effort */
-        dyn_str_printf(out, "#pragma GCC optimize (\"O%d\")\n", n > DYN_REGION_VERY_LONG ? 1 : 2);
+    if (n > DYN_REGION_LONG) { /* what takes long to compile is compiled with less effort, but loops over elements as ever */
+        dyn_str_printf(out, "#pragma GCC optimize (\"O%d\"%s)\n", n > DYN_REGION_VERY_LONG ? 1 : 2,
+                       arrays ? ", \"tree-vectorize\", \"vect-cost-model=dynamic\"" : "");
     }
     dyn_str_puts(out, dyn_region_math);
     dyn_str_printf(

@@ -12,7 +12,13 @@
 #include "base/cpy.h"
 #include <opcode.h>
 
-enum { MOST_LEAVES = 12, SQUARE = DYN_RO_COUNT + 1, SCRATCH_STORED = 0 };
+enum {
+    MOST_LEAVES = 12,
+    SQUARE = DYN_RO_COUNT + 1,
+    SCRATCH_STORED = 0,
+    LARGE = 1 << 16,       /* Bytes from which on a result is better left to a graph, which has several threads, */
+    LARGE_VECTOR = 1 << 18 /* and of one axis. */
+};
 
 static bool no(Plan *p, const char *what) {
     plan_unknown(p, DYN_R_UNSUPPORTED_OP, what);
@@ -169,6 +175,7 @@ typedef struct Fill {
     Leaf leaves[MOST_LEAVES]; /* The first is written. */
     uint32_t next;            /* The leaf that is read next. */
     uint32_t counter;         /* Of the innermost axis. */
+    bool keeps;               /* It is written into memory of its own. */
 } Fill;
 
 static bool find_leaves(Plan *p, Fill *f, const PlanValue *v) {
@@ -186,6 +193,21 @@ static bool find_leaves(Plan *p, Fill *f, const PlanValue *v) {
     return true;
 }
 
+/* What is kept until it is stored is written as another type than elements are read, so that compilers know it to lie apart. */
+static const struct Access {
+    DynDtype dt;
+    DynRegionOp read, keep;
+} accesses[] = {{DYN_F64, DYN_RO_RDF64, DYN_RO_KEEPF64}, {DYN_F32, DYN_RO_RDF32, DYN_RO_KEEPF32}, {DYN_I64, DYN_RO_RDI64, DYN_RO_KEEPI64}};
+
+static DynRegionOp access_of(const Fill *f, DynDtype dt, bool store) {
+    for (size_t i = 0; f->keeps && i < DYN_COUNTOF(accesses); i++) {
+        if (accesses[i].dt == dt) {
+            return store ? accesses[i].keep : accesses[i].read;
+        }
+    }
+    return store ? plan_store_op(dt) : plan_load_op(dt);
+}
+
 static uint32_t converted(Plan *p, uint32_t reg, DynDtype from, DynDtype to) {
     if (to == DYN_F64 && from == DYN_F32) {
         return plan_emit(p, DYN_RO_S2D, reg, DYN_NONE, DYN_NONE);
@@ -199,7 +221,7 @@ static uint32_t compute(Plan *p, Fill *f, const PlanValue *v, DynDtype to) {
     if (plan_is_array(v)) {
         const Leaf *leaf = &f->leaves[f->next++];
         uint32_t offset = plan_emit(p, DYN_RO_IMULW, f->counter, plan_stride(p, v, v->v.n - 1u), DYN_NONE);
-        return converted(p, plan_emit(p, plan_load_op(dt), leaf->at, offset, DYN_NONE), dt, to);
+        return converted(p, plan_emit(p, access_of(f, dt, false), leaf->at, offset, DYN_NONE), dt, to);
     }
     if (!is_expression(v)) {
         return converted(p, v->v.regs[0], dt, to);
@@ -242,7 +264,7 @@ static void fill_axis(Plan *p, Fill *f, const PlanValue *v, uint32_t axis) {
         f->next = 1;
         uint32_t reg = compute(p, f, v, (DynDtype)to->v.dtype);
         uint32_t offset = plan_emit(p, DYN_RO_IMULW, counter, plan_stride(p, to, axis), DYN_NONE);
-        plan_emit(p, plan_store_op((DynDtype)to->v.dtype), f->leaves[0].at, offset, reg);
+        plan_emit(p, access_of(f, (DynDtype)to->v.dtype, true), f->leaves[0].at, offset, reg);
     }
     plan_emit(p, DYN_RO_IMOV, plan_emit(p, DYN_RO_IADDW, counter, one, DYN_NONE), DYN_NONE, DYN_NONE);
     plan_last(p)->dst = counter;
@@ -251,8 +273,8 @@ static void fill_axis(Plan *p, Fill *f, const PlanValue *v, uint32_t axis) {
 }
 
 /* Computes v, an expression, array or number, for each element of the array `to`, whose sizes are v's. */
-static bool fill(Plan *p, const PlanValue *v, const PlanValue *to) {
-    Fill f = {.rank = to->v.n, .n = 1, .leaves = {{to, to->v.regs[1]}}};
+static bool fill(Plan *p, const PlanValue *v, const PlanValue *to, bool keeps) {
+    Fill f = {.rank = to->v.n, .n = 1, .keeps = keeps, .leaves = {{to, to->v.regs[1]}}};
     if (!find_leaves(p, &f, v)) {
         return false;
     }
@@ -260,8 +282,32 @@ static bool fill(Plan *p, const PlanValue *v, const PlanValue *to) {
     return true;
 }
 
+/* How large the axis was when the loop was planned, counted from the last; 1: that isn't known. */
+static int64_t sample(const PlanValue *v, uint32_t from_last) {
+    int64_t most = 1;
+    if (plan_is_array(v) && v->sizes != NULL && from_last < v->v.n) {
+        most = v->sizes[v->v.n - 1 - from_last];
+    }
+    for (uint32_t i = 0; is_expression(v) && i < v->v.n; i++) {
+        int64_t own = sample(&v->items[i], from_last);
+        most = own > most ? own : most;
+    }
+    return most;
+}
+
+static bool is_large(const PlanValue *v) {
+    double bytes = dyn_dtypes[v->v.dtype].size;
+    for (uint32_t k = 0; k < rank_of(v); k++) {
+        bytes *= (double)sample(v, k);
+    }
+    return bytes > (rank_of(v) == 1 ? LARGE_VECTOR : LARGE);
+}
+
 bool plan_materialise(Plan *p, const PlanValue *v, uint32_t which, PlanValue *out) {
     PlanValue to = plan_value(DYN_RK_VIEW, DYN_NONE);
+    if (is_large(v)) {
+        return no(p, "a large array is computed");
+    }
     uint32_t rank = rank_of(v), strides[DYN_REGION_RANK], bytes = plan_iconst(p, dyn_dtypes[v->v.dtype].size);
     for (uint32_t k = rank; k-- > 0;) {
         strides[k] = bytes;
@@ -280,7 +326,7 @@ bool plan_materialise(Plan *p, const PlanValue *v, uint32_t which, PlanValue *ou
     if (reports) {
         plan_emit(p, DYN_RO_UNFLAG, DYN_NONE, DYN_NONE, DYN_NONE);
     }
-    if (!fill(p, v, &to)) {
+    if (!fill(p, v, &to, true)) {
         return false;
     }
     if (reports) {
@@ -302,7 +348,7 @@ bool plan_store_whole(Plan *p, const PlanValue *to, PlanValue v) {
         }
         v = plan_np(dt, reg);
         plan_settle_doubts(p);
-        return fill(p, &v, to);
+        return fill(p, &v, to, false);
     }
     bool casts = v.v.dtype == to->v.dtype || (dt == DYN_F64 && plan_np_type((DynDtype)v.v.dtype) != 0);
     if (!casts || rank > to->v.n) {
@@ -315,7 +361,7 @@ bool plan_store_whole(Plan *p, const PlanValue *to, PlanValue v) {
         return false;
     }
     plan_settle_doubts(p);
-    return fill(p, &made, to);
+    return fill(p, &made, to, false);
 }
 
 /* Is the result of the operator stored where its left side was read, by the next instructions? So is `a[i] += x` compiled. */

@@ -87,6 +87,7 @@ static PlanValue view_of(Plan *p, const PlanValue *a, uint32_t offset, uint32_t 
     PlanValue v = plan_value(DYN_RK_VIEW, DYN_NONE);
     v.v.dtype = a->v.dtype;
     v.v.n = (uint8_t)(a->v.n - dropped);
+    v.sizes = a->sizes == NULL ? NULL : a->sizes + dropped;
     v.v.flags = a->v.flags & (uint8_t)~DYN_RF_DROPPABLE;
     v.v.regs[v.v.nregs++] = a->v.regs[0];
     v.v.regs[v.v.nregs++] = plan_emit(p, DYN_RO_PADD, a->v.regs[1], offset, DYN_NONE);
@@ -133,9 +134,13 @@ static uint32_t slice_parts(Plan *p, const PlanValue *a, const PlanValue *index,
 static bool slice_array(Plan *p, const PlanValue *a, PlanValue *part, uint32_t n, PlanValue *out) {
     PlanValue v = plan_value(DYN_RK_VIEW, DYN_NONE);
     uint32_t offset = plan_iconst(p, 0), sizes[DYN_REGION_RANK], strides[DYN_REGION_RANK], rank = 0;
-    bool contiguous = (a->v.flags & DYN_RF_CONTIGUOUS) != 0;
+    int64_t *most = DYN_NEW_N(&p->arena, int64_t, DYN_REGION_RANK);
+    bool contiguous = (a->v.flags & DYN_RF_CONTIGUOUS) != 0, sampled = most != NULL && a->sizes != NULL;
     for (uint32_t k = 0; k < a->v.n; k++) {
         uint32_t at = DYN_NONE, where, by, stride = plan_stride(p, a, k);
+        if (sampled) {
+            most[rank] = a->sizes[k];
+        }
         bool slice = k < n && part[k].v.kind == DYN_RK_SLICE, index = k < n && !slice;
         if (slice && !plan_slice_of(p, size_of(a, k), &part[k], &where, &by)) {
             return false;
@@ -159,6 +164,7 @@ static bool slice_array(Plan *p, const PlanValue *a, PlanValue *part, uint32_t n
     }
     v.v.dtype = a->v.dtype;
     v.v.n = (uint8_t)rank;
+    v.sizes = sampled ? most : NULL;
     v.v.flags = (uint8_t)((a->v.flags & DYN_RF_WRITEABLE) | (contiguous ? DYN_RF_CONTIGUOUS : 0));
     v.v.regs[v.v.nregs++] = a->v.regs[0];
     v.v.regs[v.v.nregs++] = plan_emit(p, DYN_RO_PADD, a->v.regs[1], offset, DYN_NONE);

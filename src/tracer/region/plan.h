@@ -28,6 +28,7 @@ typedef struct PlanValue {
     bool known;                    /* BOOL, INT and FLOAT: `number` is it, and there may be no register yet. */
     DynScalar number;              /* The number that is known. */
     const struct PlanValue *items; /* TUPLE: v.n of them, in the arena. */
+    const int64_t *sizes;          /* Of an array: of each axis, as it was when the loop was planned, or more. NULL: not known. */
 } PlanValue;
 
 /* What the values of a place in objects may be: the items of a list, the values of a dict, an attribute. Found by looking at what

@@ -257,6 +257,11 @@ static bool of_array(Plan *p, PyObject *o, PlanValue *v) {
     v->v.flags |= dyn_region_is_droppable(o) ? DYN_RF_DROPPABLE : 0;
     new_reg(p, v, 'P');
     new_reg(p, v, 'P');
+    int64_t *sizes = DYN_NEW_N(&p->arena, int64_t, view.ndim);
+    for (int k = 0; sizes != NULL && k < view.ndim; k++) {
+        sizes[k] = view.dims[k];
+    }
+    v->sizes = sizes;
     for (int k = 0; k < 2 * view.ndim; k++) {
         new_reg(p, v, 'I');
     }
