@@ -30,6 +30,69 @@ char *dyn_region_scratch(int64_t bytes, int64_t which) {
     return places[which].at;
 }
 
+/* ---- vectors that the loop makes */
+
+enum { MOST_HELD = 64 };
+static PyObject *held[MOST_HELD]; /* Borrowed: values of the loop, until the next vector is made. */
+static uint32_t nheld;
+
+int dyn_region_hold_array(PyObject *o) {
+    if (nheld < MOST_HELD) {
+        held[nheld] = o;
+    }
+    nheld++;
+    return 0;
+}
+
+static bool is_held(PyObject *o) {
+    bool is = false;
+    for (uint32_t i = 0; i < nheld; i++) {
+        is = is || held[i] == o;
+    }
+    return is;
+}
+
+static bool fits(PyObject *o, int64_t n, int64_t dtype) {
+    const PyArrayObject *a = (PyArrayObject *)o;
+    return PyArray_DIM(a, 0) == n && PyArray_TYPE(a) == dyn_dtypes[dtype].npy;
+}
+
+/* One that no value of the loop is, as it is or in the place of another; or a new one. */
+PyObject *dyn_region_new_array(int64_t n, int64_t dtype) {
+    DynRegionMade *m = dyn_region_made;
+    npy_intp dims[1] = {(npy_intp)n};
+    uint32_t at = m->narrays, held_now = nheld;
+    for (uint32_t i = 0; i < m->narrays; i++) {
+        if (!is_held(m->arrays[i])) {
+            at = i;
+            if (fits(m->arrays[i], n, dtype)) {
+                break;
+            }
+        }
+    }
+    nheld = 0;
+    if (held_now > MOST_HELD || at == DYN_COUNTOF(m->arrays)) {
+        return NULL;
+    }
+    if (at < m->narrays && fits(m->arrays[at], n, dtype)) {
+        return m->arrays[at];
+    }
+    bool room = n >= 0 && n <= LARGEST / dyn_dtypes[dtype].size;
+    PyObject *o = room ? PyArray_SimpleNew(1, dims, dyn_dtypes[dtype].npy) : NULL;
+    if (o == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    if (at == m->narrays) {
+        m->narrays++;
+    } else {
+        Py_DECREF(m->arrays[at]);
+    }
+    return m->arrays[at] = o;
+}
+
+char *dyn_region_array_data(PyObject *o) { return PyArray_BYTES((PyArrayObject *)o); }
+
 int dyn_region_unflag(void) {
     dyn_flags_clear();
     return 0;

@@ -229,6 +229,8 @@ typedef struct DynRegionMade {
     PyObject *at[DYN_REGION_MADE]; /* Owned. */
     uint32_t n;
     int64_t nitems;
+    PyObject *arrays[32]; /* Owned: vectors, which the run takes in turn. */
+    uint32_t narrays;
 } DynRegionMade;
 extern DYN_HIDDEN DynRegionMade *dyn_region_made; /* Of the run that goes on. */
 /* Operations on whole arrays (region_arrays.c): memory for results until they are stored, flags of the processor, and NumPy's own
@@ -239,6 +241,11 @@ DYN_HIDDEN int dyn_region_flags(void); /* one is raised that NumPy may report */
 DYN_HIDDEN int dyn_region_array_sum(char *data, int64_t stride, int64_t n, double *d);
 DYN_HIDDEN int dyn_region_array_max(char *data, int64_t stride, int64_t n, double *d);
 DYN_HIDDEN int dyn_region_array_min(char *data, int64_t stride, int64_t n, double *d);
+/* Vectors that a loop makes. A run has some of its own, which it takes in turn; those that values of the loop still are, are told
+ * first (hold). What a frame holds when the run ends stays, the others are dropped with what else was made. */
+DYN_HIDDEN int dyn_region_hold_array(PyObject *o);                   /* NULL: none */
+DYN_HIDDEN PyObject *dyn_region_new_array(int64_t n, int64_t dtype); /* borrowed; NULL: CPython has to make it */
+DYN_HIDDEN char *dyn_region_array_data(PyObject *o);
 /* The ops whose imm is printed, and written in C. */
 static inline bool dyn_region_has_imm(uint8_t op) { return op == DYN_RO_IFITS || op == DYN_RO_SLICE; }
 DYN_HIDDEN void dyn_region_drop_made(DynRegionMade *made);

@@ -587,6 +587,9 @@ void dyn_region_drop_made(DynRegionMade *made) {
     while (made->n > 0) {
         Py_DECREF(made->at[--made->n]);
     }
+    while (made->narrays > 0) {
+        Py_DECREF(made->arrays[--made->narrays]);
+    }
 }
 
 const void *const *dyn_region_world(void) {

@@ -115,3 +115,61 @@ def test_shapes_that_differ_raise():
         return a
 
     check(stored, (np.zeros(8), np.ones(8), 6), [iter(range(6))])
+
+
+def distances(x, out):
+    for i in range(len(x)):
+        for j in range(len(x)):
+            d = x[i] - x[j]
+            out[i, j] = np.sqrt((d * d).sum()) + d[0]
+    return out, d
+
+
+def leapfrog(x, v, n, before):
+    for _ in range(n):
+        force = -x * 2.0
+        v = v + 0.1 * force
+        x = x + v
+        x[0] += before[0]
+        before = v
+    return x, v, before is v, force
+
+
+def shared(a, n, first, made):
+    for i in range(n):
+        made = a[i] + first
+        other = made
+        other[i % 2] = 7.0
+        part = made[1:]
+        made[-1] += len(part)
+        if i == 2:
+            first = part * 1.0
+            a = a[:, 1:]
+    return made, other, part, first, made is other, part.base is made
+
+
+def started(a, n):
+    for i in range(n):
+        total = np.zeros(3)
+        for row in a:
+            total += row
+        a[i % len(a)] = total + np.ones(3)
+    return a, total
+
+
+def test_vectors_are_made():
+    check(distances, (rows(4, 3), np.zeros((4, 4))), [iter(range(4))])
+    check(leapfrog, (rows(1, 5)[0], rows(1, 5)[0] + 1, 4, np.ones(5)), [iter(range(4))])
+    check(shared, (rows(5, 6), 5, np.ones(6), None), [iter(range(5))])
+    check(started, (rows(2, 3), 4), [iter(range(4))])
+
+
+def test_vectors_of_a_loop_that_is_left_again_and_again():
+    fast = dynoc.optimize(leapfrog, wait=True)
+    for n in (1, 2, 3, 1000):
+        for _ in range(3):
+            x, v = rows(1, 4)[0], rows(1, 4)[0] * 3
+            with np.errstate(all="ignore"):
+                wanted, got = leapfrog(x.copy(), v.copy(), n, v), fast(x.copy(), v.copy(), n, v)
+            assert [np.asarray(w).tobytes() for w in wanted] == [np.asarray(g).tobytes() for g in got]
+            assert all(g.flags.owndata and g.base is None for g in got[:2])

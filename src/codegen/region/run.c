@@ -485,6 +485,7 @@ DynRegionEnd dyn_region_run(DynRegion *r, PyObject **slots, uint32_t nstack, Dyn
         DynRegionMade made, *outer = dyn_region_made;
         made.n = 0;
         made.nitems = 0;
+        made.narrays = 0;
         dyn_region_made = &made;
         bool held = r->makes && dyn_cpy_hold_collector();
         exit->exit =

@@ -130,6 +130,11 @@ static bool call_reduction(Plan *p, int arg, PlanValue *args, uint32_t n, PlanVa
     return n == 1 ? plan_array_reduce(p, arg, args[0], out) : no(p, "another number of arguments");
 }
 
+/* np.zeros(n), np.ones(n) */
+static bool call_new_array(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    return n == 1 ? plan_fill_vector(p, args[0], arg, out) : no(p, "another number of arguments");
+}
+
 static bool call_complex(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
     return plan_call_complex(p, args, n, out);
@@ -380,6 +385,8 @@ static const struct Row {
     {"numpy", "mean", call_reduction, PLAN_MEAN},
     {"numpy", "max", call_reduction, DYN_RO_AMAX},
     {"numpy", "min", call_reduction, DYN_RO_AMIN},
+    {"numpy", "zeros", call_new_array, 0},
+    {"numpy", "ones", call_new_array, 1},
     {"numpy", "add", call_arithmetic, NB_ADD},
     {"numpy", "subtract", call_arithmetic, NB_SUBTRACT},
     {"numpy", "multiply", call_arithmetic, NB_MULTIPLY},
@@ -601,12 +608,6 @@ static Went call_known(Plan *p, PyObject *o, PlanValue *args, uint32_t n, uint32
     if (o == min_object || o == max_object) {
         return call_extreme(p, o == max_object, args, n, slots);
     }
-    if (PyType_Check(o) && (((PyTypeObject *)o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
-        return plan_construct(p, o, args, n, slots);
-    }
-    if (PyFunction_Check(o)) {
-        return plan_call_function(p, (PyFunctionObject *)o, args, n, slots);
-    }
     for (size_t i = 0; i < DYN_COUNTOF(rows); i++) {
         if (objects[i] == o) {
             if (!rows[i].handler(p, rows[i].arg, args, n, &out)) {
@@ -616,6 +617,12 @@ static Went call_known(Plan *p, PyObject *o, PlanValue *args, uint32_t n, uint32
             plan_push(p, out);
             return WENT_ON;
         }
+    }
+    if (PyType_Check(o) && (((PyTypeObject *)o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+        return plan_construct(p, o, args, n, slots);
+    }
+    if (PyFunction_Check(o)) {
+        return plan_call_function(p, (PyFunctionObject *)o, args, n, slots);
     }
     if (n == 0 && is_random(o)) {
         out = plan_value(DYN_RK_FLOAT, plan_emit_or(p, DYN_RO_RANDOM, plan_object_reg(p, o), DYN_NONE, DYN_NONE, DYN_R_OK));

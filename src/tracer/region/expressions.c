@@ -15,7 +15,6 @@
 enum {
     MOST_LEAVES = 12,
     SQUARE = DYN_RO_COUNT + 1,
-    SCRATCH_STORED = 0,
     LARGE = 1 << 16,       /* Bytes from which on a result is better left to a graph, which has several threads, */
     LARGE_VECTOR = 1 << 18 /* and of one axis. */
 };
@@ -303,8 +302,31 @@ static bool is_large(const PlanValue *v) {
     return bytes > (rank_of(v) == 1 ? LARGE_VECTOR : LARGE);
 }
 
-bool plan_materialise(Plan *p, const PlanValue *v, uint32_t which, PlanValue *out) {
-    PlanValue to = plan_value(DYN_RK_VIEW, DYN_NONE);
+/* Computes v where `to` lies, whose sizes are v's. keeps: as `fill` has it. */
+static bool compute_into(Plan *p, const PlanValue *v, const PlanValue *to, bool keeps) {
+    bool reports = is_expression(v) && dyn_dtype_is_inexact((DynDtype)v->v.dtype);
+    if (reports) {
+        plan_emit(p, DYN_RO_UNFLAG, DYN_NONE, DYN_NONE, DYN_NONE);
+    }
+    if (!fill(p, v, to, keeps)) {
+        return false;
+    }
+    if (reports) {
+        plan_emit_or(p, DYN_RO_FLAGS, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_FLAGS);
+    }
+    return true;
+}
+
+static PlanValue dense_array(DynRegionKind kind, DynDtype dt, uint32_t object, uint32_t data) {
+    PlanValue v = plan_value(kind, object);
+    v.v.dtype = (uint8_t)dt;
+    v.v.flags = DYN_RF_CONTIGUOUS | DYN_RF_WRITEABLE;
+    v.v.regs[v.v.nregs++] = data;
+    return v;
+}
+
+/* Computes v into memory of its own, for what follows at once: a view that nobody is shown. */
+static bool keep(Plan *p, const PlanValue *v, PlanValue *out) {
     if (is_large(v)) {
         return no(p, "a large array is computed");
     }
@@ -313,27 +335,91 @@ bool plan_materialise(Plan *p, const PlanValue *v, uint32_t which, PlanValue *ou
         strides[k] = bytes;
         bytes = plan_emit_or(p, DYN_RO_IMUL, bytes, size_of(v, k), DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
     }
-    uint32_t data = plan_emit_or(p, DYN_RO_SCRATCH, bytes, plan_iconst(p, which), DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
-    bool reports = is_expression(v) && dyn_dtype_is_inexact((DynDtype)v->v.dtype);
-    to.v.dtype = v->v.dtype;
+    uint32_t data = plan_emit_or(p, DYN_RO_SCRATCH, bytes, plan_iconst(p, 0), DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    PlanValue to = dense_array(DYN_RK_VIEW, (DynDtype)v->v.dtype, data, data);
     to.v.n = (uint8_t)rank;
-    to.v.flags = DYN_RF_CONTIGUOUS | DYN_RF_WRITEABLE;
-    to.v.regs[to.v.nregs++] = data;
-    to.v.regs[to.v.nregs++] = data;
     for (uint32_t k = 0; k < 2 * rank; k++) {
         to.v.regs[to.v.nregs++] = k < rank ? size_of(v, k) : strides[k - rank];
     }
-    if (reports) {
-        plan_emit(p, DYN_RO_UNFLAG, DYN_NONE, DYN_NONE, DYN_NONE);
-    }
-    if (!fill(p, v, &to, true)) {
-        return false;
-    }
-    if (reports) {
-        plan_emit_or(p, DYN_RO_FLAGS, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_FLAGS);
-    }
+    bool done = compute_into(p, v, &to, true);
     *out = to;
-    return true;
+    return done;
+}
+
+/* ---- vectors that the loop makes */
+
+static void hold(Plan *p, const PlanValue *v) {
+    if (plan_is_array(v) || v->v.kind == DYN_RK_SEQ) {
+        plan_emit(p, DYN_RO_HOLD, v->v.regs[0], DYN_NONE, DYN_NONE);
+    }
+    for (uint32_t i = 0; dyn_region_has_items(v->v.kind) && i < v->v.n; i++) {
+        hold(p, &v->items[i]);
+    }
+}
+
+/* A slot that the loop's function doesn't assign in the loop has what it came with. */
+static bool is_assigned(const Plan *p, uint32_t slot) {
+    for (uint32_t i = 0; i < p->c->v.n; i++) {
+        const DynInstr *in = &p->c->v.at[i];
+        if (p->in_loop[i] && in->op == DYN_I_STORE_FAST && in->arg == slot) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Every value that may be one that the loop has made, now or where CPython would go on. */
+static void hold_all(Plan *p, const PlanState *s) {
+    for (uint32_t i = 0; i < s->n; i++) {
+        bool came_in = i < p->r->nslots && !is_assigned(p, i);
+        bool again = s != &p->s && i < p->s.n && s->values[i].v.regs[0] == p->s.values[i].v.regs[0];
+        if (!came_in && !again) {
+            hold(p, &s->values[i]);
+        }
+    }
+}
+
+/* `also`: what is to be read meanwhile, or NULL. */
+static PlanValue new_vector(Plan *p, DynDtype dt, uint32_t n, const PlanValue *also) {
+    hold_all(p, &p->s);
+    hold_all(p, &p->resume);
+    if (also != NULL) {
+        hold(p, also);
+    }
+    uint32_t object = plan_emit_or(p, DYN_RO_NEWARRAY, n, plan_iconst(p, dt), DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    PlanValue v = dense_array(DYN_RK_ARRAY, dt, object, plan_emit(p, DYN_RO_ADATA, object, DYN_NONE, DYN_NONE));
+    v.v.n = 1;
+    v.v.flags |= DYN_RF_DROPPABLE;
+    v.v.regs[v.v.nregs++] = n;
+    v.v.regs[v.v.nregs++] = plan_iconst(p, dyn_dtypes[dt].size);
+    return v;
+}
+
+bool plan_make_vector(Plan *p, const PlanValue *v, PlanValue *out) {
+    if (rank_of(v) != 1) {
+        return no(p, "an array of several axes that the loop makes");
+    }
+    if (is_large(v)) {
+        return no(p, "a large array is computed");
+    }
+    int64_t *sizes = DYN_NEW_N(&p->arena, int64_t, 1);
+    PlanValue to = new_vector(p, (DynDtype)v->v.dtype, size_of(v, 0), v);
+    if (sizes != NULL) {
+        *sizes = sample(v, 0);
+        to.sizes = sizes;
+    }
+    bool done = compute_into(p, v, &to, false);
+    *out = to;
+    return done;
+}
+
+bool plan_fill_vector(Plan *p, PlanValue n, int number, PlanValue *out) {
+    if (n.v.kind != DYN_RK_INT) {
+        return no(p, "a new array of another shape than one axis");
+    }
+    *out = new_vector(p, DYN_F64, plan_reg(p, &n), NULL);
+    PlanValue all = plan_np(DYN_F64, plan_dconst(p, number));
+    return fill(p, &all, out, false);
 }
 
 /* ---- stores */
@@ -357,7 +443,7 @@ bool plan_store_whole(Plan *p, const PlanValue *to, PlanValue v) {
     for (uint32_t k = 0; k < rank; k++) {
         check_same_size(p, size_of(&v, k), size_of(to, to->v.n - rank + k));
     }
-    if (!plan_materialise(p, &v, SCRATCH_STORED, &made)) {
+    if (!keep(p, &v, &made)) {
         return false;
     }
     plan_settle_doubts(p);
@@ -406,7 +492,7 @@ bool plan_array_reduce(Plan *p, int code, PlanValue a, PlanValue *out) {
         return no(p, "a reduction of something else than a vector of doubles");
     }
     bool mean = code == PLAN_MEAN;
-    if (is_expression(&a) && !plan_materialise(p, &a, SCRATCH_STORED, &a)) {
+    if (is_expression(&a) && !keep(p, &a, &a)) {
         return false;
     }
     p->r->warns = true;

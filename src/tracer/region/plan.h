@@ -291,8 +291,8 @@ DYN_HIDDEN bool plan_array_binary(Plan *p, int op, PlanValue a, PlanValue b, Pla
 DYN_HIDDEN bool plan_array_unary(Plan *p, int code, PlanValue a, PlanValue *out); /* code: what it is of np.float64 */
 DYN_HIDDEN Went plan_array_in_place(Plan *p, int op);                             /* of the two on the stack */
 DYN_HIDDEN bool plan_store_whole(Plan *p, const PlanValue *to, PlanValue v);      /* to[...] = v */
-/* Computed into memory that lasts until the next one with the same number: a view that nobody is shown. */
-DYN_HIDDEN bool plan_materialise(Plan *p, const PlanValue *v, uint32_t which, PlanValue *out);
+DYN_HIDDEN bool plan_make_vector(Plan *p, const PlanValue *v, PlanValue *out);      /* a new array of what it is */
+DYN_HIDDEN bool plan_fill_vector(Plan *p, PlanValue n, int number, PlanValue *out); /* of n doubles */
 DYN_HIDDEN bool plan_array_reduce(Plan *p, int code, PlanValue a, PlanValue *out); /* code: ASUM, AMAX, AMIN or PLAN_MEAN */
 DYN_HIDDEN PyObject *plan_array_method(const char *name);                          /* borrowed; NULL: it isn't in the language */
 DYN_HIDDEN Went plan_call_array_method(Plan *p, PyObject *method, PlanValue self, uint32_t n, uint32_t slots);

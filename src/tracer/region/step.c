@@ -44,8 +44,8 @@ static Went store_fast(Plan *p, const DynInstr *in, PlanValue v) {
     if (of_slot && !plan_may_end(p, slot)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped that may be the last to hold something");
     }
-    if (plan_has_expression(&v) && p->s.nframes == 1) {
-        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an array that the loop makes is kept in a variable");
+    if (v.v.kind == DYN_RK_EXPR && !plan_make_vector(p, &v, &v)) {
+        return WENT_NOWHERE;
     }
     may_be_last = may_be_last && !(plan_is_array(&v) && v.v.kind == slot->v.kind && v.v.regs[0] == slot->v.regs[0]);
     may_be_last = may_be_last || slot->v.kind == DYN_RK_METHOD || slot->v.kind == DYN_RK_RNG;
