@@ -157,7 +157,20 @@ def started(a, n):
     return a, total
 
 
+def decay(x, k):
+    return -k * x if k > 0 else x * 3.0
+
+
+def runge_kutta(x, k, h, n):
+    for i in range(n):
+        k1 = decay(x, k)
+        k2 = decay(x + 0.5 * h * k1, k - i)
+        x = x + h / 2 * (k1 + decay(x, k) + k2 * 1)
+    return x, k1, k2
+
+
 def test_vectors_are_made():
+    check(runge_kutta, (rows(1, 4)[0], 1.5, 0.125, 4), [iter(range(4))])
     check(distances, (rows(4, 3), np.zeros((4, 4))), [iter(range(4))])
     check(leapfrog, (rows(1, 5)[0], rows(1, 5)[0] + 1, 4, np.ones(5)), [iter(range(4))])
     check(shared, (rows(5, 6), 5, np.ones(6), None), [iter(range(5))])

@@ -439,6 +439,12 @@ uint32_t plan_edge(Plan *p, uint32_t at) {
 
 Went plan_go(Plan *p, uint32_t at) {
     plan_settle_doubts(p);
+    for (uint32_t i = 0; i < p->s.n; i++) { /* another block may be left at its beginning */
+        PlanValue *v = &p->s.values[i];
+        if (v->v.kind == DYN_RK_EXPR && !plan_make_vector(p, v, v)) {
+            plan_stop(p, p->why);
+        }
+    }
     uint32_t to = plan_edge(p, at);
     plan_end(p, DYN_RO_JMP, DYN_NONE, to, DYN_NONE, DYN_NONE);
     return WENT_AWAY;
