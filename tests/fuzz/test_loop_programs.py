@@ -1,7 +1,7 @@
 """Random programs with loops over numbers and arrays (loop_grammar.py), and over instances, dicts, sets and lists
-(object_grammar.py), in CPython and as native loops: values, types, exceptions, warnings, and all that the arguments hold.
+(object_grammar.py), and over small arrays (array_grammar.py), in CPython and as native loops: values, types, exceptions, warnings, and all that the arguments hold.
 
-Sixty programs of either; SOAK=50000 runs as many.
+Sixty programs of each; SOAK=50000 runs as many.
 """
 
 import os
@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import array_grammar
 import loop_grammar
 import object_grammar
 
@@ -21,9 +22,9 @@ FIRST = int(os.environ.get("FUZZ_FIRST", "0"))
 COUNT = SOAK if SOAK > 1 else 5000 if SOAK else 60
 
 
-def differences(seed):
+def differences(seed, grammar=loop_grammar):
     """Where the program's calls differ from CPython's: a text, or None."""
-    text = loop_grammar.program(seed)
+    text = grammar.program(seed)
     fast = dynoc.optimize(loop_grammar.make(text), wait=True)
     plain = loop_grammar.make(text)
     for call in range(3):
@@ -53,6 +54,19 @@ def differences_of_objects(seed):
 def test_programs_with_loops_do_what_they_do_without_dynoc():
     found = [text for text in map(differences, range(FIRST, FIRST + COUNT)) if text is not None]
     assert not found, "\n\n".join(found[:3])
+
+
+def differences_of_arrays(seed):
+    return differences(seed, array_grammar)
+
+
+def test_programs_with_loops_over_small_arrays_do_what_they_do_without_dynoc():
+    before = dict(dynoc.counters.get("loops", {}))
+    found = [text for text in map(differences_of_arrays, range(FIRST, FIRST + COUNT)) if text is not None]
+    assert not found, "\n\n".join(found[:3])
+    counted = dynoc.counters["loops"]
+    assert counted.get("malformed", 0) == before.get("malformed", 0)
+    assert counted["native"] - before.get("native", 0) > COUNT // 2
 
 
 def test_programs_with_loops_over_objects_do_what_they_do_without_dynoc():

@@ -1,0 +1,82 @@
+"""Random programs with loops over small arrays, for test_loop_programs.py: those of loop_grammar.py with statements among them
+that compute rows, slices and vectors, store them, change them in place, add them up and hand them to functions.
+
+Most vectors have four elements; some statements don't fit, and raise.
+"""
+
+import loop_grammar
+from loop_grammar import arguments, make, outcome  # noqa: F401
+
+HELPERS = """def g(x, y):
+    z = x * 2
+    return z - y if len(x) > 3 else x
+
+def h(x, i):
+    x[i] = 1.5
+    return x[1:]
+
+"""
+
+
+class Writer(loop_grammar.Writer):
+    """Writes one program."""
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.lines += ["    v = np.zeros(4)", "    r = a[1:5]"]
+
+    def program(self):
+        return HELPERS + super().program().replace("return n, m, k, x, y, s, t, u, w\n", "return n, m, k, x, y, s, t, u, w, v, r\n")
+
+    # ---- vectors
+
+    def place(self):
+        """A slice, row or column that can be stored to."""
+        i = self.index()
+        places = ("a[:4]", "a[1:5]", "a[2:]", "a[5:1:-1]", "e[:4]", "e[-4:]", "c[{}]", "c[:, {}]", "c[{}, :]", "v[:]", "v", "r")
+        rare = ("b[:4]", "d[2:]", "c[1:, 1:]", "c[{}, 1:]", "a[::2]", "a[{}:]", "v[{}:]", "c")
+        return self.random.choice(places if self.random.random() < 0.85 else rare).format(f"({i}) % 4")
+
+    def vector(self, depth):
+        r = self.random.random()
+        if depth <= 0 or r < 0.15:
+            return self.place()
+        if r < 0.6:
+            operator = self.random.choice(("+", "-", "*", "+", "-", "*", "/"))
+            return f"({self.vector(depth - 1)} {operator} {self.vector(depth - 1)})"
+        if r < 0.75:
+            number = self.random.choice(("2", "0.5", "x", "t", "k", "1e3", "-1"))
+            return self.random.choice(("({1} * {0})", "({0} + {1})", "({0} / {1})", "({1} - {0})")).format(self.vector(depth - 1), number)
+        if r < 0.8:
+            return self.random.choice(("-{}", "{} ** 2")).format(self.vector(depth - 1))
+        if r < 0.86:
+            return f"{self.random.choice(('np.sqrt', 'np.abs', 'np.negative'))}({self.vector(depth - 1)})"
+        if r < 0.92:
+            return f"g({self.vector(depth - 1)}, {self.vector(depth - 1)})"
+        if r < 0.96:
+            return f"({self.vector(depth - 1)} if {self.condition(0)} else {self.vector(depth - 1)})"
+        return f"np.{self.random.choice(('add', 'multiply', 'subtract'))}({self.vector(depth - 1)}, {self.vector(depth - 1)})"
+
+    def statement(self, indent, depth):
+        r = self.random.random()
+        if r < 0.5 or not self.indices:
+            super().statement(indent, depth)
+        elif r < 0.62:
+            self.put(indent, f"v = {self.vector(2)}")
+        elif r < 0.66:
+            self.put(indent, self.random.choice(("r = v", "r = a[1:5]", "v, r = r, v", "r = v[::-1]", "v = np.ones(4)", "r = h(v, 1)")))
+        elif r < 0.78:
+            self.put(indent, f"{self.place()} = {self.vector(2)}")
+        elif r < 0.82:
+            self.put(indent, f"{self.place()} = {self.atom()}")
+        elif r < 0.92:
+            self.put(indent, f"{self.place()} {self.random.choice(('+=', '-=', '*='))} {self.vector(1)}")
+        elif r < 0.97:
+            self.put(indent, f"t = ({self.vector(1)}).{self.random.choice(('sum', 'max', 'min', 'mean'))}()")
+        else:
+            self.put(indent, f"t = np.sum({self.vector(1)}) + {self.vector(0)}[{self.index()}]")
+
+
+def program(seed):
+    """The text of the program with this seed."""
+    return Writer(seed).program()
