@@ -156,3 +156,91 @@ int dyn_region_array_min(char *data, int64_t stride, int64_t n, double *d) {
     static Reduction minimum = {.name = "minimum"};
     return extreme(&minimum, data, stride, n, d);
 }
+
+/* ---- NumPy's own loops over vectors */
+
+enum { MOST_OPERANDS = 3 };
+static struct {
+    char *data;
+    int64_t stride, n;
+    double number;
+} operands[MOST_OPERANDS];
+static int noperands;
+
+int dyn_region_operand(char *data, int64_t stride, int64_t n) {
+    operands[noperands].data = data;
+    operands[noperands].stride = stride;
+    operands[noperands++].n = n;
+    return 0;
+}
+
+int dyn_region_operand_number(double number) {
+    operands[noperands].number = number;
+    return dyn_region_operand((char *)&operands[noperands].number, 0, -1);
+}
+
+int dyn_region_call_ufunc(char *loop, char *data, char *out) {
+    char *args[MOST_OPERANDS + 1];
+    npy_intp steps[MOST_OPERANDS + 1], n = -1;
+    int count = noperands;
+    for (int i = 0; i < count; i++) {
+        args[i] = operands[i].data;
+        steps[i] = (npy_intp)operands[i].stride;
+        n = operands[i].n >= 0 ? (npy_intp)operands[i].n : n;
+    }
+    args[count] = out;
+    steps[count] = sizeof(double);
+    noperands = 0;
+    ((PyUFuncGenericFunction)loop)(args, &n, steps, data);
+    return 0;
+}
+
+static PyUFuncGenericFunction find_matmul(void **data) {
+    static PyUFuncGenericFunction loop;
+    static void *its;
+    PyObject *numpy = loop == NULL ? PyImport_ImportModule("numpy") : NULL;
+    PyObject *o = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, "matmul");
+    const PyUFuncObject *f = o != NULL && Py_IS_TYPE(o, &PyUFunc_Type) ? (PyUFuncObject *)o : NULL;
+    for (int i = 0; f != NULL && i < f->ntypes && loop == NULL; i++) {
+        const char *types = f->types + 3 * i;
+        if (types[0] == NPY_DOUBLE && types[1] == NPY_DOUBLE && types[2] == NPY_DOUBLE) {
+            loop = f->functions[i];
+            its = f->data == NULL ? NULL : (void *)f->data[i];
+        }
+    }
+    PyErr_Clear();
+    Py_XDECREF(o);
+    Py_XDECREF(numpy);
+    *data = its;
+    return loop;
+}
+
+/* What isn't finite may be NumPy's to report, and sizes that differ are. */
+int dyn_region_matmul(char *out, int64_t vector_first) {
+    void *data;
+    PyUFuncGenericFunction loop = find_matmul(&data);
+    const int v = vector_first ? 0 : 2, m = vector_first ? 1 : 0; /* where the operands are: the vector, and the matrix' rows */
+    const npy_intp rows = (npy_intp)operands[m].n, columns = (npy_intp)operands[m + 1].n, n = (npy_intp)operands[v].n;
+    const npy_intp by_row = (npy_intp)operands[m].stride, by_column = (npy_intp)operands[m + 1].stride;
+    const npy_intp step = (npy_intp)operands[v].stride, size = sizeof(double);
+    noperands = 0;
+    if (loop == NULL || n != (vector_first ? rows : columns)) {
+        return 1;
+    }
+    const npy_intp count = vector_first ? columns : rows;
+    char *args[3] = {operands[vector_first ? v : m].data, operands[vector_first ? m : v].data, out};
+    const npy_intp dims[4] = {1, vector_first ? 1 : rows, n, vector_first ? columns : 1};
+    const npy_intp first[9] = {0, 0, 0, 0, step, by_row, by_column, 0, size},
+                   second[9] = {0, 0, 0, by_row, by_column, step, 0, size, 0};
+    loop(args, dims, vector_first ? first : second, data);
+    bool finite = true;
+    for (npy_intp i = 0; i < count; i++) {
+        finite = finite && isfinite(((const double *)(const void *)out)[i]);
+    }
+    return !finite;
+}
+
+void dyn_region_forget_arrays(void) {
+    noperands = 0;
+    nheld = 0;
+}

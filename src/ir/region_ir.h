@@ -28,7 +28,7 @@ typedef struct DynRegionOpInfo {
 extern DYN_HIDDEN const DynRegionOpInfo dyn_region_ops[DYN_RO_COUNT];
 
 typedef struct DynRegionInstr {
-    uint8_t op;      /* DynRegionOp */
+    uint16_t op;     /* DynRegionOp */
     uint32_t dst;    /* The register of the result, or DYN_NONE. */
     uint32_t arg[3]; /* Registers. */
     uint32_t exit;   /* Of what may leave: the index of its exit. */
@@ -246,8 +246,15 @@ DYN_HIDDEN int dyn_region_array_min(char *data, int64_t stride, int64_t n, doubl
 DYN_HIDDEN int dyn_region_hold_array(PyObject *o);                   /* NULL: none */
 DYN_HIDDEN PyObject *dyn_region_new_array(int64_t n, int64_t dtype); /* borrowed; NULL: CPython has to make it */
 DYN_HIDDEN char *dyn_region_array_data(PyObject *o);
+DYN_HIDDEN void dyn_region_forget_arrays(void); /* what a run before was told: it may have been left in between */
+/* Operands of the loop or product that is called next: n doubles, or one number for all of them. A matrix is told as its rows and
+ * its columns. Those two give 1 where CPython has to do it. */
+DYN_HIDDEN int dyn_region_operand(char *data, int64_t stride, int64_t n);
+DYN_HIDDEN int dyn_region_operand_number(double number);
+DYN_HIDDEN int dyn_region_call_ufunc(char *loop, char *data, char *out);
+DYN_HIDDEN int dyn_region_matmul(char *out, int64_t vector_first);
 /* The ops whose imm is printed, and written in C. */
-static inline bool dyn_region_has_imm(uint8_t op) { return op == DYN_RO_IFITS || op == DYN_RO_SLICE; }
+static inline bool dyn_region_has_imm(uint16_t op) { return op == DYN_RO_IFITS || op == DYN_RO_SLICE; }
 DYN_HIDDEN void dyn_region_drop_made(DynRegionMade *made);
 DYN_HIDDEN const void *const *dyn_region_world(void); /* region_world.def as a table */
 /* An iterator of a list that others see: of one in a zip object it isn't said whether it has ended. */

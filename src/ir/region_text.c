@@ -306,14 +306,14 @@ static void read_instr(Reader *p, DynRegionBlock *b) {
         return;
     }
     p->at += n;
-    in.op = (uint8_t)op;
+    in.op = (uint16_t)op;
     for (int k = 0; k < 3 && dyn_region_ops[op].args[k] != 'N'; k++) {
         need(p, " r");
         in.arg[k] = number(p);
     }
     blanks(p);
     char *end = NULL;
-    if (op == DYN_RO_ICONST || dyn_region_has_imm((uint8_t)op)) {
+    if (op == DYN_RO_ICONST || dyn_region_has_imm((uint16_t)op)) {
         in.imm.i = strtoll(p->at, &end, 10);
     } else if (op == DYN_RO_DCONST) {
         in.imm.f = strtod(p->at, &end);

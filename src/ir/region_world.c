@@ -371,9 +371,6 @@ static int64_t dot_with(char *data, int64_t stride, int64_t n) {
     return dotted.n = n;
 }
 
-/* With other strides np.dot makes copies first, which are added up in another order. */
-static bool is_for_blas(int64_t stride) { return stride > 0 && stride % (int64_t)sizeof(double) == 0; }
-
 /* What isn't finite may be NumPy's to report, and vectors of two lengths are. */
 static int dot(char *data, int64_t stride, int64_t n, double *d) {
     static PyArray_DotFunc *function;
@@ -382,11 +379,31 @@ static int dot(char *data, int64_t stride, int64_t n, double *d) {
         function = PyDataType_GetArrFuncs(descr)->dotfunc;
         Py_DECREF(descr);
     }
-    if (n != dotted.n || !is_for_blas(stride) || !is_for_blas(dotted.stride)) {
+    if (n != dotted.n) {
         return 1;
     }
     function(dotted.data, (npy_intp)dotted.stride, data, (npy_intp)stride, d, (npy_intp)n, NULL);
     return !isfinite(*d);
+}
+
+/* np.dot, where `@` takes vectors as they lie, makes dense copies of those that BLAS doesn't take, and adds in another order. */
+static bool lay_for_blas(char **data, int64_t *stride, int64_t n, int64_t which) {
+    const int64_t size = sizeof(double);
+    if (*stride > 0 && *stride % size == 0) {
+        return true;
+    }
+    char *made = n > INT64_MAX / size ? NULL : dyn_region_scratch(n * size, which);
+    for (int64_t i = 0; made != NULL && i < n; i++) {
+        memcpy(made + i * size, *data + i * *stride, sizeof(double));
+    }
+    *data = made;
+    *stride = size;
+    return made != NULL;
+}
+
+static int np_dot(char *data, int64_t stride, int64_t n, double *d) {
+    bool fits = n == dotted.n && lay_for_blas(&data, &stride, n, 1) && lay_for_blas(&dotted.data, &dotted.stride, n, 2);
+    return fits ? dot(data, stride, n, d) : 1;
 }
 
 /* ---- lists as wholes */

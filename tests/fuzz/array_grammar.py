@@ -26,7 +26,8 @@ class Writer(loop_grammar.Writer):
         self.lines += ["    v = np.zeros(4)", "    r = a[1:5]"]
 
     def program(self):
-        return HELPERS + super().program().replace("return n, m, k, x, y, s, t, u, w\n", "return n, m, k, x, y, s, t, u, w, v, r\n")
+        text = super().program()
+        return HELPERS + text.replace("return n, m, k, x, y, s, t, u, w\n", "return n, m, k, x, y, s, t, u, w, v, r\n")
 
     # ---- vectors
 
@@ -46,16 +47,20 @@ class Writer(loop_grammar.Writer):
             return f"({self.vector(depth - 1)} {operator} {self.vector(depth - 1)})"
         if r < 0.75:
             number = self.random.choice(("2", "0.5", "x", "t", "k", "1e3", "-1"))
-            return self.random.choice(("({1} * {0})", "({0} + {1})", "({0} / {1})", "({1} - {0})")).format(self.vector(depth - 1), number)
+            form = self.random.choice(("({1} * {0})", "({0} + {1})", "({0} / {1})", "({1} - {0})"))
+            return form.format(self.vector(depth - 1), number)
         if r < 0.8:
             return self.random.choice(("-{}", "{} ** 2")).format(self.vector(depth - 1))
         if r < 0.86:
-            return f"{self.random.choice(('np.sqrt', 'np.abs', 'np.negative'))}({self.vector(depth - 1)})"
+            return f"np.{self.random.choice(('sqrt', 'abs', 'negative', 'exp', 'flip', 'copy'))}({self.vector(depth - 1)})"
         if r < 0.92:
             return f"g({self.vector(depth - 1)}, {self.vector(depth - 1)})"
         if r < 0.96:
             return f"({self.vector(depth - 1)} if {self.condition(0)} else {self.vector(depth - 1)})"
-        return f"np.{self.random.choice(('add', 'multiply', 'subtract'))}({self.vector(depth - 1)}, {self.vector(depth - 1)})"
+        if r < 0.98:
+            return f"({self.random.choice(('c @ {}', '{} @ c', 'c.T @ {}', 'np.dot(c, {})')).format(self.vector(depth - 1))})"
+        function = self.random.choice(("add", "multiply", "subtract", "maximum", "minimum"))
+        return f"np.{function}({self.vector(depth - 1)}, {self.vector(depth - 1)})"
 
     def statement(self, indent, depth):
         r = self.random.random()
@@ -64,7 +69,8 @@ class Writer(loop_grammar.Writer):
         elif r < 0.62:
             self.put(indent, f"v = {self.vector(2)}")
         elif r < 0.66:
-            self.put(indent, self.random.choice(("r = v", "r = a[1:5]", "v, r = r, v", "r = v[::-1]", "v = np.ones(4)", "r = h(v, 1)")))
+            others = "r = v", "r = a[1:5]", "v, r = r, v", "r = v[::-1]", "v = np.ones(4)", "r = h(v, 1)"
+            self.put(indent, self.random.choice(others))
         elif r < 0.78:
             self.put(indent, f"{self.place()} = {self.vector(2)}")
         elif r < 0.82:
@@ -74,7 +80,8 @@ class Writer(loop_grammar.Writer):
         elif r < 0.97:
             self.put(indent, f"t = ({self.vector(1)}).{self.random.choice(('sum', 'max', 'min', 'mean'))}()")
         else:
-            self.put(indent, f"t = np.sum({self.vector(1)}) + {self.vector(0)}[{self.index()}]")
+            whole = self.random.choice(("np.sum({})", "np.linalg.norm({})", "({} @ v)", "len({})")).format(self.vector(1))
+            self.put(indent, f"t = {whole} + {self.vector(0)}[{self.index()}]")
 
 
 def program(seed):

@@ -1,5 +1,6 @@
-"""Random programs with loops over numbers and arrays (loop_grammar.py), and over instances, dicts, sets and lists
-(object_grammar.py), and over small arrays (array_grammar.py), in CPython and as native loops: values, types, exceptions, warnings, and all that the arguments hold.
+"""Random programs with loops over numbers and elements (loop_grammar.py), over instances, dicts, sets and lists
+(object_grammar.py), and over small arrays (array_grammar.py), in CPython and as native loops: values, types, exceptions,
+warnings, and all that the arguments hold.
 
 Sixty programs of each; SOAK=50000 runs as many.
 """

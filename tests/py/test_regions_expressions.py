@@ -3,7 +3,7 @@
 import dynoc
 import numpy as np
 import pytest
-from regions import Case, check
+from regions import INTERPRETED, Case, check
 
 
 def smoothed(a, b, n):
@@ -186,3 +186,76 @@ def test_vectors_of_a_loop_that_is_left_again_and_again():
                 wanted, got = leapfrog(x.copy(), v.copy(), n, v), fast(x.copy(), v.copy(), n, v)
             assert [np.asarray(w).tobytes() for w in wanted] == [np.asarray(g).tobytes() for g in got]
             assert all(g.flags.owndata and g.base is None for g in got[:2])
+
+
+def iterated(a, x, n):
+    for i in range(n):
+        x = a @ (x * 1.0)
+        y = x / np.linalg.norm(x) + (x - 1) @ a
+        z = np.dot(a, y) + a.T[::-1] @ y[::-1] + np.dot(y * 2, a[:, :])
+        x = y / np.linalg.norm(z[::2]) - z * (x - y).dot(x)
+    return x, y, z
+
+
+def squashed(x, out, n):
+    for i in range(n):
+        s = np.exp(-x) + np.sin(out[i])
+        out[i] = 1.0 / (1.0 + s) + np.maximum(x, 0.5) * np.clip(x, -1, 1.5)
+        x = np.minimum(s, np.flip(out[i])) + np.flip(x)
+    return x, out, s
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 33])
+def test_products_with_matrices(n):
+    check(iterated, (rows(n, n) / n, rows(1, n)[0], 3), [iter(range(3))])
+
+
+LOOSE = "a.T[:n, :n]", "a[:n, :n][:, ::-1]", "a[:n, : 2 * n : 2]"
+MATRICES = "a[:n, :n]", "a[:n][::-1, :n]", "a[: 2 * n : 2, :n]", "a[1:][:n, :n]", *LOOSE
+VECTORS = "x[:n]", "x[: 2 * n : 2]", "x[:n][::-1]", "x[1:][:n]"
+
+
+@pytest.mark.parametrize("product", ["m @ v", "v @ m", "np.dot(m, v)", "np.dot(v, m)"])
+def test_products_with_matrices_are_bit_by_bit_those_of_numpy(product):
+    a, x = np.random.default_rng(3).normal(size=(2, 40, 40))
+    for matrix in MATRICES:
+        for vector in VECTORS:
+            scope = {"np": np}
+            exec(
+                "def products(a, x, out, n, t):\n    for i in range(t):\n"
+                f"        m = {matrix}\n        v = {vector}\n        out[:n] = {product}\n    return out\n",
+                scope,
+            )
+            for n in (1, 2, 5, 17):
+                case = Case(scope["products"], (a, x[0], np.zeros(n), n, 2), [iter(range(2))])
+                wanted = case.eager()
+                if product.startswith("np.dot") and matrix in LOOSE:
+                    assert "whose rows aren't dense" in case.refusal()[2]
+                    continue
+                case.plan()
+                assert case.run(INTERPRETED)[0] == wanted, (matrix, vector, n)
+
+
+@pytest.mark.parametrize("n", [1, 4, 19])
+def test_ufuncs_of_vectors(n):
+    check(squashed, (rows(1, n)[0] / 9, rows(3, n) / 9, 3), [iter(range(3))])
+    check(squashed, (rows(n, 2)[:, 1] / 9, rows(3, n)[:, ::-1] * 0, 3), [iter(range(3))])
+
+
+def test_products_of_other_sizes_raise():
+    check(iterated, (rows(3, 4), rows(1, 4)[0], 3), [iter(range(3))])
+    check(iterated, (rows(3, 3), np.full(3, np.inf), 3), [iter(range(3))])
+
+
+def folded(x, y, out, n):
+    for i in range(n):
+        out[0, i:] = out[1, i:] = x[i:] * 2 + y[i]
+        out[2, i] = x[::-1] @ y + x[:i] @ y[:i][::-1]
+        out[3, i] = np.dot(x[::-1], y) + np.dot(x[:i], np.flip(y[:i])) + x[::-3].dot(x[::-3])
+    return out
+
+
+def test_products_of_vectors_that_lie_backwards():
+    for n in (1, 4, 40):
+        x, y = np.random.default_rng(n).normal(size=(2, n))
+        check(folded, (x, y, np.zeros((4, n)), n), [iter(range(n))], forced=n < 9)

@@ -487,6 +487,7 @@ DynRegionEnd dyn_region_run(DynRegion *r, PyObject **slots, uint32_t nstack, Dyn
         made.nitems = 0;
         made.narrays = 0;
         dyn_region_made = &made;
+        dyn_region_forget_arrays();
         bool held = r->makes && dyn_cpy_hold_collector();
         exit->exit =
             r->interpreted ? dyn_region_interpret(r, e->block, run.values, breaker) : (uint32_t)r->native->function(&args);

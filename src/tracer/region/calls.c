@@ -117,7 +117,7 @@ static bool call_zip(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
 
 static bool call_dot(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
-    return n == 2 ? plan_dot(p, args[0], args[1], out) : no(p, "another number of arguments");
+    return n == 2 ? plan_dot(p, args[0], args[1], false, out) : no(p, "another number of arguments");
 }
 
 /* np.add and its like, of arrays. */
@@ -133,6 +133,34 @@ static bool call_reduction(Plan *p, int arg, PlanValue *args, uint32_t n, PlanVa
 /* np.zeros(n), np.ones(n) */
 static bool call_new_array(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     return n == 1 ? plan_fill_vector(p, args[0], arg, out) : no(p, "another number of arguments");
+}
+
+static bool call_norm(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    return n == 1 ? plan_norm(p, args[0], out) : no(p, "another number of arguments");
+}
+
+/* np.flip of a vector: a view, from its end. */
+static bool call_flip(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    PlanValue none = plan_const(p, Py_None);
+    bool vector = n == 1 && plan_is_array(&args[0]) && args[0].v.n == 1;
+    return vector ? plan_item(p, args[0], plan_slice(p, none, none, plan_int(-1)), out)
+                  : no(p, "np.flip of something else than a vector");
+}
+
+/* np.clip(x, low, high): the ufunc that it comes to. */
+static bool call_clip(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    static PyObject *clip; /* strong */
+    (void)arg;
+    if (clip == NULL) {
+        PyObject *module = PyImport_ImportModule("numpy._core.umath");
+        clip = module == NULL ? NULL : PyObject_GetAttrString(module, "clip");
+        Py_XDECREF(module);
+        PyErr_Clear();
+    }
+    bool known = clip != NULL && n == 3 && plan_is_whole(&args[0]);
+    return known ? plan_vector_ufunc(p, clip, args, n, out) : no(p, "np.clip of something else than a vector and two bounds");
 }
 
 static bool call_complex(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
@@ -315,6 +343,11 @@ static bool call_ufunc(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
 static bool call_any_ufunc(Plan *p, PyObject *o, PlanValue *args, uint32_t n, PlanValue *out) {
     void *loop, *data;
     uint32_t reg;
+    for (uint32_t i = 0; i < n; i++) {
+        if (plan_is_whole(&args[i])) {
+            return plan_vector_ufunc(p, o, args, n, out);
+        }
+    }
     if (!dyn_region_ufunc(o, 1, &loop, &data) || n != 1 || !plan_is_number(&args[0])) {
         return no(p, "a ufunc that isn't known, or of other operands");
     }
@@ -322,7 +355,7 @@ static bool call_any_ufunc(Plan *p, PyObject *o, PlanValue *args, uint32_t n, Pl
         return no(p, "a ufunc of a number that is no double");
     }
     PlanValue f;
-    if (!plan_ufunc(p, o, &f)) {
+    if (!plan_ufunc(p, o, 1, &f)) {
         return no(p, "too many ufuncs");
     }
     plan_double(p, args[0], &reg);
@@ -381,6 +414,9 @@ static const struct Row {
     {"math", "isinf", call_math, DYN_RO_ISINF},
     {"math", "isfinite", call_math, DYN_RO_ISFINITE},
     {"numpy", "dot", call_dot, 0},
+    {"numpy", "flip", call_flip, 0},
+    {"numpy", "clip", call_clip, 0},
+    {"numpy.linalg", "norm", call_norm, 0},
     {"numpy", "sum", call_reduction, DYN_RO_ASUM},
     {"numpy", "mean", call_reduction, PLAN_MEAN},
     {"numpy", "max", call_reduction, DYN_RO_AMAX},
@@ -658,7 +694,7 @@ Went plan_call(Plan *p, const DynInstr *in) {
     bool has_methods = base[1].v.kind == DYN_RK_CHAR || base[1].v.kind == DYN_RK_LIST || base[1].v.kind == DYN_RK_DICT ||
                        base[1].v.kind == DYN_RK_SET;
     if (base[0].v.kind == DYN_RK_CONST && plan_is_whole(&base[1])) {
-        return plan_call_array_method(p, plan_object(p, &base[0]), base[1], n, slots);
+        return plan_call_array_method(p, plan_object(p, &base[0]), base[1], base + 2, n, slots);
     }
     PyObject *method = base[0].v.kind == DYN_RK_CONST && has_methods ? plan_object(p, &base[0]) : NULL;
     PyObject *function = base[0].v.kind == DYN_RK_CONST && base[1].v.kind != DYN_RK_NULL ? plan_object(p, &base[0]) : NULL;

@@ -30,7 +30,7 @@ static uint32_t rank_of(const PlanValue *v) { return plan_is_array(v) ? v->v.n :
 static uint32_t size_of(const PlanValue *v, uint32_t axis) { return v->v.regs[plan_is_array(v) ? 2 + axis : axis]; }
 
 /* Leaves where the two differ. */
-static void check_same_size(Plan *p, uint32_t a, uint32_t b) {
+void plan_same_size(Plan *p, uint32_t a, uint32_t b) {
     if (a != b) {
         uint32_t same = plan_emit(p, DYN_RO_IEQ, a, b, DYN_NONE);
         plan_emit_or(p, DYN_RO_IDX, plan_iconst(p, 0), same, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
@@ -92,7 +92,7 @@ static bool expression(Plan *p, int code, DynDtype dt, const PlanValue *operands
             if (size == DYN_NONE) {
                 size = size_of(&items[i], k - missing);
             } else {
-                check_same_size(p, size, size_of(&items[i], k - missing));
+                plan_same_size(p, size, size_of(&items[i], k - missing));
             }
         }
         v.v.regs[v.v.nregs++] = size;
@@ -196,7 +196,8 @@ static bool find_leaves(Plan *p, Fill *f, const PlanValue *v) {
 static const struct Access {
     DynDtype dt;
     DynRegionOp read, keep;
-} accesses[] = {{DYN_F64, DYN_RO_RDF64, DYN_RO_KEEPF64}, {DYN_F32, DYN_RO_RDF32, DYN_RO_KEEPF32}, {DYN_I64, DYN_RO_RDI64, DYN_RO_KEEPI64}};
+} accesses[] = {
+    {DYN_F64, DYN_RO_RDF64, DYN_RO_KEEPF64}, {DYN_F32, DYN_RO_RDF32, DYN_RO_KEEPF32}, {DYN_I64, DYN_RO_RDI64, DYN_RO_KEEPI64}};
 
 static DynRegionOp access_of(const Fill *f, DynDtype dt, bool store) {
     for (size_t i = 0; f->keeps && i < DYN_COUNTOF(accesses); i++) {
@@ -294,7 +295,7 @@ static int64_t sample(const PlanValue *v, uint32_t from_last) {
     return most;
 }
 
-static bool is_large(const PlanValue *v) {
+bool plan_is_large(const PlanValue *v) {
     double bytes = dyn_dtypes[v->v.dtype].size;
     for (uint32_t k = 0; k < rank_of(v); k++) {
         bytes *= (double)sample(v, k);
@@ -327,7 +328,7 @@ static PlanValue dense_array(DynRegionKind kind, DynDtype dt, uint32_t object, u
 
 /* Computes v into memory of its own, for what follows at once: a view that nobody is shown. */
 static bool keep(Plan *p, const PlanValue *v, PlanValue *out) {
-    if (is_large(v)) {
+    if (plan_is_large(v)) {
         return no(p, "a large array is computed");
     }
     uint32_t rank = rank_of(v), strides[DYN_REGION_RANK], bytes = plan_iconst(p, dyn_dtypes[v->v.dtype].size);
@@ -379,12 +380,11 @@ static void hold_all(Plan *p, const PlanState *s) {
     }
 }
 
-/* `also`: what is to be read meanwhile, or NULL. */
-static PlanValue new_vector(Plan *p, DynDtype dt, uint32_t n, const PlanValue *also) {
+PlanValue plan_new_vector(Plan *p, DynDtype dt, uint32_t n, const PlanValue *reads, uint32_t nreads) {
     hold_all(p, &p->s);
     hold_all(p, &p->resume);
-    if (also != NULL) {
-        hold(p, also);
+    for (uint32_t i = 0; i < nreads; i++) {
+        hold(p, &reads[i]);
     }
     uint32_t object = plan_emit_or(p, DYN_RO_NEWARRAY, n, plan_iconst(p, dt), DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
     PlanValue v = dense_array(DYN_RK_ARRAY, dt, object, plan_emit(p, DYN_RO_ADATA, object, DYN_NONE, DYN_NONE));
@@ -395,15 +395,15 @@ static PlanValue new_vector(Plan *p, DynDtype dt, uint32_t n, const PlanValue *a
     return v;
 }
 
-bool plan_make_vector(Plan *p, const PlanValue *v, PlanValue *out) {
+static bool make_vector(Plan *p, const PlanValue *v, const PlanValue *reads, uint32_t nreads, PlanValue *out) {
     if (rank_of(v) != 1) {
         return no(p, "an array of several axes that the loop makes");
     }
-    if (is_large(v)) {
+    if (plan_is_large(v)) {
         return no(p, "a large array is computed");
     }
     int64_t *sizes = DYN_NEW_N(&p->arena, int64_t, 1);
-    PlanValue to = new_vector(p, (DynDtype)v->v.dtype, size_of(v, 0), v);
+    PlanValue to = plan_new_vector(p, (DynDtype)v->v.dtype, size_of(v, 0), reads, nreads);
     if (sizes != NULL) {
         *sizes = sample(v, 0);
         to.sizes = sizes;
@@ -413,11 +413,22 @@ bool plan_make_vector(Plan *p, const PlanValue *v, PlanValue *out) {
     return done;
 }
 
+bool plan_make_vector(Plan *p, const PlanValue *v, PlanValue *out) { return make_vector(p, v, v, 1, out); }
+
+bool plan_make_vectors(Plan *p, PlanValue *v, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (is_expression(&v[i]) && !make_vector(p, &v[i], v, n, &v[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool plan_fill_vector(Plan *p, PlanValue n, int number, PlanValue *out) {
     if (n.v.kind != DYN_RK_INT) {
         return no(p, "a new array of another shape than one axis");
     }
-    *out = new_vector(p, DYN_F64, plan_reg(p, &n), NULL);
+    *out = plan_new_vector(p, DYN_F64, plan_reg(p, &n), NULL, 0);
     PlanValue all = plan_np(DYN_F64, plan_dconst(p, number));
     return fill(p, &all, out, false);
 }
@@ -441,7 +452,7 @@ bool plan_store_whole(Plan *p, const PlanValue *to, PlanValue v) {
         return no(p, "an array of another dtype, or of more axes, is stored");
     }
     for (uint32_t k = 0; k < rank; k++) {
-        check_same_size(p, size_of(&v, k), size_of(to, to->v.n - rank + k));
+        plan_same_size(p, size_of(&v, k), size_of(to, to->v.n - rank + k));
     }
     if (!keep(p, &v, &made)) {
         return false;
@@ -508,7 +519,19 @@ bool plan_array_reduce(Plan *p, int code, PlanValue a, PlanValue *out) {
 static const struct Method {
     const char *name;
     int code;
-} methods[] = {{"sum", DYN_RO_ASUM}, {"mean", PLAN_MEAN}, {"max", DYN_RO_AMAX}, {"min", DYN_RO_AMIN}};
+} methods[] = {{"sum", DYN_RO_ASUM}, {"mean", PLAN_MEAN}, {"max", DYN_RO_AMAX},
+               {"min", DYN_RO_AMIN}, {"dot", PLAN_DOT},   {"copy", PLAN_COPY}};
+
+/* A copy of a matrix is laid out as it is, or not: CPython makes it. */
+static bool call_method(Plan *p, int code, PlanValue self, const PlanValue *args, uint32_t n, PlanValue *out) {
+    if (code == PLAN_DOT && n == 1) {
+        return plan_dot(p, self, args[0], false, out);
+    }
+    if (n != 0) {
+        return no(p, "a method of an array with arguments");
+    }
+    return code == PLAN_COPY ? plan_make_vector(p, &self, out) : plan_array_reduce(p, code, self, out);
+}
 
 PyObject *plan_array_method(const char *name) {
     for (size_t i = 0; name != NULL && i < DYN_COUNTOF(methods); i++) {
@@ -519,11 +542,11 @@ PyObject *plan_array_method(const char *name) {
     return NULL;
 }
 
-Went plan_call_array_method(Plan *p, PyObject *method, PlanValue self, uint32_t n, uint32_t slots) {
+Went plan_call_array_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
     PlanValue out;
-    for (size_t i = 0; i < DYN_COUNTOF(methods) && n == 0; i++) {
+    for (size_t i = 0; i < DYN_COUNTOF(methods); i++) {
         if (dyn_cpy_lookup_named(&PyArray_Type, methods[i].name) == method) {
-            if (!plan_array_reduce(p, methods[i].code, self, &out)) {
+            if (!call_method(p, methods[i].code, self, args, n, &out)) {
                 return WENT_NOWHERE;
             }
             p->s.n -= slots;
@@ -531,5 +554,5 @@ Went plan_call_array_method(Plan *p, PyObject *method, PlanValue self, uint32_t 
             return WENT_ON;
         }
     }
-    return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a method of an array with arguments");
+    return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a method of an array that loops in native code don't have");
 }

@@ -175,18 +175,6 @@ static bool slice_array(Plan *p, const PlanValue *a, PlanValue *part, uint32_t n
     return true;
 }
 
-bool plan_dot(Plan *p, PlanValue a, PlanValue b, PlanValue *out) {
-    bool vectors = plan_is_array(&a) && plan_is_array(&b) && a.v.n == 1 && b.v.n == 1;
-    if (!vectors || a.v.dtype != DYN_F64 || b.v.dtype != DYN_F64) {
-        return no(p, DYN_R_UNSUPPORTED_OP, "a product of something else than vectors of doubles");
-    }
-    plan_emit(p, DYN_RO_DOTWITH, a.v.regs[1], plan_stride(p, &a, 0), size_of(&a, 0));
-    uint32_t stride = plan_stride(p, &b, 0);
-    p->r->warns = true;
-    *out = plan_np(DYN_F64, plan_emit_or(p, DYN_RO_DOT, b.v.regs[1], stride, size_of(&b, 0), DYN_R_FLAGS));
-    return true;
-}
-
 bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out) {
     PlanValue list[DYN_REGION_RANK];
     uint32_t parts = plan_is_array(&a) ? slice_parts(p, &a, &index, list) : 0;

@@ -110,11 +110,11 @@ Went plan_global(Plan *p, const DynInstr *in) {
     return WENT_ON;
 }
 
-bool plan_ufunc(Plan *p, PyObject *o, PlanValue *out) {
+bool plan_ufunc(Plan *p, PyObject *o, uint32_t n, PlanValue *out) {
     DynRegionFact *f = plan_fact(p, (DynRegionFact){.value = o, .object = true});
     if (f != NULL && f->extra == DYN_NONE) {
         PlanValue v = plan_value(DYN_RK_UFUNC, dyn_region_reg(p->r, 'P'));
-        v.v.n = 1;
+        v.v.n = (uint8_t)n;
         v.v.regs[v.v.nregs++] = dyn_region_reg(p->r, 'P');
         f->extra = plan_extra(p, &v);
     }
@@ -181,6 +181,7 @@ static bool array_attribute(Plan *p, const PlanValue *a, const char *name, PlanV
     if (strcmp(name, "T") == 0 && a->v.n <= 2) {
         *out = *a;
         out->v.kind = DYN_RK_VIEW;
+        out->sizes = NULL;
         out->v.flags &= (uint8_t) ~(a->v.n == 2 ? DYN_RF_CONTIGUOUS : 0);
         for (uint32_t k = 0; k < a->v.n; k++) {
             out->v.regs[2 + k] = a->v.regs[1 + a->v.n - k];

@@ -311,8 +311,8 @@ bool plan_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     if (plan_is_complex(&a) || plan_is_complex(&b)) {
         return plan_complex_binary(p, op, a, b, out);
     }
-    if (op == NB_MATRIX_MULTIPLY && plan_is_array(&a)) {
-        return plan_dot(p, a, b, out);
+    if (op == NB_MATRIX_MULTIPLY && plan_is_whole(&a)) {
+        return plan_dot(p, a, b, true, out);
     }
     if (plan_is_whole(&a) || plan_is_whole(&b)) {
         return plan_array_binary(p, op, a, b, out);

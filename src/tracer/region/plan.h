@@ -272,7 +272,6 @@ DYN_HIDDEN void plan_settle_doubts(Plan *p);
 
 /* ---- items.c */
 DYN_HIDDEN bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out);
-DYN_HIDDEN bool plan_dot(Plan *p, PlanValue a, PlanValue b, PlanValue *out); /* of two vectors of doubles */
 DYN_HIDDEN bool plan_store_item(Plan *p, PlanValue a, PlanValue index, PlanValue v);
 DYN_HIDDEN bool plan_row(Plan *p, const PlanValue *a, uint32_t index, PlanValue *out); /* a[index], where that can't be wrong */
 DYN_HIDDEN bool plan_iter(Plan *p, PlanValue v, PlanValue *out);
@@ -284,18 +283,30 @@ DYN_HIDDEN DynRegionOp plan_load_op(DynDtype dt);
 DYN_HIDDEN DynRegionOp plan_store_op(DynDtype dt);
 
 /* ---- expressions.c: arithmetic of whole arrays */
-#define PLAN_MEAN (-1)
-DYN_HIDDEN bool plan_is_whole(const PlanValue *v); /* an array, or an expression of some */
+enum { PLAN_MEAN = -1, PLAN_DOT = -2, PLAN_COPY = -3 }; /* beside instructions */
+DYN_HIDDEN bool plan_is_whole(const PlanValue *v);      /* an array, or an expression of some */
 DYN_HIDDEN bool plan_has_expression(const PlanValue *v);
 DYN_HIDDEN bool plan_array_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
-DYN_HIDDEN bool plan_array_unary(Plan *p, int code, PlanValue a, PlanValue *out); /* code: what it is of np.float64 */
-DYN_HIDDEN Went plan_array_in_place(Plan *p, int op);                             /* of the two on the stack */
-DYN_HIDDEN bool plan_store_whole(Plan *p, const PlanValue *to, PlanValue v);      /* to[...] = v */
+DYN_HIDDEN bool plan_array_unary(Plan *p, int code, PlanValue a, PlanValue *out);   /* code: what it is of np.float64 */
+DYN_HIDDEN Went plan_array_in_place(Plan *p, int op);                               /* of the two on the stack */
+DYN_HIDDEN bool plan_store_whole(Plan *p, const PlanValue *to, PlanValue v);        /* to[...] = v */
 DYN_HIDDEN bool plan_make_vector(Plan *p, const PlanValue *v, PlanValue *out);      /* a new array of what it is */
 DYN_HIDDEN bool plan_fill_vector(Plan *p, PlanValue n, int number, PlanValue *out); /* of n doubles */
+DYN_HIDDEN bool plan_is_large(const PlanValue *v);                                  /* it is better left to a graph */
+DYN_HIDDEN bool plan_make_vectors(Plan *p, PlanValue *v, uint32_t n);               /* of the expressions among them */
+/* An array of n elements that are still to be written, while the n of `reads` are still to be read. */
+DYN_HIDDEN PlanValue plan_new_vector(Plan *p, DynDtype dt, uint32_t n, const PlanValue *reads, uint32_t nreads);
+DYN_HIDDEN void plan_same_size(Plan *p, uint32_t a, uint32_t b);                   /* leaves where they differ */
 DYN_HIDDEN bool plan_array_reduce(Plan *p, int code, PlanValue a, PlanValue *out); /* code: ASUM, AMAX, AMIN or PLAN_MEAN */
 DYN_HIDDEN PyObject *plan_array_method(const char *name);                          /* borrowed; NULL: it isn't in the language */
-DYN_HIDDEN Went plan_call_array_method(Plan *p, PyObject *method, PlanValue self, uint32_t n, uint32_t slots);
+DYN_HIDDEN Went plan_call_array_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n,
+                                       uint32_t slots);
+
+/* ---- vectors.c: what NumPy's own loops compute of vectors of doubles */
+DYN_HIDDEN bool plan_dot(Plan *p, PlanValue a, PlanValue b, bool operator,
+                         PlanValue * out); /* of vectors, or one and a matrix: a @ b, or np.dot */
+DYN_HIDDEN bool plan_norm(Plan *p, PlanValue a, PlanValue *out);
+DYN_HIDDEN bool plan_vector_ufunc(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, PlanValue *out);
 
 /* ---- shapes.c */
 DYN_HIDDEN uint32_t plan_root(Plan *p, uint32_t which); /* the shape of this number's contents */
@@ -432,7 +443,8 @@ DYN_HIDDEN uint32_t plan_object_reg(Plan *p, PyObject *o); /* a register with an
 DYN_HIDDEN Went plan_call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, uint32_t n, uint32_t slots);
 DYN_HIDDEN const DynCode *plan_decoded(Plan *p, PyCodeObject *code); /* the plan's; NULL: it stops */
 DYN_HIDDEN Went plan_global(Plan *p, const DynInstr *in);
-DYN_HIDDEN bool plan_ufunc(Plan *p, PyObject *o, PlanValue *out); /* with registers for its loop; false: there are too many */
+DYN_HIDDEN bool plan_ufunc(Plan *p, PyObject *o, uint32_t n,
+                           PlanValue *out); /* with registers for its loop; false: there are too many */
 /* A fact that the region takes for granted, like one that it has, or new (f.extra is set here); NULL: planning has stopped. */
 DYN_HIDDEN DynRegionFact *plan_fact(Plan *p, DynRegionFact f);
 DYN_HIDDEN uint32_t plan_extra(Plan *p, const PlanValue *v); /* an object that comes in beside the slots; the number of it */

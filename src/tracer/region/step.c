@@ -399,6 +399,16 @@ static Went get_iter(Plan *p) {
     return WENT_ON;
 }
 
+/* What is there twice is computed once. */
+static Went copy(Plan *p, uint32_t below) {
+    PlanValue *v = plan_top(p, below);
+    if (v->v.kind == DYN_RK_EXPR && !plan_make_vector(p, v, v)) {
+        return WENT_NOWHERE;
+    }
+    plan_push(p, *v);
+    return WENT_ON;
+}
+
 static Went swap(Plan *p, uint32_t n) {
     PlanValue top = *plan_top(p, 0);
     *plan_top(p, 0) = *plan_top(p, n - 1);
@@ -444,7 +454,7 @@ Went plan_step(Plan *p, const DynInstr *in) {
     case DYN_I_LOAD_ATTR: return load_attr(p, in);
     case DYN_I_LOAD_METHOD: return load_method(p, in);
     case DYN_I_POP_TOP: p->s.n--; return WENT_ON;
-    case DYN_I_COPY: plan_push(p, *plan_top(p, in->arg - 1)); return WENT_ON;
+    case DYN_I_COPY: return copy(p, in->arg - 1);
     case DYN_I_SWAP: return swap(p, in->arg);
     case DYN_I_PUSH_NULL: plan_push(p, plan_value(DYN_RK_NULL, DYN_NONE)); return WENT_ON;
     case DYN_I_BUILD_TUPLE: return build_tuple(p, in->arg);

@@ -1,0 +1,139 @@
+/* vectors.c: what NumPy's own loops compute of vectors of doubles in loops: products, norms, and ufuncs. Called by numbers.c and
+ * calls.c. The loops are called as NumPy calls them, so that results are its own to the bit. */
+#include "tracer/region/plan.h"
+
+enum { MOST_OPERANDS = 3 };
+
+static bool no(Plan *p, const char *what) {
+    plan_unknown(p, DYN_R_UNSUPPORTED_OP, what);
+    return false;
+}
+
+static bool is_of_doubles(const PlanValue *v, uint32_t rank) {
+    return plan_is_array(v) && v->v.n == rank && v->v.dtype == DYN_F64;
+}
+
+static uint32_t size_of(const PlanValue *a, uint32_t axis) { return a->v.regs[2 + axis]; }
+
+static void put_operand(Plan *p, const PlanValue *a, uint32_t axis) {
+    plan_emit(p, DYN_RO_OPERAND, a->v.regs[1], plan_stride(p, a, axis), size_of(a, axis));
+}
+
+static bool dot_of_vectors(Plan *p, const PlanValue *a, const PlanValue *b, bool operator, PlanValue * out) {
+    plan_emit(p, DYN_RO_DOTWITH, a->v.regs[1], plan_stride(p, a, 0), size_of(a, 0));
+    uint32_t stride = plan_stride(p, b, 0);
+    p->r->warns = true;
+    *out =
+        plan_np(DYN_F64, plan_emit_or(p, operator? DYN_RO_DOT : DYN_RO_NPDOT, b->v.regs[1], stride, size_of(b, 0), DYN_R_FLAGS));
+    return true;
+}
+
+/* A new vector: of rows where the matrix comes first, else of columns. */
+static bool with_matrix(Plan *p, const PlanValue *both, bool vector_first, PlanValue *out) {
+    const PlanValue *matrix = &both[vector_first], *vector = &both[!vector_first];
+    PlanValue made = plan_new_vector(p, DYN_F64, size_of(matrix, vector_first), both, 2);
+    if (vector_first) {
+        put_operand(p, vector, 0);
+    }
+    put_operand(p, matrix, 0);
+    put_operand(p, matrix, 1);
+    if (!vector_first) {
+        put_operand(p, vector, 0);
+    }
+    p->r->warns = true;
+    plan_emit_or(p, vector_first ? DYN_RO_VECMAT : DYN_RO_MATVEC, made.v.regs[1], DYN_NONE, DYN_NONE, DYN_R_FLAGS);
+    *out = made;
+    return true;
+}
+
+/* np.dot makes copies where `@` doesn't, and adds up in another order then: of a matrix it is known for dense rows alone. */
+static bool is_for_dot(Plan *p, const PlanValue *matrix, const PlanValue *vector) {
+    if (!(matrix->v.flags & DYN_RF_CONTIGUOUS)) {
+        return no(p, "np.dot of a matrix whose rows aren't dense");
+    }
+    uint32_t row = plan_emit(p, DYN_RO_IMULW, size_of(matrix, 1), plan_stride(p, matrix, 1), DYN_NONE);
+    uint32_t apart = plan_emit(p, DYN_RO_ILE, row, plan_stride(p, matrix, 0), DYN_NONE);
+    uint32_t forward = plan_emit(p, DYN_RO_ILT, plan_iconst(p, 0), plan_stride(p, vector, 0), DYN_NONE);
+    uint32_t both = plan_emit(p, DYN_RO_IAND, apart, forward, DYN_NONE);
+    plan_emit_or(p, DYN_RO_IDX, plan_iconst(p, 0), both, DYN_NONE, DYN_R_UNSUPPORTED_VALUE); /* leaves where it is 0 */
+    return true;
+}
+
+bool plan_dot(Plan *p, PlanValue a, PlanValue b, bool operator, PlanValue * out) {
+    PlanValue both[2] = {a, b};
+    if (!plan_make_vectors(p, both, 2)) {
+        return false;
+    }
+    if (is_of_doubles(&both[0], 1) && is_of_doubles(&both[1], 1)) {
+        return dot_of_vectors(p, &both[0], &both[1], operator, out);
+    }
+    if (is_of_doubles(&both[0], 2) && is_of_doubles(&both[1], 1)) {
+        return (operator|| is_for_dot(p, &both[0], &both[1])) && with_matrix(p, both, false, out);
+    }
+    if (is_of_doubles(&both[0], 1) && is_of_doubles(&both[1], 2)) {
+        return (operator|| is_for_dot(p, &both[1], &both[0])) && with_matrix(p, both, true, out);
+    }
+    return no(p, "a product of something else than vectors of doubles, or of one and a matrix");
+}
+
+/* np.linalg.norm of a vector: the root of its product with itself, of a copy where it isn't dense. */
+bool plan_norm(Plan *p, PlanValue a, PlanValue *out) {
+    bool copies = plan_is_array(&a) && !(a.v.flags & DYN_RF_CONTIGUOUS);
+    if (copies && is_of_doubles(&a, 1) && !plan_make_vector(p, &a, &a)) {
+        return false;
+    }
+    if (!plan_make_vectors(p, &a, 1)) {
+        return false;
+    }
+    if (!is_of_doubles(&a, 1)) {
+        return no(p, "a norm of something else than a vector of doubles");
+    }
+    dot_of_vectors(p, &a, &a, false, out);
+    *out = plan_np(DYN_F64, plan_emit_or(p, DYN_RO_SQRT, out->v.regs[0], DYN_NONE, DYN_NONE, DYN_R_FLAGS));
+    return true;
+}
+
+bool plan_vector_ufunc(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, PlanValue *out) {
+    PlanValue operands[MOST_OPERANDS], f;
+    void *loop, *data;
+    uint32_t size = DYN_NONE, reg;
+    if (n > MOST_OPERANDS || !dyn_region_ufunc(o, (int)n, &loop, &data)) {
+        return no(p, "a ufunc that isn't known, or of other operands");
+    }
+    memcpy(operands, args, n * sizeof *args);
+    if (!plan_make_vectors(p, operands, n)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (plan_is_number(&operands[i])) {
+            bool fits = operands[i].v.kind != DYN_RK_NP || operands[i].v.dtype == DYN_F64;
+            if (!fits) {
+                return no(p, "a ufunc of arrays and a NumPy scalar that is no double");
+            }
+        } else if (!is_of_doubles(&operands[i], 1) || plan_is_large(&operands[i])) {
+            return no(p, "a ufunc of something else than vectors of doubles, or of large ones");
+        } else if (size == DYN_NONE) {
+            size = size_of(&operands[i], 0);
+        } else {
+            plan_same_size(p, size, size_of(&operands[i], 0));
+        }
+    }
+    if (size == DYN_NONE || !plan_ufunc(p, o, n, &f)) {
+        return no(p, "a ufunc of other operands, or too many of them");
+    }
+    PlanValue made = plan_new_vector(p, DYN_F64, size, operands, n);
+    p->r->warns = true;
+    for (uint32_t i = 0; i < n; i++) {
+        if (plan_is_array(&operands[i])) {
+            put_operand(p, &operands[i], 0);
+        } else {
+            plan_double(p, operands[i], &reg);
+            plan_emit(p, DYN_RO_OPERANDD, reg, DYN_NONE, DYN_NONE);
+        }
+    }
+    plan_emit(p, DYN_RO_UNFLAG, DYN_NONE, DYN_NONE, DYN_NONE);
+    plan_emit_or(p, DYN_RO_UFUNC, f.v.regs[0], f.v.regs[1], made.v.regs[1], DYN_R_FLAGS);
+    plan_emit_or(p, DYN_RO_FLAGS, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_FLAGS);
+    *out = made;
+    return true;
+}
