@@ -1,5 +1,5 @@
 """mode="reduce-overhead" on CUDA devices: calls of a graph are recorded and replayed. The device is a stand-in (test_cuda.py), and so
-is torch.cuda.CUDAGraph: of calls that are no kernels of dynoc's a graph has what the test says, on the host."""
+is torch.cuda.CUDAGraph: of calls that are no kernels of dynoc a graph has what the test says, on the host."""
 
 import ctypes
 import gc
