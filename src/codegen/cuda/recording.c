@@ -15,7 +15,8 @@
 static const char *call_in_the_way(const DynGraph *g, uint32_t node) {
     const DynNode *n = dyn_graph_node(g, node);
     const DynExtern *x = &g->externs.at[n->extern_index];
-    if (x->once || x->writes >= 0 || dyn_graph_written(g, node) != DYN_NONE) {
+    uint32_t written = dyn_graph_written(g, node);
+    if (x->once || (written != DYN_NONE && dyn_graph_node(g, written)->op == DYN_OP_INPUT)) {
         return "a call changes something";
     }
     for (int i = 0; i < n->nargs; i++) {
@@ -23,7 +24,7 @@ static const char *call_in_the_way(const DynGraph *g, uint32_t node) {
             return "a call takes an object that is no tensor of the graph";
         }
     }
-    return n->flags & DYN_NODE_OBJECT ? "a call gives an object" : NULL;
+    return NULL;
 }
 
 bool dyn_recording_possible(const DynLoops *p, const char **why) {
@@ -32,6 +33,9 @@ bool dyn_recording_possible(const DynLoops *p, const char **why) {
     for (uint32_t i = 0; i < g->syms->v.n && *why == NULL; i++) {
         const DynSym *sym = dyn_sym_at(g->syms, i);
         *why = sym->op == DYN_S_LATE && sym->b == DYN_LATE_NUMBER ? "a call gives a number" : NULL;
+    }
+    for (uint32_t i = 0; i < g->outputs.n && *why == NULL; i++) {
+        *why = dyn_graph_node(g, g->outputs.at[i])->flags & DYN_NODE_OBJECT ? "a call gives an object" : NULL;
     }
     for (uint32_t s = 0; s < p->steps.n && *why == NULL; s++) {
         *why = p->steps.at[s].kind == DYN_STEP_EXTERN ? call_in_the_way(g, p->steps.at[s].id) : NULL;
