@@ -259,3 +259,16 @@ def test_products_of_vectors_that_lie_backwards():
     for n in (1, 4, 40):
         x, y = np.random.default_rng(n).normal(size=(2, n))
         check(folded, (x, y, np.zeros((4, n)), n), [iter(range(n))], forced=n < 9)
+
+
+def looked_at(a, n, total):
+    for i in range(n):
+        for x in a[i] * 2:
+            total += x
+        first, second, _ = a[i] - 1
+        total += (a[i] + a[0])[i] + (a[i] * 3)[1:].sum() + (a[i] / 2).shape[0] + first * second
+    return total
+
+
+def test_expressions_are_looked_at():
+    check(looked_at, (rows(3, 3), 3, 0.0), [iter(range(3))])

@@ -432,7 +432,19 @@ static Went set_function_attribute(Plan *p, const DynInstr *in) {
     return plan_give_closure(p, function);
 }
 
+/* What instructions take that don't compute: an expression is an array for them. */
+static bool make_operand(Plan *p, const DynInstr *in) {
+    uint32_t below = in->op == DYN_I_BINARY_SUBSCR ? 1 : in->op == DYN_I_BINARY_SLICE ? 2 : 0;
+    bool takes = in->op == DYN_I_BINARY_SUBSCR || in->op == DYN_I_BINARY_SLICE || in->op == DYN_I_GET_ITER ||
+                 in->op == DYN_I_LOAD_ATTR || in->op == DYN_I_UNPACK_SEQUENCE;
+    PlanValue *v = takes ? plan_top(p, below) : NULL;
+    return v == NULL || v->v.kind != DYN_RK_EXPR || plan_make_vector(p, v, v);
+}
+
 Went plan_step(Plan *p, const DynInstr *in) {
+    if (!make_operand(p, in)) {
+        return WENT_NOWHERE;
+    }
     switch ((DynOpcode)in->op) {
     case DYN_I_NOP: return WENT_ON;
     case DYN_I_LOAD_FAST: return load_fast(p, in);
