@@ -49,9 +49,50 @@ b1 @0:
   leave x0
 exit x0 at 4 stack=2 more=0 FLAGS: null const:7 np.f32(r2) int.dm:3(r3 r4) | tuple.2 bool(r4) entry.d:3 range.1(r3 r4 r5 r6)
 """
+# b = np.exp(a * 2.0), computed into memory of its own and a new vector.
+ARRAYS = """\
+region header=2 slots=2 stack=0 extra=1
+regs PPIIPPIIIDPPPPIDI
+entry b1: array.f64.1.c(r0 r1 r2 r3) entry.d:1 | ufunc.1(r4 r5)
+b0 @0:
+  jmp b1
+b1 @0:
+  r6 = int 8
+  r16 = int 0
+  r7 = imul r6 r2 else x0
+  r10 = scratch r7 r16 else x0
+  r9 = float 0x1p+1
+  r8 = int 0
+  flags.clear
+  jmp b2
+b2 @0:
+  r14 = ilt r8 r2
+  br r14 b3 b4
+b3 @0:
+  r14 = imulw r8 r6
+  r15 = rd.f64 r1 r14
+  r15 = dmul r15 r9
+  keep.f64 r10 r14 r15
+  r14 = int 1
+  r8 = iaddw r8 r14
+  jmp b2
+b4 @0:
+  flags.none else x0
+  array.hold r0
+  r14 = int 11
+  r11 = array.new r2 r14 else x0
+  r12 = array.data r11
+  operand r10 r6 r2
+  flags.clear
+  array.ufunc r4 r5 r12 else x0
+  flags.none else x0
+  leave x1
+exit x0 at 2 stack=0 more=0 FLAGS: array.f64.1.c(r0 r1 r2 r3) entry.d:1
+exit x1 at 8 stack=0 more=0 OK: array.f64.1.c(r0 r1 r2 r3) array.f64.1.cwd(r11 r12 r2 r6)
+"""
 
 
-@pytest.mark.parametrize("text", [SUM, VALUES])
+@pytest.mark.parametrize("text", [SUM, VALUES, ARRAYS])
 def test_text_is_read_as_it_is_printed(text):
     assert _dynoc._region_text(_dynoc._region_parse(text)) == text
 
