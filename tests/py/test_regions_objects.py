@@ -602,3 +602,23 @@ def test_a_look_up_in_a_dict_of_nothing_known():
     check(looked_up_in_vain, ({"a": 1j, "b": 2j}, "cdefa", 0), [iter("cdefa")])
     check(looked_up_in_vain, ({}, "abc", 0), [iter("abc")])
     check(looked_up_in_vain, ({"a": b"bytes"}, ["a", "c", "a"], 0), [iter(["a", "c", "a"])])
+
+
+class Place(Thing):
+    def __init__(self, x):
+        self.x = x
+
+
+def exchanged(o, v, n):
+    t = 0
+    for _ in range(n):
+        t = t * 10 + v.x
+        v = o
+    return t
+
+
+def test_a_variable_that_gets_the_object_of_another():
+    fast = dynoc.optimize(exchanged, wait=True)
+    for _ in range(3):
+        assert fast(Place(1), Place(2), 5) == 21111
+    assert fast.loops[0].startswith("native")

@@ -184,6 +184,9 @@ static bool can_come_in(const DynRegionValue *v, uint32_t i) {
     if (of_slot) {
         return v->ref == i;
     }
+    if (v->kind == DYN_RK_INST && v->n > 0) { /* attributes are taken for granted of the object in that slot */
+        return v->n == i + 1;
+    }
     return v->kind != DYN_RK_TUPLE && v->kind != DYN_RK_VIEW && v->kind != DYN_RK_RANGE;
 }
 
