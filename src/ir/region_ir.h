@@ -28,7 +28,7 @@ typedef struct DynRegionOpInfo {
 extern DYN_HIDDEN const DynRegionOpInfo dyn_region_ops[DYN_RO_COUNT];
 
 typedef struct DynRegionInstr {
-    uint8_t op;      /* DynRegionOp */
+    uint16_t op;     /* DynRegionOp */
     uint32_t dst;    /* The register of the result, or DYN_NONE. */
     uint32_t arg[3]; /* Registers. */
     uint32_t exit;   /* Of what may leave: the index of its exit. */
@@ -74,8 +74,10 @@ typedef enum DynRegionKind {
     DYN_RK_DICT,     /* A dict. regs: the object */
     DYN_RK_SET,      /* A set. regs: the object */
     DYN_RK_METHOD,   /* Method `ref` of the region's objects, bound to a list, dict or set. regs: itself, what it is bound to. */
-    DYN_RK_RNG,   /* A generator of random numbers: n, DYN_RNG_*. regs: itself, what draws a double, what that is called with. */
-    DYN_RK_SLICE, /* While it is planned: start, stop and step follow. */
+    DYN_RK_RNG, /* A generator of random numbers: n, DYN_RNG_*. regs: itself, what draws a double, what that is called with. */
+    DYN_RK_FOREIGN, /* At entries: a function of ctypes. regs: its address. ref: its signature (region_foreign.h). n: its place in
+                     * the object, or 0 */
+    DYN_RK_SLICE,   /* While it is planned: start, stop and step follow. */
     DYN_RK_COUNT
 } DynRegionKind;
 enum { DYN_RNG_PYTHON, DYN_RNG_STATE, DYN_RNG_GENERATOR };
@@ -158,7 +160,8 @@ typedef struct DynRegionFact {
     PyObject *dict, *name, *value;
     bool function;  /* `dict` is a function, `name` its code, `value` its defaults or NULL. */
     bool cell;      /* What is in a cell, which is `extra`: of `dict`, or where that is NULL of slot `slot`. */
-    bool object;    /* The extra object is `value`. */
+    bool object;    /* The extra object is `value`; with a `name` it is a function of ctypes that is as that says (`dict`: what it
+                     * refers to; region_foreign.h). */
     bool attribute; /* Of the object `dict`, or where that is NULL in slot `slot`: attribute `name`, which is `extra`, or with
                      * `value` the method that it is. */
     bool class;     /* `value` is a class in version `slot`, whose instances share `nkeys` keys. With `object`. */
@@ -177,6 +180,7 @@ struct DynRegion {
     uint32_t nextra;    /* Objects that don't come in slots. */
     bool array_paths;   /* Some instruction that isn't in the language has an array among its operands. */
     bool makes;         /* It makes lists. */
+    bool releases;      /* It calls functions beside which other code may run. */
     bool warns;         /* It does arithmetic that NumPy may report on: how is asked at the entry. */
     DYN_VEC(char) regs; /* The type of each register: I, D, S, P. */
     DYN_VEC(DynRegionBlock) blocks;
@@ -189,6 +193,8 @@ struct DynRegion {
     PyObject **stack;            /* What the last exit handed out: room for the deepest. */
     bool optimised;              /* The passes of codegen/region have been over it, … */
     bool malformed;              /* … and what they made breaks the rules. It isn't compiled. */
+    uint32_t running;            /* Runs of it that go on. */
+    bool removed;                /* It is freed when they have ended. */
     bool forced;                 /* Test: its C can be told to leave at any exit. */
     uint32_t force, after;       /* Test: leave at this exit (DYN_NONE: at none) when it is passed for the after-th time. */
     bool interpreted;            /* Test: run by the interpreter. */
@@ -227,10 +233,23 @@ typedef struct DynRegionMade {
     PyObject *at[DYN_REGION_MADE]; /* Owned. */
     uint32_t n;
     int64_t nitems;
+    /* Where other code may run meanwhile (region_foreign.c): what the run holds anyway, slots and other objects; whether what it
+     * takes for granted has changed; the thread, while it doesn't hold the GIL. */
+    PyObject *const *held[2];
+    uint32_t nheld[2];
+    bool (*is_changed)(void *run);
+    void *run;
+    PyThreadState *thread;
 } DynRegionMade;
 extern DYN_HIDDEN DynRegionMade *dyn_region_made; /* Of the run that goes on. */
 /* The ops whose imm is printed, and written in C. */
-static inline bool dyn_region_has_imm(uint8_t op) { return op == DYN_RO_IFITS || op == DYN_RO_SLICE; }
+static inline bool dyn_region_has_imm(uint16_t op) {
+    return op == DYN_RO_IFITS || op == DYN_RO_SLICE || op == DYN_RO_ARGI || op == DYN_RO_ARGD;
+}
+/* The ops whose imm is a signature of region_foreign.h. */
+static inline bool dyn_region_is_foreign_call(uint16_t op) {
+    return op == DYN_RO_CALLI || op == DYN_RO_CALLD || op == DYN_RO_CALLN;
+}
 DYN_HIDDEN void dyn_region_drop_made(DynRegionMade *made);
 DYN_HIDDEN const void *const *dyn_region_world(void); /* region_world.def as a table */
 /* An iterator of a list that others see: of one in a zip object it isn't said whether it has ended. */

@@ -5,6 +5,7 @@
  * may leave has an exit. Wherever a register is read, in an instruction or at an exit, every way from an entry has assigned it.
  * An entry has a value for each slot, stack value and extra object, an exit for each slot and each of its stack values. */
 #define _GNU_SOURCE 1
+#include "ir/region_foreign.h"
 #include "ir/region_ir.h"
 
 typedef struct Check {
@@ -53,6 +54,7 @@ static const char *types_of(const DynRegionValue *v, char *types) {
     case DYN_RK_CHAR: types[n++] = 'I'; break;
     case DYN_RK_INST:
     case DYN_RK_CLASS:
+    case DYN_RK_FOREIGN:
     case DYN_RK_DICT:
     case DYN_RK_SET:
     case DYN_RK_LIST: types[n++] = 'P'; break;
@@ -140,6 +142,10 @@ static void check_instr(Check *c, const DynRegionInstr *in, bool last) {
         } else if (!has(c, in->arg[k])) {
             fail(c, "an operand that isn't assigned, r", in->arg[k]);
         }
+    }
+    bool typed = in->imm.i > 0 && in->imm.i < DYN_NONE && dyn_foreign_types[in->imm.i & 15].by == op->result;
+    if (dyn_region_is_foreign_call(in->op) && !typed) {
+        fail(c, "a call whose signature gives something else, b", c->block);
     }
     if (op->fails && !c->failed) {
         check_exit(c, in->exit);

@@ -2,6 +2,7 @@
  * Called by generated code and by the interpreter of region IR, with the GIL. They run no Python code, and leave no exception:
  * where one fails nothing has happened, and CPython does it instead. */
 #include "base/cpy_region.h"
+#include "ir/region_foreign.h"
 #include "ir/region_ir.h"
 
 enum {

@@ -208,6 +208,7 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     case DYN_RK_FUNC:
     case DYN_RK_GEN:
     case DYN_RK_CLASS:
+    case DYN_RK_FOREIGN:
     case DYN_RK_SLICE:
     case DYN_RK_COUNT: return NULL;
     case DYN_RK_CELL: return fill_cell(run, list, at, run->slots[v->ref]);

@@ -102,6 +102,7 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
     case DYN_RK_GEN:
     case DYN_RK_INST:
     case DYN_RK_CLASS:
+    case DYN_RK_FOREIGN:
     case DYN_RK_DICT:
     case DYN_RK_SET:
     case DYN_RK_METHOD:
@@ -194,6 +195,7 @@ static PyObject *make(DynRegionKind kind, uint8_t dtype, uint8_t n) {
     case DYN_RK_GEN:
     case DYN_RK_INST:
     case DYN_RK_CLASS:
+    case DYN_RK_FOREIGN:
     case DYN_RK_DICT:
     case DYN_RK_SET:
     case DYN_RK_METHOD:

@@ -319,7 +319,7 @@ static void move(Plan *p, uint32_t to, uint32_t from) {
     } ops[] = {{'I', DYN_RO_IMOV}, {'D', DYN_RO_DMOV}, {'S', DYN_RO_SMOV}, {'P', DYN_RO_PMOV}};
     for (size_t k = 0; k < DYN_COUNTOF(ops); k++) {
         if (ops[k].type == p->r->regs.at[from]) {
-            DynRegionInstr in = {.op = (uint8_t)ops[k].op, .dst = to, .arg = {from, DYN_NONE, DYN_NONE}, .exit = DYN_NONE};
+            DynRegionInstr in = {.op = (uint16_t)ops[k].op, .dst = to, .arg = {from, DYN_NONE, DYN_NONE}, .exit = DYN_NONE};
             if (dyn_vec_push(&p->r->blocks.at[p->block].v, in) < 0) {
                 plan_stop(p, DYN_R_NO_MEMORY);
             }

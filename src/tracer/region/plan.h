@@ -326,6 +326,9 @@ DYN_HIDDEN PyObject *plan_rng_method(const PlanValue *self, const char *name); /
 DYN_HIDDEN bool plan_bound_rng(Plan *p, PyObject *method, PyObject **function, PlanValue *self);
 DYN_HIDDEN Went plan_call_rng(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
 
+/* ---- foreign.c: functions reached through ctypes */
+DYN_HIDDEN Went plan_call_foreign(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, uint32_t slots);
+
 /* ---- slices.c */
 DYN_HIDDEN Went plan_build_slice(Plan *p, uint32_t n);
 /* Where a slice of something of this length begins and how many there are, both in one register (SLICEAT, SLICEN), and its step.
