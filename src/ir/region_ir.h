@@ -75,6 +75,12 @@ typedef enum DynRegionKind {
     DYN_RK_SET,      /* A set. regs: the object */
     DYN_RK_METHOD,   /* Method `ref` of the region's objects, bound to a list, dict or set. regs: itself, what it is bound to. */
     DYN_RK_RNG, /* A generator of random numbers: n, DYN_RNG_*. regs: itself, what draws a double, what that is called with. */
+    DYN_RK_KEYITER,   /* An iterator of the DICT that follows: its keys. regs: the next place, how many are left, how many there
+                       * were.   ref as of ITER. The others, in the order of DYN_CPY_KEYS: */
+    DYN_RK_VALUEITER, /* its values, */
+    DYN_RK_ITEMITER,  /* its items, */
+    DYN_RK_SETITER,   /* and those of the SET that follows. */
+    DYN_RK_DICTVIEW,  /* While it is planned: keys, values or items (dtype: DYN_CPY_KEYS …) of the dict that follows. */
     DYN_RK_FOREIGN, /* At entries: a function of ctypes. regs: its address. ref: its signature (region_foreign.h). n: its place in
                      * the object, or 0 */
     DYN_RK_SLICE,   /* While it is planned: start, stop and step follow. */
@@ -112,10 +118,12 @@ DYN_HIDDEN bool dyn_region_text_of(PyObject *o, uint8_t *which, const char **dat
 #define DYN_RL_DEPTH 3                                                          /* the deepest list in lists */
 DYN_HIDDEN uint32_t dyn_region_bits(PyObject *o);                               /* DYN_RL_*; of instances too OTHER */
 DYN_HIDDEN uint32_t dyn_region_shape(PyObject *list, uint32_t most, int depth); /* of the first `most` items, spread out */
+static inline bool dyn_region_is_dict_iterator(uint8_t kind) { return kind >= DYN_RK_KEYITER && kind <= DYN_RK_SETITER; }
 /* It is made of the values that stand behind it. */
 static inline bool dyn_region_has_items(uint8_t kind) {
-    return kind == DYN_RK_TUPLE || kind == DYN_RK_ENUM || kind == DYN_RK_ZIP || kind == DYN_RK_LISTITER || kind == DYN_RK_CELL ||
-           kind == DYN_RK_FUNC || kind == DYN_RK_GEN || kind == DYN_RK_SLICE;
+    return dyn_region_is_dict_iterator(kind) || kind == DYN_RK_DICTVIEW || kind == DYN_RK_TUPLE || kind == DYN_RK_ENUM ||
+           kind == DYN_RK_ZIP || kind == DYN_RK_LISTITER || kind == DYN_RK_CELL || kind == DYN_RK_FUNC || kind == DYN_RK_GEN ||
+           kind == DYN_RK_SLICE;
 }
 extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
 #define DYN_RF_CONTIGUOUS 1u /* The last axis of an array has the stride of its elements. */
@@ -252,7 +260,7 @@ static inline bool dyn_region_is_foreign_call(uint16_t op) {
 }
 DYN_HIDDEN void dyn_region_drop_made(DynRegionMade *made);
 DYN_HIDDEN const void *const *dyn_region_world(void); /* region_world.def as a table */
-/* An iterator of a list that others see: of one in a zip object it isn't said whether it has ended. */
+/* An iterator of a list, dict or set that others see: of one in a zip object it isn't said whether it has ended. */
 DYN_HIDDEN bool dyn_region_is_shared_iterator(PyObject *o);
 /* What the method of a class is bound to in o, borrowed: an instance of exactly that class. NULL: o is something else. */
 DYN_HIDDEN PyObject *dyn_region_bound_to(PyObject *o, PyObject *method);

@@ -41,6 +41,7 @@ static const char *types_of(const DynRegionValue *v, char *types) {
     case DYN_RK_FUNC:
     case DYN_RK_GEN:
     case DYN_RK_SLICE:
+    case DYN_RK_DICTVIEW:
     case DYN_RK_COUNT: break;
     case DYN_RK_BOOL:
     case DYN_RK_INT: types[n++] = 'I'; break;
@@ -63,6 +64,10 @@ static const char *types_of(const DynRegionValue *v, char *types) {
     case DYN_RK_UFUNC: n = (uint32_t)(stpcpy(types, "PP") - types); break;
     case DYN_RK_RNG: n = (uint32_t)(stpcpy(types, "PPP") - types); break;
     case DYN_RK_RANGE: n = (uint32_t)(stpcpy(types, "IIII") - types); break;
+    case DYN_RK_KEYITER:
+    case DYN_RK_VALUEITER:
+    case DYN_RK_ITEMITER:
+    case DYN_RK_SETITER:
     case DYN_RK_ITER: n = (uint32_t)(stpcpy(types, "III") - types); break;
     case DYN_RK_ARRAY:
     case DYN_RK_VIEW:

@@ -324,6 +324,17 @@ static bool read_list_iterator(const DynRegionRun *run, const DynRegionValues *l
     return over != NULL && read_value(run, list, at, over);
 }
 
+static bool read_dict_iterator(const DynRegionRun *run, const DynRegionValues *list, uint32_t *at, const DynRegionValue *v,
+                               PyObject *o) {
+    int which;
+    int64_t state[3];
+    PyObject *over = dyn_cpy_dict_iterator(o, &which, state);
+    for (int k = 0; over != NULL && k < 3; k++) {
+        run->values[v->regs[k]].i = state[k];
+    }
+    return over != NULL && which == v->kind - DYN_RK_KEYITER && read_value(run, list, at, over);
+}
+
 static bool read_cell(const DynRegionRun *run, const DynRegionValues *list, uint32_t *at, PyObject *o) {
     return PyCell_Check(o) && read_value(run, list, at, PyCell_GET(o));
 }
@@ -427,8 +438,13 @@ static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uin
     case DYN_RK_COMPLEX: return read_complex(v, o, values);
     case DYN_RK_CHAR: return read_char(v, o, values);
     case DYN_RK_LISTITER: return read_list_iterator(run, list, at, v, o);
+    case DYN_RK_KEYITER:
+    case DYN_RK_VALUEITER:
+    case DYN_RK_ITEMITER:
+    case DYN_RK_SETITER: return read_dict_iterator(run, list, at, v, o);
     case DYN_RK_NULL:
     case DYN_RK_ENTRY:
+    case DYN_RK_DICTVIEW:
     case DYN_RK_VIEW:
     case DYN_RK_RANGE:
     case DYN_RK_TUPLE:
@@ -495,6 +511,10 @@ static bool may_change(const DynRegionValue *v) {
     case DYN_RK_ENUM:
     case DYN_RK_ZIP:
     case DYN_RK_LISTITER:
+    case DYN_RK_KEYITER:
+    case DYN_RK_VALUEITER:
+    case DYN_RK_ITEMITER:
+    case DYN_RK_SETITER:
     case DYN_RK_TEXT:
     case DYN_RK_CELL:
     case DYN_RK_INST:
