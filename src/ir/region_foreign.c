@@ -76,7 +76,8 @@ static bool find_ctypes(void) {
     return true;
 }
 
-bool dyn_foreign_is(PyObject *o) { return find_ctypes() && PyObject_TypeCheck(o, ctypes.function) != 0; }
+static bool is_of_ctypes(PyObject *o) { return find_ctypes() && PyObject_TypeCheck(o, ctypes.function) != 0; }
+bool dyn_foreign_is(PyObject *o) { return is_of_ctypes(o) || dyn_foreign_is_special(o); }
 
 bool dyn_foreign_is_library(PyObject *o) { return find_ctypes() && PyObject_TypeCheck(o, ctypes.library) != 0; }
 
@@ -246,7 +247,10 @@ static bool is_mathematics(const DynForeign *f) {
 
 bool dyn_foreign_of(PyObject *o, DynForeign *f) {
     *f = (DynForeign){0};
-    if (!dyn_foreign_is(o)) {
+    if (dyn_foreign_is_special(o)) {
+        return dyn_foreign_of_special(o, f);
+    }
+    if (!is_of_ctypes(o)) {
         f->why = "a function that loops in native code don't know";
     } else if (is_plain(o, f) && read_signature(o, f)) {
         f->why = read_address(o, f) ? NULL : "a function of ctypes whose address lies elsewhere";

@@ -37,11 +37,15 @@ DYN_HIDDEN void dyn_foreign_declare(uint32_t signature, DynStr *out); /* a point
 typedef struct DynForeign {
     void *address;
     uint32_t signature;
-    uint32_t place;  /* Where in the object it lies, so many pointers from its beginning. */
-    bool pure;       /* It belongs to the C library's mathematics: it neither blocks nor calls back, and can be called again. */
-    const char *why; /* Where it can't be called natively: why, in words. */
+    uint32_t place;   /* Where in the object it lies, so many pointers from its beginning. */
+    bool pure;        /* It belongs to the C library's mathematics: it neither blocks nor calls back, and can be called again. */
+    bool skips;       /* Its last argument is 0, which the caller of the object doesn't give: region_cython.c. */
+    bool floats_only; /* Its arguments are floats, and nothing that could become one. */
+    const char *why;  /* Where it can't be called natively: why, in words. */
 } DynForeign;
-DYN_HIDDEN bool dyn_foreign_is(PyObject *o);         /* Is it an object of ctypes that stands for a function? */
+DYN_HIDDEN bool dyn_foreign_is(PyObject *o);         /* Is it an object of ctypes, or of SciPy, that stands for a function? */
+DYN_HIDDEN bool dyn_foreign_is_special(PyObject *o); /* … of SciPy: region_cython.c */
+DYN_HIDDEN bool dyn_foreign_of_special(PyObject *o, DynForeign *f);
 DYN_HIDDEN bool dyn_foreign_is_library(PyObject *o); /* … for a library, whose attributes are its functions? */
 /* What it says of its function now. false: it can't be called natively, and f->why says why. No Python code runs. */
 DYN_HIDDEN bool dyn_foreign_of(PyObject *o, DynForeign *f);

@@ -213,7 +213,8 @@ def test_iterators_that_others_have():
         return out
 
     fast = dynoc.optimize(rest, wait=True)
-    for make in (lambda: iter({i: i for i in range(300)}), lambda: iter({i: i for i in range(300)}.values()), lambda: iter(set(range(300)))):
+    d, s = {i: i for i in range(300)}, set(range(300))
+    for make in (lambda: iter(d), lambda: iter(d.values()), lambda: iter(s)):
         for _ in range(2):
             a, b = make(), make()
             assert fast(a, 100, []) == rest(b, 100, [])

@@ -466,3 +466,74 @@ def test_signatures_that_are_none_are_refused(bad):
     text = TEXT.replace(" |\n", "\n").replace("f64(f64,i32)", bad)
     with pytest.raises(ValueError, match="line|signature"):
         _dynoc._region_parse(text)
+
+
+# ---- scipy.special.cython_special
+
+
+@pytest.mark.parametrize("name", ["j0", "gamma", "ndtr", "erf"])
+def test_functions_of_cython_special(name):
+    special = pytest.importorskip("scipy.special.cython_special")
+
+    def over(special, out, n):
+        for i in range(n):
+            out.append(special(i * 0.3 - 0.5))
+        return out
+
+    f = getattr(special, name)
+    check(over, (f, [], 20), [iter(range(20))])
+    fast = dynoc.optimize(over, wait=True)
+    for _ in range(2):
+        assert fast(f, [], 200) == over(f, [], 200)
+    assert native(fast)
+
+
+def test_ints_of_cython_special():
+    special = pytest.importorskip("scipy.special.cython_special")
+
+    def over(f, x, out, n):
+        for i in range(n):
+            out.append(f(i, x))
+        return out
+
+    check(over, (special.eval_hermite, 0.75, [], 8), [iter(range(8))])
+    fast = dynoc.optimize(over, wait=True)
+    with pytest.raises(TypeError) as plain:
+        over(special.eval_hermite, "x", [], 8)
+    for x in (1.5, 1.5, 2, True):
+        assert fast(special.eval_hermite, x, [], 50) == over(special.eval_hermite, x, [], 50)
+        assert native(fast)
+    with pytest.raises(TypeError, match=str(plain.value)):
+        fast(special.eval_hermite, "x", [], 8)
+
+
+def test_what_a_function_for_several_types_makes_of_an_int_is_cpythons():
+    special = pytest.importorskip("scipy.special.cython_special")
+
+    def over(gamma, n):
+        for i in range(n):
+            gamma(i)
+
+    reason, _, what = Case(over, (special.gamma, 5), [iter(range(5))]).refusal()
+    assert reason == "OPAQUE_CALL" and "other types" in what
+
+
+def test_errors_that_scipy_reports_are_cpythons():
+    special, scipy = pytest.importorskip("scipy.special.cython_special"), pytest.importorskip("scipy.special")
+
+    def over(f, a, out):
+        for i in range(40):
+            out.append(f(a, 1.0, 0.5))
+        return out
+
+    fast = dynoc.optimize(over, wait=True)
+    for a in (1.0, -1.0):
+        assert repr(fast(special.betainc, a, [])) == repr(over(special.betainc, a, []))
+    assert native(fast)
+    with scipy.errstate(all="raise"):
+        for f in (over, fast):
+            out = []
+            with pytest.raises(SystemError):
+                f(special.betainc, -1.0, out)
+            assert out == []
+    assert repr(fast(special.betainc, -1.0, [])) == repr(over(special.betainc, -1.0, []))

@@ -391,10 +391,10 @@ static bool read_rng(const DynRegionValue *v, PyObject *o, DynScalar *values) {
 
 /* Where a fact says that it is as it was when the loop was planned, it is known where the address lies. */
 static bool read_foreign(const DynRegionValue *v, PyObject *o, DynScalar *values) {
-    DynForeign f = {.place = v->n};
-    bool is = f.place != 0 || (dyn_foreign_of(o, &f) && f.signature == v->ref);
+    DynForeign f = {.signature = v->ref};
+    bool is = v->n != 0 || (dyn_foreign_of(o, &f) && f.signature == v->ref);
     if (is) {
-        values[v->regs[0]].i = (int64_t)(intptr_t)dyn_foreign_address(o, f.place);
+        values[v->regs[0]].i = (int64_t)(intptr_t)(v->n != 0 ? dyn_foreign_address(o, v->n) : f.address);
     }
     return is;
 }

@@ -1,4 +1,4 @@
-/* foreign.c: calls of functions reached through ctypes. Called by calls.c.
+/* foreign.c: calls of functions reached through ctypes, and of scipy.special.cython_special's. Called by calls.c.
  *
  * The address is data that comes in at each entry, which also asks whether the function still says what it said (run.c); its
  * signature is part of the code. Arguments are what ctypes takes for a type: what it doesn't take, CPython gets to see. Functions
@@ -33,7 +33,7 @@ static DynRegionFact *fact_of(Plan *p, PyObject *o) {
 
 /* The register with its address. */
 static uint32_t address_of(Plan *p, PyObject *o, const DynForeign *f) {
-    DynRegionFact *fact = fact_of(p, o);
+    DynRegionFact *fact = f->place != 0 ? fact_of(p, o) : plan_fact(p, (DynRegionFact){.value = o, .object = true});
     if (fact != NULL && fact->extra == DYN_NONE) {
         PlanValue v = plan_value(DYN_RK_FOREIGN, dyn_region_reg(p->r, 'P'));
         v.v.ref = f->signature;
@@ -125,11 +125,14 @@ static uint32_t call(Plan *p, uint32_t address, uint32_t signature, const uint32
 
 Went plan_call_foreign(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, uint32_t slots) {
     DynForeign f;
-    uint32_t regs[DYN_FOREIGN_ARGS];
+    uint32_t regs[DYN_FOREIGN_ARGS + 1], passed = n;
     if (!dyn_foreign_of(o, &f)) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, f.why);
     }
-    uint32_t signature = dyn_foreign_with(f.signature, n);
+    if (f.skips && n < DYN_FOREIGN_ARGS) {
+        regs[passed++] = plan_iconst(p, 0);
+    }
+    uint32_t signature = dyn_foreign_with(f.signature, passed);
     if (signature == 0) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function of ctypes with another number of arguments");
     }
@@ -140,6 +143,11 @@ Went plan_call_foreign(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, 
         bool any_int = args[i].v.kind == DYN_RK_INT || args[i].v.kind == DYN_RK_BOOL;
         if (signature != f.signature && !any_int) {
             return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function of ctypes without argtypes, called with what is no int");
+        }
+        bool floats = !f.floats_only || args[i].v.kind == DYN_RK_FLOAT;
+        bool number = !f.skips || dyn_foreign_arg(signature, i) == DYN_FT_F64 || args[i].v.kind == DYN_RK_INT;
+        if (!floats || !number) {
+            return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function of Cython that takes numbers of other types");
         }
         if (!argument(p, dyn_foreign_arg(signature, i), args[i], &regs[i])) {
             return WENT_NOWHERE;
