@@ -4,6 +4,7 @@ import ctypes
 import math
 import shutil
 import subprocess
+import sys
 import threading
 import time
 
@@ -410,6 +411,36 @@ def test_two_threads_run_the_same_loop(lib):
         thread.join()
     assert results == [wanted] * 4
     assert lib.called() == before + 12000
+
+
+def test_a_profiler_that_is_switched_on_meanwhile(lib):
+    def over(call, n):
+        total = 0
+        for i in range(n):
+            total += call(i)
+        return total
+
+    told = []
+
+    def switch(x):
+        if x == 40:
+            sys.setprofile(lambda frame, event, arg: told.append(frame.f_code.co_name))
+        return x
+
+    back = calls_back(lib, switch)
+
+    def names(function):
+        told.clear()
+        total = function(lib.call_back, 60)
+        sys.setprofile(None)
+        return total, [name for name in told if name == "switch"]
+
+    fast = dynoc.optimize(over, wait=True)
+    wanted = names(over)
+    for _ in range(3):
+        assert names(fast) == wanted
+    assert wanted[1]
+    del back
 
 
 def test_a_loop_that_is_removed_while_it_runs(lib):

@@ -544,11 +544,14 @@ static bool reads_again(const DynRegionRun *now, const DynRegionRun *run, uint32
     return true;
 }
 
-/* Does what the run began with differ from what is there now? Facts and the way in are asked again. */
+/* Does what the run began with differ from what is there now? Facts and the way in are asked again. Who traces is to be told. */
 static bool is_changed(void *of) {
     const DynRegionRun *run = of;
     const DynRegion *r = run->r;
     DynRegionRun now;
+    if (dyn_cpy_is_traced(PyThreadState_Get())) {
+        return true;
+    }
     now.r = run->r;
     now.slots = run->slots;
     now.values = run->again;
