@@ -203,6 +203,9 @@ DYN_HIDDEN int dyn_torch_store_subscr(DynRec *r, DynOperand a, uint32_t base, Dy
 DYN_HIDDEN DynVal *dyn_np_extern_in_place(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
                                           PyObject *kwnames,
                                           PyObject *result); /* the first argument is changed, and the result */
+/* … gives an object of its own, and writes argument `writes`; -1: it has another effect. */
+DYN_HIDDEN DynVal *dyn_np_extern_launch(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
+                                        PyObject *kwnames, PyObject *result, int writes);
 DYN_HIDDEN DynVal *dyn_np_extern_once(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
                                       PyObject *kwnames, PyObject *result); /* has an effect: made once, in its place */
 
