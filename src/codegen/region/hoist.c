@@ -258,7 +258,7 @@ static bool find_counter(Loop *l) {
 
 static uint32_t emit(Loop *l, uint32_t block, DynRegionOp op, uint32_t a, uint32_t b, int64_t imm) {
     DynRegionInstr in = {
-        .op = (uint8_t)op, .arg = {a, b, DYN_NONE}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}, .imm = {.i = imm}};
+        .op = (uint16_t)op, .arg = {a, b, DYN_NONE}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}, .imm = {.i = imm}};
     in.dst = dyn_region_reg(l->r, dyn_region_ops[op].result);
     if (in.dst == DYN_NONE || dyn_vec_push(&l->r->blocks.at[block].v, in) < 0) {
         l->failed = true;

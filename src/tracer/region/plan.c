@@ -26,7 +26,7 @@ static void copy_state(PlanState *to, const PlanState *from) {
 /* A value as an exit lists it, with the items of a tuple behind it. */
 void plan_list(Plan *p, DynRegionValues *to, const PlanValue *v) {
     DynRegionValue out = v->v;
-    if (v->v.kind == DYN_RK_FUNC || v->v.kind == DYN_RK_GEN ||
+    if (v->v.kind == DYN_RK_FUNC || v->v.kind == DYN_RK_GEN || v->v.kind == DYN_RK_DICTVIEW ||
         v->v.kind == DYN_RK_SLICE) { /* nobody makes one for CPython to go on with */
         plan_stop(p, DYN_R_UNSUPPORTED_VALUE);
         return;
@@ -174,7 +174,7 @@ static PlanValue placed(Plan *p, const PlanValue *v, uint32_t place, uint32_t *p
 /* Is there an object that would be recognised as this value, in slot i? */
 static bool can_come_in(const DynRegionValue *v, uint32_t i) {
     bool iterates = v->kind == DYN_RK_ITER || v->kind == DYN_RK_SEQ || v->kind == DYN_RK_ENUM || v->kind == DYN_RK_ZIP ||
-                    v->kind == DYN_RK_LISTITER;
+                    v->kind == DYN_RK_LISTITER || dyn_region_is_dict_iterator(v->kind);
     bool of_slot = iterates || v->kind == DYN_RK_ENTRY || v->kind == DYN_RK_CELL || v->flags & DYN_RF_MAYBE;
     if (of_slot) {
         return v->ref == i;
@@ -319,7 +319,7 @@ static void move(Plan *p, uint32_t to, uint32_t from) {
     } ops[] = {{'I', DYN_RO_IMOV}, {'D', DYN_RO_DMOV}, {'S', DYN_RO_SMOV}, {'P', DYN_RO_PMOV}};
     for (size_t k = 0; k < DYN_COUNTOF(ops); k++) {
         if (ops[k].type == p->r->regs.at[from]) {
-            DynRegionInstr in = {.op = (uint8_t)ops[k].op, .dst = to, .arg = {from, DYN_NONE, DYN_NONE}, .exit = DYN_NONE};
+            DynRegionInstr in = {.op = (uint16_t)ops[k].op, .dst = to, .arg = {from, DYN_NONE, DYN_NONE}, .exit = DYN_NONE};
             if (dyn_vec_push(&p->r->blocks.at[p->block].v, in) < 0) {
                 plan_stop(p, DYN_R_NO_MEMORY);
             }
