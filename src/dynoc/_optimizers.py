@@ -5,9 +5,11 @@
 done to parameters and state is one pass of loops in C (src/codegen/run/descent.c), with the bits and the versions that PyTorch's
 operators give them, one parameter after another (``foreach=False``) or all together (``foreach=True``). The first step of a
 parameter, which makes its state, is the optimiser's own, and so is whatever `plan` or the extension finds that it can't do.
+`clip` does the same for `torch.nn.utils.clip_grad_norm_`.
 """
 
 import functools
+import math
 import sys
 import types
 
@@ -108,7 +110,7 @@ FORMS = {"SGD": of_sgd, "Adam": of_adam, "AdamW": of_adam, "Adagrad": of_adagrad
 
 
 def rows(optimizer, group, names):
-    """For each parameter that has a gradient: it, the gradient, and what the state has by these names, None where it hasn't it."""
+    """For each parameter that has a gradient: it, the gradient, and what the state has by these names; None: nothing."""
     found, states = [], optimizer.state
     for parameter in group["params"]:
         gradient = parameter.grad
@@ -155,12 +157,43 @@ def make(optimizer):
 
 
 def stand_in(func, of):
-    """`step`, if `func`, which has that name, is the step of the optimiser `of`, or that step is `of`; else None.
+    """What later calls make in the place of `func`, a function of one of the names here; None: there is nothing.
 
-    None, too, where it is an optimiser of another kind.
+    `of` is the object whose method it is, or the function that is called.
     """
+    if func.__name__ == "clip_grad_norm_":
+        return clip if of is getattr(sys.modules.get("torch.nn.utils.clip_grad"), "clip_grad_norm_", None) else None
     optimizer = optimizer_of(of)
     return step if optimizer is not None and has_own_step(optimizer) else None
+
+
+def clip(of, *args, **kwargs):
+    """Make the call of `torch.nn.utils.clip_grad_norm_`, which is `of`: gradients are multiplied in one pass; in none, if by 1.
+
+    Norms are PyTorch's own, so that gradients have the bits that they have in eager.
+    """
+    asked = {**dict(zip(("parameters", "max_norm", "norm_type", "error_if_nonfinite"), args, strict=False)), **kwargs}
+    known = len(args) < 5 and asked.keys() <= {"parameters", "max_norm", "norm_type", "error_if_nonfinite"}
+    if known and isinstance(asked.get("parameters"), types.GeneratorType):
+        args, kwargs = (), {**asked, "parameters": list(asked["parameters"])}
+        asked = kwargs
+    total = shrink(**asked) if known and isinstance(asked.get("parameters"), (list, tuple)) and "max_norm" in asked else None
+    return of(*args, **kwargs) if total is None else total
+
+
+def shrink(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False):
+    """The norm of the gradients, which have been clipped; None: nothing was done."""
+    torch = sys.modules["torch"]
+    gradients = [p.grad for p in parameters if getattr(p, "grad", None) is not None]
+    numbers = isinstance(max_norm, (int, float)) and isinstance(norm_type, (int, float))
+    if not numbers or not _dynoc._shrink(gradients):
+        return None
+    with torch.no_grad():
+        norms = torch._foreach_norm(gradients, float(norm_type))
+        total = torch.linalg.vector_norm(torch.stack(norms), float(norm_type))
+    value = total.item()
+    refused = error_if_nonfinite and not math.isfinite(value)
+    return None if refused or not _dynoc._shrink(gradients, value, float(max_norm)) else total
 
 
 def step(of, *args, **kwargs):
@@ -194,3 +227,9 @@ def step(of, *args, **kwargs):
         return None
     call = of.step if optimizer is of or not callable(of) else of
     return call(*args, **kwargs)
+
+
+# None of this is the program's, wherever it is called from.
+for function in list(vars().values()):
+    if isinstance(function, types.FunctionType) and function.__module__ == __name__:
+        _dynoc.skip(function)

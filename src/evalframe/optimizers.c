@@ -231,6 +231,62 @@ static void make_all(const Plan *p, bool fused) {
     }
 }
 
+/* A gradient that is to be multiplied; its dtype is that of the others. */
+static bool plan_gradient(Plan *p, PyObject *tensor) {
+    DynArrayView v;
+    DynDescent d = {.rule = DYN_SHRINK};
+    bool usable = dyn_torch_is(tensor) && dyn_torch_view(tensor, &v) && is_packed(&v) && !dyn_torch_requires_grad(tensor);
+    if (!usable || (v.dtype != DYN_F32 && v.dtype != DYN_F64) || (p->steps.n > 0 && p->steps.at[0].dtype != v.dtype)) {
+        return false;
+    }
+    d.dtype = v.dtype;
+    d.n = elements_of(&v);
+    d.gradient = v.data;
+    return take_tensor(p, tensor, &v, d.n, 1, &d.parameter) && dyn_vec_push(&p->steps, d) == 0;
+}
+
+/* What gradients are multiplied by whose norm is `total`, computed in their type as PyTorch's operators do: 1 at most. */
+static double shrinks_by(uint8_t dtype, double total, double most) {
+    if (dtype == DYN_F32) {
+        float factor = 1 / ((float)total + (float)1e-6) * (float)most;
+        return factor > 1 ? 1 : factor;
+    }
+    double factor = 1 / (total + 1e-6) * most;
+    return factor > 1 ? 1 : factor;
+}
+
+/* _shrink(gradients, total, most): multiply gradients in place so that their norm, which is `total`, is `most` at most; without
+ * `total`: could it be done? False: nothing was done. */
+static PyObject *shrink(PyObject *module, PyObject *args) {
+    PyObject *tensors;
+    double total = -1, most = 0;
+    if (!PyArg_ParseTuple(args, "O!|dd", &PyList_Type, &tensors, &total, &most)) {
+        return NULL;
+    }
+    if (!dyn_torch_find() || dyn_torch_state() < 0 || dyn_torch_profiling()) {
+        Py_RETURN_FALSE;
+    }
+    Plan plan = {0};
+    bool possible = PyList_GET_SIZE(tensors) > 0;
+    for (Py_ssize_t i = 0; possible && i < PyList_GET_SIZE(tensors); i++) {
+        possible = plan_gradient(&plan, PyList_GET_ITEM(tensors, i));
+    }
+    possible = possible && !has_overlap(&plan) && fabs(most) <= (plan.steps.at[0].dtype == DYN_F32 ? FLT_MAX : DBL_MAX);
+    if (possible && PyTuple_GET_SIZE(args) > 1) {
+        double factor = shrinks_by(plan.steps.at[0].dtype, total, most);
+        possible = dyn_torch_bump(plan.changed.at, plan.changed.n) == 0;
+        for (uint32_t i = 0; i < plan.steps.n; i++) {
+            plan.steps.at[i].numbers[DYN_STEP_DECAY] = factor;
+        }
+        if (possible && factor != 1) {
+            make_all(&plan, false);
+        }
+        PyErr_Clear(); /* Tensors of inference mode have no versions: PyTorch's function says so. */
+    }
+    plan_free(&plan);
+    return PyBool_FromLong(possible);
+}
+
 /* _descend(groups, fused): make the steps of all groups, or return False, with nothing changed. */
 static PyObject *descend(PyObject *module, PyObject *args) {
     PyObject *groups;
@@ -258,6 +314,7 @@ static PyObject *descend(PyObject *module, PyObject *args) {
 }
 
 static PyMethodDef functions[] = {{"_descend", descend, METH_VARARGS, "Make steps of optimisers, if their tensors fit."},
+                                  {"_shrink", shrink, METH_VARARGS, "Limit the norm of gradients, if they fit."},
                                   {NULL, NULL, 0, NULL}};
 
 int dyn_optimizers_init(PyObject *module) { return PyModule_AddFunctions(module, functions); }

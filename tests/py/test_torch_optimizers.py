@@ -291,7 +291,7 @@ def test_each_option(kind, foreach, dtype):
                     q.data.copy_(p)
             before = [p.detach().clone() for p in both[0]]
             plain.step()
-            longest = max(float((p - old).abs().max()) for p, old in zip(both[0], before, strict=True) if p.numel())
+            longest = max(float((p.detach() - old).abs().max()) for p, old in zip(both[0], before, strict=True) if p.numel())
             if not _optimizers.make(fast):
                 assert i == 0
                 fast.step()
@@ -461,3 +461,96 @@ def test_a_saved_parameter_that_the_step_changes_is_an_error():
     step()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+# ---- clipping
+
+
+def clipped(wrap, clip, gradients):
+    """What `clip` gives, gradients, and their versions, of some calls within a function; or the error that is raised."""
+    parameters = torch.nn.ParameterList([torch.nn.Parameter(torch.zeros(shape)) for shape in SHAPES[:5]])
+    x = torch.ones(3)
+
+    @wrap
+    def train():
+        return clip(parameters.parameters()), x * 2 + 1
+
+    seen = []
+    for i in range(4):
+        torch.manual_seed(i)
+        for p in parameters:
+            p.grad = gradients(p)
+        try:
+            result = train()[0]
+        except RuntimeError as error:
+            result = str(error)
+        grads = [p.grad if p.grad is None or p.grad.layout == torch.sparse_coo else p.grad.clone() for p in parameters]
+        seen.append((result, grads, [None if p.grad is None else p.grad._version for p in parameters]))
+    return seen
+
+
+@pytest.fixture
+def shrunk(monkeypatch):
+    made = []
+    plain = _optimizers.shrink
+
+    def counted(*args, **kwargs):
+        total = plain(*args, **kwargs)
+        made.extend([1] * (total is not None))
+        return total
+
+    monkeypatch.setattr(_optimizers, "shrink", counted)
+    return made
+
+
+CLIPS = {
+    "norm": lambda ps: torch.nn.utils.clip_grad_norm_(ps, 0.5),
+    "far": lambda ps: torch.nn.utils.clip_grad_norm_(parameters=ps, max_norm=1e6),
+    "one": lambda ps: torch.nn.utils.clip_grad_norm_(ps, 2, norm_type=1),
+    "greatest": lambda ps: torch.nn.utils.clip_grad_norm_(ps, 0.5, float("inf"), True),
+}
+GRADIENTS = {
+    "random": torch.randn_like,
+    "none": lambda p: torch.randn_like(p) if p.ndim != 1 else None,
+    "nan": lambda p: torch.randn_like(p).masked_fill_(torch.zeros_like(p).bernoulli_(0.1).bool(), float("nan")),
+    "infinite": lambda p: torch.full_like(p, float("inf")) if p.ndim == 0 else torch.randn_like(p),
+}
+
+
+@pytest.mark.parametrize("gradients", GRADIENTS)
+@pytest.mark.parametrize("name", CLIPS)
+def test_norms_are_limited_as_in_eager(name, gradients, shrunk):
+    dynoc.reset()  # of the entries of other cases, which are the same function's
+    expected = clipped(eager, CLIPS[name], GRADIENTS[gradients])
+    found = clipped(dynoc.optimize(wait=True), CLIPS[name], GRADIENTS[gradients])
+    for (total, grads, versions), (theirs, plain, m) in zip(found, expected, strict=True):
+        assert type(total) is type(theirs)
+        assert total == theirs if isinstance(total, str) else torch.equal(total, theirs) or (total.isnan() and theirs.isnan())
+        for g, p in zip(grads, plain, strict=True):
+            assert (g is None and p is None) or torch.equal(g.nan_to_num(7), p.nan_to_num(7))
+        assert versions == m
+    raises = name == "greatest" and gradients in ("nan", "infinite")
+    assert len(shrunk) == (0 if raises else 3)
+
+
+@pytest.mark.parametrize(
+    "clip",
+    [
+        lambda ps: torch.nn.utils.clip_grad_norm_(ps, 0.5, foreach=False),
+        lambda ps: torch.nn.utils.clip_grad_norm_(list(ps)[0], 0.5),
+        lambda ps: torch.nn.utils.clip_grad_value_(ps, 0.1),
+    ],
+)
+def test_other_clipping_is_pytorchs(clip, shrunk):
+    expected, found = (clipped(wrap, clip, torch.randn_like) for wrap in (eager, dynoc.optimize(wait=True)))
+    same(expected, found, 0)
+    assert shrunk == []
+
+
+def test_gradients_that_do_not_fit_are_clipped_by_pytorch(shrunk):
+    def strided(p):
+        return torch.randn(*p.shape, 2)[..., 0]
+
+    clip = CLIPS["norm"]
+    same(*(clipped(wrap, clip, strided) for wrap in (eager, dynoc.optimize(wait=True))), 0)
+    assert shrunk == []

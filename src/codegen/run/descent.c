@@ -14,6 +14,7 @@
 /* X(loop, rule, bits) for each form of a step that there is. */
 #define EACH_DECAY(X, name, rule, bits) X(name, rule, bits) X(name, rule, (bits) | DYN_DECAYS)
 #define FORMS(X)                                             \
+    X(shrink, DYN_SHRINK, 0)                                 \
     EACH_DECAY(X, sgd, DYN_SGD, 0)                           \
     EACH_DECAY(X, sgd, DYN_SGD, DYN_AVERAGES)                \
     EACH_DECAY(X, sgd, DYN_SGD, DYN_AVERAGES | DYN_NESTEROV) \
@@ -110,6 +111,7 @@ bool dyn_descent_has_state(DynDescentRule rule, uint8_t form, int i) {
     case DYN_ADAM: return i < 2 || (form & DYN_MAXIMA) != 0;
     case DYN_ADAGRAD: return i == 0;
     case DYN_RMSPROP: return i == 0 || (form & (i == 1 ? DYN_AVERAGES : DYN_CENTERED)) != 0;
+    case DYN_SHRINK:
     case DYN_DESCENT_RULES: break;
     }
     return false;

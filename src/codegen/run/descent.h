@@ -3,7 +3,8 @@
 #define DYN_DESCENT_H
 #include "base/arrays.h"
 
-typedef enum DynDescentRule { DYN_SGD, DYN_ADAM, DYN_ADAGRAD, DYN_RMSPROP, DYN_DESCENT_RULES } DynDescentRule;
+/* DYN_SHRINK multiplies the parameter by DYN_STEP_DECAY, and reads no gradient. */
+typedef enum DynDescentRule { DYN_SGD, DYN_ADAM, DYN_ADAGRAD, DYN_RMSPROP, DYN_SHRINK, DYN_DESCENT_RULES } DynDescentRule;
 
 /* What a step consists of, as bits. */
 #define DYN_DECAYS 1      /* The parameter, times DYN_STEP_DECAY, is added to the gradient. */

@@ -107,6 +107,12 @@ STEP(rmsprop) {
         }
     }
 }
+
+STEP(shrink) {
+    for (int64_t i = 0; i < n; i++) {
+        p[i] = p[i] * k[DYN_STEP_DECAY]; /* mul_ */
+    }
+}
 #undef STEP
 
 /* A block of elements, at most, by the loop of the step's form, each compiled by itself. */
