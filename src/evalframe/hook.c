@@ -143,9 +143,15 @@ static bool takes_loop(DynRecording *r, const DynCode *code, DynFrame *f, uint32
  * between breaks. */
 static const struct {
     const char *module, *name;
-} whole_calls[] = {{"torch._dynamo.eval_frame", NULL}, {"torch._compile", NULL},
-                   {"torch.autograd", NULL},           {"torch._tensor", "backward"},
-                   {"torch.nn.utils.clip_grad", NULL}, {"torch.nn.modules.module", "zero_grad"}};
+} whole_calls[] = {{"torch._dynamo.eval_frame", NULL},
+                   {"torch._compile", NULL},
+                   {"torch.autograd", NULL},
+                   {"torch._tensor", "backward"},
+                   {"torch.nn.utils.clip_grad", NULL},
+                   {"torch.nn.modules.module", "zero_grad"},
+                   {"torch.amp.autocast_mode", "__init__"},
+                   {"torch.amp.autocast_mode", "__enter__"},
+                   {"torch.amp.autocast_mode", "__exit__"}};
 
 static const char *module_of(PyObject *func) {
     PyObject *name = PyDict_GetItemString(PyFunction_GET_GLOBALS(func), "__name__");
