@@ -14,7 +14,19 @@ typedef int DynCudaDevice;
 typedef struct DynCudaContext DynCudaContext; /* CUcontext */
 typedef struct DynCudaLibrary DynCudaLibrary; /* CUlibrary */
 typedef struct DynCudaKernel DynCudaKernel;   /* CUkernel, which is launched as a CUfunction in whatever context is current */
+typedef struct DynCudaGraph DynCudaGraph;     /* CUgraph */
+typedef struct DynCudaNode DynCudaNode;       /* CUgraphNode */
+typedef struct DynCudaExec DynCudaExec;       /* CUgraphExec */
 typedef int DynCudaError;                     /* CUresult; 0: none */
+
+/* CUDA_KERNEL_NODE_PARAMS: what a node of a graph launches. */
+typedef struct DynCudaNodeParams {
+    void *function; /* NULL: `kernel` is meant, in `context` */
+    unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared;
+    void **parameters, **extra;
+    DynCudaKernel *kernel;
+    DynCudaContext *context;
+} DynCudaNodeParams;
 
 #define DYN_CUDA_DRIVER(DRIVER)                                                                                                 \
     DRIVER(Init, "cuInit", (unsigned flags))                                                                                    \
@@ -33,6 +45,12 @@ typedef int DynCudaError;                     /* CUresult; 0: none */
     DRIVER(LaunchKernel, "cuLaunchKernel",                                                                                      \
            (DynCudaKernel * kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,      \
             unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra))                                  \
+    DRIVER(StreamIsCapturing, "cuStreamIsCapturing", (void *stream, int *status))                                               \
+    DRIVER(StreamGetCaptureInfo, "cuStreamGetCaptureInfo_v2",                                                                   \
+           (void *stream, int *status, unsigned long long *id, DynCudaGraph **graph, DynCudaNode *const **last, size_t *n))     \
+    DRIVER(GraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams_v2",                                                   \
+           (DynCudaExec * exec, DynCudaNode * node, const DynCudaNodeParams *params))                                           \
+    DRIVER(GraphLaunch, "cuGraphLaunch", (DynCudaExec * exec, void *stream))                                                    \
     DRIVER(GetErrorName, "cuGetErrorName", (DynCudaError error, const char **name))                                             \
     DRIVER(GetErrorString, "cuGetErrorString", (DynCudaError error, const char **text))
 

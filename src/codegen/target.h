@@ -24,6 +24,10 @@ struct DynTarget {
     /* Memory of the call's temporaries: so many bytes, NULL where there are not; and back. */
     char *(*reserve)(struct DynCall *c, size_t bytes);
     void (*release)(struct DynCall *c);
+    /* mode="reduce-overhead": the call as a replay of one like it, which status tells of. false: its steps have to run. NULL: the
+     * target has nothing of the kind. */
+    bool (*replay)(struct DynCall *c, DynRunStatus *status);
+    void (*forget)(DynArtifact *a); /* what `replay` keeps with an artifact goes */
     /* What was launched is done: the floating-point flags (fenv.h) that it raised. */
     int (*synchronise)(const struct DynCall *c);
 };

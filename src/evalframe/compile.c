@@ -273,6 +273,9 @@ static int build(Job *j) {
     if (j->root->options->tune && j->target == &dyn_target_c) {
         dyn_artifact_tune(j->entry->artifact);
     }
+    if (j->root->options->replay) {
+        dyn_artifact_replay(j->entry->artifact);
+    }
     if (!j->entry->rents) {
         dyn_rent_buy(j->entry);
     }

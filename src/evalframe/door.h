@@ -17,6 +17,7 @@ typedef struct DynOptions {
     bool eager, fullgraph, dynamic, exact;
     bool hands_on;    /* the back end is one that gets the graph: a callable, or a name that the Python face knows */
     bool tune;        /* mode="max-autotune" */
+    bool replay;      /* mode="reduce-overhead" */
     int wait;         /* -1: as dyn_config says */
     DynConfig config; /* values of the settings that hold for this function alone … */
     uint64_t given;   /* … one bit for each that was given, in the order of settings.def */

@@ -223,7 +223,7 @@ static int start_rooms(PyObject *module) {
     if (dyn_arrays_init() < 0 || dyn_cpy_init() < 0) {
         return -1;
     }
-    if (dyn_codegen_init(module) < 0 || dyn_np_init() < 0 || dyn_record_init() < 0) {
+    if (dyn_codegen_init(module) < 0 || dyn_np_init() < 0 || dyn_record_init() < 0 || rec_triton_init(module) < 0) {
         return -1;
     }
     if (dyn_hit_init() < 0 || dyn_hold_init() < 0 || dyn_follow_init(module) < 0 || dyn_optimizers_init(module) < 0) {

@@ -84,6 +84,7 @@ static int read_all(DynOptions *o, PyObject *dict) {
     }
     if (mode != NULL && PyUnicode_Check(mode)) {
         o->tune = PyUnicode_CompareWithASCIIString(mode, "max-autotune") == 0;
+        o->replay = PyUnicode_CompareWithASCIIString(mode, "reduce-overhead") == 0;
     }
     if (wait != NULL && wait != Py_None) {
         o->wait = PyObject_IsTrue(wait);

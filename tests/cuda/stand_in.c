@@ -62,6 +62,41 @@ static int enter(const char *function) {
     return strcmp(failing, function) == 0 && failing_after-- <= 0 ? failing_error : 0;
 }
 
+/* ---- CUDA graphs: what is launched while a graph is captured, in order */
+
+#define MOST_ARGUMENT 4000 /* bytes of what a kernel is handed: dynoc's own buffers are as long */
+typedef struct Node {
+    const Kernel *kernel; /* NULL: `host` is called */
+    unsigned grid[3], block[3];
+    const void *argument;
+    void (*host)(void);
+    struct Node *next;
+} Node;
+typedef struct Graph {
+    Node *first, *last;
+} Graph;
+static Graph *captured; /* now; NULL: nothing is */
+
+API void *stand_in_capture(int begins) {
+    Graph *ended = captured;
+    captured = begins ? calloc(1, sizeof(*captured)) : NULL;
+    return ended;
+}
+
+static void add_node(Node *n) {
+    *(captured->last == NULL ? &captured->first : &captured->last->next) = n;
+    captured->last = n;
+}
+
+API int stand_in_host(void (*host)(void)) {
+    Node *n = captured == NULL ? NULL : calloc(1, sizeof(*n));
+    if (n != NULL) {
+        n->host = host;
+        add_node(n);
+    }
+    return n != NULL;
+}
+
 /* ---- the driver */
 
 API int cuInit(unsigned flags) { return enter("cuInit"); }
@@ -137,8 +172,52 @@ API int cuLaunchKernel(void *kernel, unsigned gx, unsigned gy, unsigned gz, unsi
     if (gx == 0 || gy == 0 || gz == 0 || bx * by * bz == 0 || bx * by * bz > 1024) {
         return 1; /* CUDA_ERROR_INVALID_VALUE */
     }
+    if (captured != NULL) {
+        Node *n = calloc(1, sizeof(*n));
+        *n = (Node){.kernel = k, .grid = {gx, gy, gz}, .block = {bx, by, bz}};
+        n->argument = memcpy(malloc(MOST_ARGUMENT), parameters[0], MOST_ARGUMENT);
+        add_node(n);
+        return 0;
+    }
     k->run(k->function, parameters[0], grid, block, k->barriers);
     return 0;
+}
+
+API int cuStreamIsCapturing(void *stream, int *status) {
+    *status = captured != NULL;
+    return enter("cuStreamIsCapturing");
+}
+API int cuStreamGetCaptureInfo_v2(void *stream, int *status, unsigned long long *id, void **graph, Node *const **last,
+                                  size_t *n) {
+    *status = captured != NULL;
+    *last = captured == NULL ? NULL : &captured->last;
+    *n = captured != NULL && captured->last != NULL;
+    return enter("cuStreamGetCaptureInfo_v2");
+}
+/* CUDA_KERNEL_NODE_PARAMS, as far as it is read here. */
+typedef struct NodeParams {
+    void *function;
+    unsigned grid[3], block[3], shared;
+    void **parameters, **extra;
+    const Kernel *kernel;
+    void *context;
+} NodeParams;
+API int cuGraphExecKernelNodeSetParams_v2(void *exec, Node *n, const NodeParams *params) {
+    int error = enter("cuGraphExecKernelNodeSetParams_v2");
+    int other = params->kernel != n->kernel || memcmp(params->grid, n->grid, sizeof(n->grid)) != 0;
+    n->argument = params->parameters[0]; /* how long it is nobody says: it isn't copied */
+    return error != 0 ? error : other;
+}
+API int cuGraphLaunch(const Graph *exec, void *stream) {
+    int error = enter("cuGraphLaunch");
+    for (const Node *n = error != 0 ? NULL : exec->first; n != NULL; n = n->next) {
+        if (n->kernel == NULL) {
+            n->host();
+        } else {
+            n->kernel->run(n->kernel->function, n->argument, n->grid, n->block, n->kernel->barriers);
+        }
+    }
+    return error;
 }
 
 API int cuGetErrorName(int error, const char **name) {

@@ -5,7 +5,7 @@
  * launch needs for itself is a tensor, which the framework's allocator takes back in the stream's order, so that it can be given
  * back at once. */
 #include "base/torch.h"
-#include "codegen/cuda/target.h"
+#include "codegen/cuda/replay.h"
 
 #define MOST_GRID ((int64_t)0x7fffffff) /* blocks along x */
 #define MOST_SPLITS 1024
@@ -88,20 +88,45 @@ typedef struct Grid {
     int64_t shared; /* bytes */
 } Grid;
 
-static DynCudaError launch_in(const Stream *s, DynCudaKernel *kernel, const Grid *g, int64_t *words) {
-    void *parameters[1] = {words};
+/* What a kernel is handed: its struct, in which the struct of line i begins with word first[i]. */
+typedef struct Handed {
+    int64_t *words;
+    const DynCudaLine *lines;
+    const int *first;
+    int nwords, nlines;
+} Handed;
+
+static void note(const Stream *s, DynCudaKernel *kernel, const Grid *g, const Handed *h) {
+    DynCudaNodeParams launched = {.grid_x = (unsigned)g->x,
+                                  .grid_y = (unsigned)g->y,
+                                  .grid_z = 1,
+                                  .block_x = (unsigned)g->block_x,
+                                  .block_y = (unsigned)g->block_y,
+                                  .block_z = 1,
+                                  .shared = (unsigned)g->shared,
+                                  .kernel = kernel,
+                                  .context = s->info->context};
+    dyn_recording_note(s->c->recording, &launched, s->stream, h->words, h->nwords, h->lines, h->first, h->nlines);
+}
+
+static DynCudaError launch_in(const Stream *s, DynCudaKernel *kernel, const Grid *g, const Handed *h) {
+    void *parameters[1] = {h->words};
     if (g->shared > SHARED_WITHOUT_ASKING) {
         DynCudaError error = dyn_cuda.KernelSetAttribute(MAX_DYNAMIC_SHARED, (int)g->shared, kernel, s->info->device);
         if (error != 0) {
             return error;
         }
     }
-    return dyn_cuda.LaunchKernel(kernel, (unsigned)g->x, (unsigned)g->y, 1, (unsigned)g->block_x, (unsigned)g->block_y, 1,
-                                 (unsigned)g->shared, s->stream, parameters, NULL);
+    DynCudaError error = dyn_cuda.LaunchKernel(kernel, (unsigned)g->x, (unsigned)g->y, 1, (unsigned)g->block_x,
+                                               (unsigned)g->block_y, 1, (unsigned)g->shared, s->stream, parameters, NULL);
+    if (error == 0 && DYN_UNLIKELY(s->c->recording != NULL)) {
+        note(s, kernel, g, h);
+    }
+    return error;
 }
 
 /* In the device's own context, which another one may have taken the place of. */
-static int launch(const Stream *s, const DynKernel *k, DynCudaForm form, const Grid *g, int64_t *words) {
+static int launch(const Stream *s, const DynKernel *k, DynCudaForm form, const Grid *g, const Handed *h) {
     DynCudaContext *current = NULL;
     DynCudaKernel *kernel = dyn_cuda_kernel(s->c->a->loaded, k->number, form);
     if (kernel == NULL || g->x > MOST_GRID) {
@@ -110,7 +135,7 @@ static int launch(const Stream *s, const DynKernel *k, DynCudaForm form, const G
     DynCudaError error = dyn_cuda.CtxGetCurrent(&current);
     bool other = error == 0 && current != s->info->context;
     error = other ? dyn_cuda.CtxSetCurrent(s->info->context) : error;
-    error = error == 0 ? launch_in(s, kernel, g, words) : error;
+    error = error == 0 ? launch_in(s, kernel, g, h) : error;
     if (other && current != NULL) {
         dyn_cuda.CtxSetCurrent(current);
     }
@@ -119,8 +144,9 @@ static int launch(const Stream *s, const DynKernel *k, DynCudaForm form, const G
 
 static int launch_line(const Stream *s, const DynCudaLine *l, DynCudaForm form, const Grid *g) {
     int64_t words[DYN_CUDA_MOST_WORDS];
+    const int first = 0;
     fill(l, words);
-    return launch(s, l->b.k, form, g, words);
+    return launch(s, l->b.k, form, g, &(Handed){words, l, &first, dyn_cuda_words(l->b.k), 1});
 }
 
 /* The form itself, or that which takes any axes. */
@@ -228,7 +254,7 @@ const DynTaskKind dyn_cuda_task_kernel = {.bind = bind_kernel};
 
 typedef struct Group {
     Stream s;
-    const DynKernel *first;
+    const DynKernel *kernel; /* the first */
     uint32_t step;
     int64_t rows, longest; /* longest: groups of V that a row has at the most */
     bool fast;
@@ -236,6 +262,8 @@ typedef struct Group {
     uint64_t places; /* … these */
     int64_t bytes;   /* of one row's memory */
     int64_t words[DYN_CUDA_MOST_WORDS];
+    int first[DYN_CUDA_MOST_WORDS / DYN_CUDA_HEAD]; /* word of each kernel's struct */
+    int nwords;
 } Group;
 
 static int add_member(DynCall *c, Group *g, DynCudaLine *l, const DynKernel *k) {
@@ -284,7 +312,7 @@ static void lay_rows(const DynCall *c, Group *g, int64_t *at) {
             continue;
         }
         int64_t begins = c->geoms[i].data - c->temps;
-        bool lies = p->places[i].group == g->first->group && !(g->places >> i & 1);
+        bool lies = p->places[i].group == g->kernel->group && !(g->places >> i & 1);
         at[i] = g->bytes;
         g->bytes += lies ? next - begins : 0;
         next = begins;
@@ -304,22 +332,24 @@ static void find_rowed(const DynCall *c, const int64_t *at, DynCudaLine *l) {
 }
 
 static void fill_members(const DynCall *c, Group *g, DynCudaLine *lines, int n) {
-    int64_t *words = g->words + DYN_CUDA_GROUP_HEAD, room[DYN_CUDA_MOST_PLACES];
+    int64_t room[DYN_CUDA_MOST_PLACES];
     int64_t *at = c->p->nplaces <= DYN_CUDA_MOST_PLACES ? room : NULL;
     g->bytes = (int64_t)c->row_size;
+    g->nwords = DYN_CUDA_GROUP_HEAD;
     if (at != NULL) {
         lay_rows(c, g, at);
     }
     for (int i = 0; i < n; i++) {
         find_rowed(c, at, &lines[i]);
-        fill(&lines[i], words);
-        words += dyn_cuda_words(lines[i].b.k);
+        fill(&lines[i], g->words + g->nwords);
+        g->first[i] = g->nwords;
+        g->nwords += dyn_cuda_words(lines[i].b.k);
     }
 }
 
 /* As many rows to a block as its threads have work for, and its shared memory has room; where there is none even for one, the
  * rows' memory is the device's. */
-static int launch_group(const DynCall *c, Group *g) {
+static int launch_group(const DynCall *c, Group *g, const DynCudaLine *lines, int n) {
     int each = g->held ? g->held : EACH_LANE, least = g->held ? 32 : 1;
     int lanes =
         (int)between(least, power_of_2_above(blocks_of(g->longest, each), DYN_CUDA_GROUP_THREADS), DYN_CUDA_GROUP_THREADS);
@@ -343,7 +373,7 @@ static int launch_group(const DynCall *c, Group *g) {
     g->words[1] = g->bytes;
     memcpy(&g->words[2], &at, sizeof(at));
     DynCudaForm form = g->held ? DYN_CUDA_HELD_GROUP : form_of(DYN_CUDA_GROUP, g->fast);
-    int done = launch(&g->s, g->first, form, &grid, g->words);
+    int done = launch(&g->s, g->kernel, form, &grid, &(Handed){g->words, lines, g->first, g->nwords, n});
     Py_XDECREF(memory);
     return done;
 }
@@ -353,14 +383,14 @@ static DynTaskEnd bind_group(DynCall *c, DynTask *t) {
     uint32_t n = dyn_loops_group_end(c->p, t->first) - t->first;
     DynCudaLine *lines = PyMem_Malloc(sizeof(*lines) * n);
     int done = lines == NULL ? -1 : begin(c, &g.s);
-    g.first = dyn_loops_kernel_at(c->p, g.step);
+    g.kernel = dyn_loops_kernel_at(c->p, g.step);
     for (uint32_t i = 0; i < n && done == 0; i++) {
         done = add_member(c, &g, &lines[i], dyn_loops_kernel_at(c->p, g.step + i));
     }
     if (done == 0) {
         choose_form(&g, lines, (int)n);
         fill_members(c, &g, lines, (int)n);
-        done = g.rows > 0 ? launch_group(c, &g) : 0;
+        done = g.rows > 0 ? launch_group(c, &g, lines, (int)n) : 0;
     }
     PyMem_Free(lines);
     t->last = t->first + n - 1;

@@ -4,7 +4,7 @@
  * what is given back while the device still uses it goes to no one on another stream. Calls that aren't kernels are the
  * framework's own. There are no floating-point flags: PyTorch gives no warnings. */
 #include "base/torch.h"
-#include "codegen/cuda/target.h"
+#include "codegen/cuda/replay.h"
 
 static PyObject *allocate(const DynCall *c, uint32_t place, uint8_t dtype, int ndim, const int64_t *dims,
                           const DynLayout *layout) {
@@ -48,5 +48,7 @@ const DynTarget dyn_target_cuda = {
     .allocate = allocate,
     .reserve = reserve,
     .release = release,
+    .replay = dyn_cuda_replay,
+    .forget = dyn_cuda_forget,
     .synchronise = synchronise,
 };

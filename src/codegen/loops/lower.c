@@ -114,9 +114,9 @@ static int lower_node(DynLower *L, uint32_t id) {
 }
 
 /* Is it an operator of tensors that kernels on a device have? What NumPy's scalars and arrays hold isn't there. */
-static bool runs_on_device(const DynNode *n) {
-    bool of_numpy = n->flags & DYN_NODE_NPSCALAR;
-    return dyn_op_on_device((DynOp)n->op, n->dtype) && !dyn_dtype_is_complex((DynDtype)n->compute) && !of_numpy;
+static bool runs_on_device(const DynNode *n, bool computes) {
+    bool of_numpy = n->flags & DYN_NODE_NPSCALAR, of_complex = computes && dyn_dtype_is_complex((DynDtype)n->compute);
+    return dyn_op_on_device((DynOp)n->op, n->dtype) && !of_complex && !of_numpy;
 }
 
 /* Half precision is not accumulated in (the recorder reduces in float), and of complex numbers not every operator exists. */
@@ -127,9 +127,12 @@ static int supported(DynLower *L) {
         if (!L->live[i] || (!computes && !L->p->device)) {
             continue;
         }
-        if (L->p->device && !runs_on_device(n)) {
+        if (L->p->device && !runs_on_device(n, computes)) {
             dyn_str_printf(L->error, "no kernels on a device for %s of %s", info(n)->text, dyn_dtypes[n->compute].name);
             return -1;
+        }
+        if (!computes) {
+            continue;
         }
         bool reduces_half = info(n)->kind == DYN_K_REDUCE && dyn_dtype_is_half((DynDtype)n->compute);
         bool not_of_complex = dyn_dtype_is_complex((DynDtype)n->compute) && !dyn_complex_ops[n->op].c;

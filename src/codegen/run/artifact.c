@@ -35,6 +35,8 @@ size_t dyn_artifact_bytes(const DynArtifact *a) {
     return bytes + (a->rest == NULL ? 0 : dyn_artifact_bytes(a->rest));
 }
 
+void dyn_artifact_replay(DynArtifact *a) { a->asks_replay = a->target->replay != NULL; }
+
 void dyn_artifact_incref(DynArtifact *a) { a->refs++; }
 
 void dyn_artifact_decref(DynArtifact *a) {
@@ -44,6 +46,9 @@ void dyn_artifact_decref(DynArtifact *a) {
         }
         if (a->tune) {
             dyn_tune_free(a->tune);
+        }
+        if (a->replays) {
+            a->target->forget(a);
         }
         if (a->rest) {
             dyn_artifact_decref(a->rest);

@@ -135,7 +135,7 @@ int dyn_call_make_arrays(DynCall *c, uint32_t after) {
     return 0;
 }
 
-int dyn_call_make_memory(DynCall *c) {
+int dyn_call_find_inputs(DynCall *c) {
     const DynLoops *p = c->p;
     const DynViews *views = &c->run->views;
     bool seen = views->at != NULL && *views->checks == views->check;
@@ -148,10 +148,14 @@ int dyn_call_make_memory(DynCall *c) {
             return -1;
         }
     }
-    if (dyn_call_make_arrays(c, 0) < 0) {
+    return 0;
+}
+
+int dyn_call_make_memory(DynCall *c) {
+    if (dyn_call_find_inputs(c) < 0 || dyn_call_make_arrays(c, 0) < 0) {
         return -1;
     }
-    return p->nslots ? place_temps(c) : 0;
+    return c->p->nslots ? place_temps(c) : 0;
 }
 
 int dyn_call_view(DynCall *c, uint32_t place) {

@@ -10,6 +10,17 @@
 /* The functions of a kernel that has no native code yet. */
 static const DynNativeKernel no_functions;
 
+DynScalar dyn_exec_param(const DynParam *p, const DynScalar *sym) {
+    DynScalar v = sym[p->sym];
+    bool to_float = dyn_dtypes[p->dtype].kind == 'f';
+    if (to_float && !p->is_float) {
+        v.f = (double)v.i;
+    } else if (!to_float && p->is_float) {
+        v.i = p->dtype == DYN_BOOL ? v.f != 0 : (int64_t)v.f;
+    }
+    return v;
+}
+
 int dyn_exec_bind(const DynKernel *k, const DynNativeTable *table, const DynGeom *geoms, const DynScalar *sym, DynBound *b) {
     b->k = k;
     b->native = table == NULL ? &no_functions : &table->kernels[k->number];
@@ -45,14 +56,7 @@ int dyn_exec_bind(const DynKernel *k, const DynNativeTable *table, const DynGeom
         b->indirect |= o->indirect;
     }
     for (uint32_t i = 0; i < k->params.n; i++) {
-        DynScalar v = sym[k->params.at[i].sym];
-        bool to_float = dyn_dtypes[k->params.at[i].dtype].kind == 'f', is_float = k->params.at[i].is_float;
-        if (to_float && !is_float) {
-            v.f = (double)v.i;
-        } else if (!to_float && is_float) {
-            v.i = k->params.at[i].dtype == DYN_BOOL ? v.f != 0 : (int64_t)v.f;
-        }
-        b->params[i] = v;
+        b->params[i] = dyn_exec_param(&k->params.at[i], sym);
     }
     return 0;
 }

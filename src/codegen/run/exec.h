@@ -146,6 +146,7 @@ DYN_HIDDEN void dyn_order_tree(int64_t n, DynOrderStep *steps);
 DYN_HIDDEN void dyn_order_elements(const DynBound *b, int64_t n, DynOrderStep *steps);
 DYN_HIDDEN void dyn_parts_begin(DynParts *p, int64_t n, int lanes);
 DYN_HIDDEN bool dyn_parts_next(DynParts *p, int64_t most, int64_t *part, int *joins);
+DYN_HIDDEN DynScalar dyn_exec_param(const DynParam *p, const DynScalar *sym); /* as a kernel takes it */
 DYN_HIDDEN int dyn_exec_bind(const DynKernel *k, const DynNativeTable *table, const DynGeom *geoms, const DynScalar *sym,
                              DynBound *out);
 /* One kernel of its own over its whole space; threads where the work is worth it. */

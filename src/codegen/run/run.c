@@ -190,7 +190,7 @@ static DynRunStatus run_steps(DynCall *c) {
 
 /* ---- the call */
 
-static DynRunStatus hand_out(DynCall *c) {
+DynRunStatus dyn_call_hand_out(DynCall *c) {
     const DynGraph *g = c->p->graph;
     for (uint32_t i = 0; i < g->outputs.n; i++) {
         c->run->outputs[i] = dyn_call_value(c, g->outputs.at[i]);
@@ -224,7 +224,7 @@ static int bump_versions(const DynCall *c) {
     return 0;
 }
 
-static DynRunStatus run_call(DynCall *c) {
+DynRunStatus dyn_call_run(DynCall *c) {
     dyn_flags_clear();
     if (dyn_call_make_memory(c) < 0) { /* eager says it in NumPy's words, or makes do with less memory */
         PyErr_Clear();
@@ -240,7 +240,12 @@ static DynRunStatus run_call(DynCall *c) {
     if (c->p->tensors && c->wrote && bump_versions(c) < 0) {
         return DYN_RUN_ERROR;
     }
-    return status == DYN_RUN_OK ? hand_out(c) : status;
+    return status == DYN_RUN_OK ? dyn_call_hand_out(c) : status;
+}
+
+static DynRunStatus replay_or_run(DynCall *c) {
+    DynRunStatus status;
+    return c->a->target->replay(c, &status) ? status : dyn_call_run(c);
 }
 
 DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
@@ -284,7 +289,7 @@ DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run) {
     dyn_artifact_incref(a);
     c.ranged = p->tensors && dyn_torch_profiled;
     c.grad = p->asks_torch && dyn_torch_grad_off();
-    DynRunStatus status = run_call(&c);
+    DynRunStatus status = DYN_UNLIKELY(a->asks_replay) ? replay_or_run(&c) : dyn_call_run(&c);
     dyn_torch_grad_back(c.grad);
     dyn_call_be_strict(&c, false);
     if (DYN_UNLIKELY(trial.way >= 0) && status == DYN_RUN_OK) {

@@ -44,6 +44,8 @@ struct DynArtifact {
     bool later;                            /* It is built when nobody waits for anything else. */
     DynConfig config;                      /* The configuration that it was made with. */
     DynTune *tune;                         /* The trials of mode="max-autotune", or NULL. */
+    bool asks_replay;                      /* mode="reduce-overhead". */
+    struct DynReplays *replays;            /* What the target keeps for it, or NULL. */
     DynSizes *sizes;                       /* The lengths of rows that came, or NULL where none were counted yet. */
     DynStepTimes *times;                   /* What its steps took while somebody watched, or NULL. */
     DynStr builds;                         /* setting debug: a line for each build that nobody has written down yet. */

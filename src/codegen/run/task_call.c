@@ -36,7 +36,7 @@ static int take_values(DynCall *c, uint32_t at) {
     return 0;
 }
 
-static void drop_values(DynCall *c) {
+void dyn_call_drop_values(DynCall *c) {
     for (uint32_t i = 0; c->run->values && i < c->p->graph->nodes.n; i++) {
         Py_XDECREF(c->run->values[i]);
     }
@@ -52,7 +52,7 @@ static DynRunStatus leave(DynCall *c, uint32_t at, bool again) {
     if (take_values(c, at) == 0 && c->run->complete(c->run->owner, c->run) == 0) {
         return DYN_RUN_LEFT;
     }
-    drop_values(c);
+    dyn_call_drop_values(c);
     if (!again) {
         return DYN_RUN_ERROR;
     }

@@ -71,6 +71,8 @@ DYN_HIDDEN uint32_t dyn_np_op(DynRec *r, DynSymOp op, uint32_t a, uint32_t b);
 DYN_HIDDEN int64_t dyn_np_hint(DynRec *r, uint32_t sym);
 /* A node of the running instruction. compute is the dtype till the rule says otherwise. */
 DYN_HIDDEN uint32_t dyn_np_add(DynRec *r, DynOp op, DynDtype dtype, int ndim, int nargs, int naux);
+/* Complex numbers on a device, of which there are no kernels: the call stays one. */
+DYN_HIDDEN bool dyn_np_stays_call(DynRec *r, uint32_t operand);
 DYN_HIDDEN uint32_t dyn_np_unary_node(DynRec *r, DynOp op, DynDtype dtype, uint32_t operand, int ndim,
                                       int naux);                    /* views, copies, reductions */
 DYN_HIDDEN uint32_t dyn_np_node(DynRec *r, DynOperand o);           /* the node of an array or NumPy scalar */
@@ -203,6 +205,9 @@ DYN_HIDDEN int dyn_torch_store_subscr(DynRec *r, DynOperand a, uint32_t base, Dy
 DYN_HIDDEN DynVal *dyn_np_extern_in_place(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
                                           PyObject *kwnames,
                                           PyObject *result); /* the first argument is changed, and the result */
+/* … gives an object of its own, and writes argument `writes`; -1: it has another effect. */
+DYN_HIDDEN DynVal *dyn_np_extern_launch(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
+                                        PyObject *kwnames, PyObject *result, int writes);
 DYN_HIDDEN DynVal *dyn_np_extern_once(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
                                       PyObject *kwnames, PyObject *result); /* has an effect: made once, in its place */
 

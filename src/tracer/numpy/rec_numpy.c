@@ -240,7 +240,16 @@ uint32_t dyn_np_add(DynRec *r, DynOp op, DynDtype dtype, int ndim, int nargs, in
     return id;
 }
 
+bool dyn_np_stays_call(DynRec *r, uint32_t operand) {
+    const DynGraph *g = dyn_rec_graph(r);
+    return g->device != 0 && dyn_dtype_is_complex((DynDtype)dyn_graph_node(g, operand)->dtype);
+}
+
 uint32_t dyn_np_unary_node(DynRec *r, DynOp op, DynDtype dtype, uint32_t operand, int ndim, int naux) {
+    if (dyn_ops[op].kind != DYN_K_VIEW && dyn_np_stays_call(r, operand)) {
+        *dyn_rec_why(r) = DYN_R_UNSUPPORTED_OP;
+        return DYN_NONE;
+    }
     uint32_t id = dyn_np_add(r, op, dtype, ndim, 1, naux);
     if (id == DYN_NONE) {
         return id;

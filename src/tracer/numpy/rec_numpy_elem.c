@@ -225,6 +225,11 @@ uint32_t dyn_np_elementwise_as(DynRec *r, DynOp op, DynDtype compute, DynDtype r
             nodes[nnodes++] = args[i].arg.id;
         }
     }
+    for (int i = 0; i < nnodes; i++) {
+        if (dyn_np_stays_call(r, nodes[i])) {
+            return dyn_np_unsupported(r), DYN_NONE;
+        }
+    }
     int ndim = dyn_np_broadcast(r, nodes, nnodes, shape);
     uint32_t id = ndim < 0 ? DYN_NONE : dyn_np_add(r, op, result, ndim, n, 0);
     if (id == DYN_NONE) {

@@ -377,6 +377,7 @@ typedef struct Effect {
     bool once;
     bool makes;    /* the result is an object that nobody else has */
     bool maps;     /* it calls a function that it is given, which has no effects */
+    bool launches; /* what it is given may be any constant, and functions that look at the numbers of the call */
     bool out;      /* the argument that it writes is its result */
     bool in_place; /* the argument that it writes is its result and its first argument */
 } Effect;
@@ -438,12 +439,12 @@ static DynVal *result_of(DynRec *r, Results *x, const DynOperand *args, PyObject
 static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
                          PyObject *result, const uint32_t *shape, Effect effect) {
     int n = npos + (kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames));
-    Forms f = {.n = 0, .objects = effect.once || effect.maps}, out = {.n = 0};
+    Forms f = {.n = 0, .objects = effect.once || effect.maps || effect.launches}, out = {.n = 0};
     if (put_form(r, &f, DYN_F_TUPLE, (uint32_t)n, NULL) < 0) {
         return NULL;
     }
     for (int i = 0; i < n; i++) {
-        f.functions = effect.maps && i == 0;
+        f.functions = (effect.maps && i == 0) || effect.launches;
         if (put_argument(r, &f, args[i]) < 0) {
             return NULL;
         }
@@ -545,7 +546,7 @@ static DynVal *whole_call(DynRec *r, PyObject *callable, const char *name, const
         }
     } else if (effect.writes >= 0) {
         DynVal *w = effect.writes < npos ? array_behind(args[effect.writes].v) : NULL;
-        if (result != Py_None || w == NULL || w->kind != DV_ARRAY) {
+        if ((result != Py_None && !effect.makes) || w == NULL || w->kind != DV_ARRAY) {
             return dyn_np_unsupported(r);
         }
         if (dyn_rec_will_write(r, rec_node_of(w)) < 0) {
@@ -569,6 +570,12 @@ DynVal *dyn_np_extern_write(DynRec *r, PyObject *callable, const char *name, con
 DynVal *dyn_np_extern_in_place(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
                                PyObject *kwnames, PyObject *result) {
     return whole_call(r, callable, name, args, npos, kwnames, result, (Effect){.writes = -1, .in_place = true});
+}
+
+DynVal *dyn_np_extern_launch(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
+                             PyObject *result, int writes) {
+    return whole_call(r, callable, name, args, npos, kwnames, result,
+                      (Effect){.writes = writes, .once = writes < 0, .makes = true, .launches = true});
 }
 
 DynVal *dyn_np_extern_once(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,

@@ -25,8 +25,21 @@ static bool may_capture(DynRec *r, PyObject *a, const DynArrayView *view) {
     return view->aligned && (!dyn_torch_is(a) || rec_torch_allows(r, a));
 }
 
+/* What a graph made before it met an array has kernels there. */
+static bool may_be_placed(const DynGraph *g, uint8_t device) {
+    bool may = true;
+    for (uint32_t i = 0; i < g->nodes.n && device != 0; i++) {
+        const DynNode *n = dyn_graph_node(g, i);
+        may = may && dyn_op_on_device((DynOp)n->op, n->dtype);
+    }
+    return may;
+}
+
 bool dyn_rec_lies_with(DynRec *r, uint8_t device) {
     DynGraph *g = &r->cap->graph;
+    if (!g->placed && !may_be_placed(g, device)) {
+        return false;
+    }
     if (!g->placed) {
         g->placed = true;
         g->device = device;

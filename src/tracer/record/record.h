@@ -64,7 +64,8 @@ DYN_HIDDEN PyObject *dyn_record(PyThreadState *ts, DynFrame *f, DynRecording *re
 DYN_HIDDEN bool dyn_record_wants(PyThreadState *ts, DynFrame *f);
 DYN_HIDDEN bool dyn_record_expects(PyObject *func); /* does the recorder call this function, to get its frame? */
 DYN_HIDDEN PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f);
-DYN_HIDDEN bool dyn_record_active(void); /* dynoc.is_tracing() */
+DYN_HIDDEN bool dyn_record_active(void);          /* dynoc.is_tracing() */
+DYN_HIDDEN int rec_triton_init(PyObject *module); /* adds what tests call; -1 with an exception */
 DYN_HIDDEN int dyn_record_init(void);
 extern DYN_HIDDEN PyObject *dyn_unsupported_error; /* dynoc.Unsupported, set by the module */
 /* dynoc.allow_in_graph: calls of it are one node; dynoc.disallow_in_graph: breaks. -1 with an exception. */

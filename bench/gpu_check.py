@@ -1,0 +1,189 @@
+"""Programs on CUDA devices, compared with eager: random ones, default and replayed, on one device, on several, under DDP.
+
+    python bench/gpu_check.py [random] [several] [ddp] [--count N]
+
+Needs PyTorch and a device; `several` and `ddp` need two. Says what differs, and how much was run; the exit status is 1 where
+something differs.
+"""
+
+import argparse
+import os
+import random
+import sys
+import threading
+
+import torch
+
+import dynoc
+
+F = torch.nn.functional
+MODES = (None, "reduce-overhead")
+
+ELEMENTWISE = [
+    lambda x, y: torch.sin(x) * y,
+    lambda x, y: F.gelu(x) + y,
+    lambda x, y: torch.where(x > 0, x, y * 0.1),
+    lambda x, y: torch.exp(-(x * x)) - torch.tanh(y),
+    lambda x, y: (x - y).abs().sqrt() + torch.sigmoid(y),
+    lambda x, y: torch.minimum(x, y) * 2 - torch.maximum(x, y) / 3,
+    lambda x, y: (x + 1j * y).abs() if x.dtype.is_floating_point else x + y,
+]
+REDUCING = [
+    lambda x, y: x - x.mean(-1, keepdim=True) + y,
+    lambda x, y: x.sum(0, keepdim=True) * 0.1 + y,
+    lambda x, y: F.softmax(x, -1) + y,
+    lambda x, y: F.layer_norm(x, x.shape[-1:]) * y,
+    lambda x, y: (x - x.amax(-1, keepdim=True)).exp() * y,
+    lambda x, y: x / (1 + (x * x).sum()) + y,
+    lambda x, y: x.var(0, keepdim=True) + y,
+]
+MOVING = [
+    lambda x, y: (x - y).t(),
+    lambda x, y: torch.cat([x[:5], y[5:]]),
+    lambda x, y: x.flip(0) + y,
+    lambda x, y: torch.roll(x, 3, 1) * y,
+    lambda x, y: x[:, torch.arange(x.shape[1] - 1, -1, -1, device=x.device)] + y,
+    lambda x, y: torch.tril(x) + torch.triu(y, 1),
+]
+CALLS = [
+    lambda x, y: (x @ y) / x.shape[0],
+    lambda x, y: torch.cumsum(x, 0) / 10 + y,
+    lambda x, y: F.linear(x, y) / x.shape[0],
+    lambda x, y: torch.sort(x, -1)[0] + y,
+]
+
+
+def program(seed):
+    """Some of these steps in a row, of which three results are given."""
+    r = random.Random(seed)
+    steps = [r.choice(r.choice([ELEMENTWISE, ELEMENTWISE, REDUCING, MOVING, CALLS])) for _ in range(r.randint(2, 7))]
+
+    def f(x, y):
+        made = []
+        for step in steps:
+            x, y = step(x, y), x
+            made.append(x)
+        return made[-1], made[len(made) // 2], y
+
+    return f
+
+
+def differs(got, want, tolerance):
+    """By more than roundings, which grow from step to step; a comparison may turn where two numbers nearly agree."""
+    for g, w in zip(got, want, strict=True):
+        if (g.shape, g.dtype, g.stride()) != (w.shape, w.dtype, w.stride()):
+            return f"{g.shape} {g.dtype} {g.stride()}, not {w.shape} {w.dtype} {w.stride()}"
+        off = ~torch.isclose(g, w, rtol=tolerance, atol=tolerance, equal_nan=True)
+        if off.double().mean() > 1e-3:
+            return f"{off.sum().item()} of {off.numel()} elements, by {(g - w).abs().max().item()}"
+    return None
+
+
+def check_random(count, device="cuda:0", first=0):
+    wrong = 0
+    for seed in range(first, first + count):
+        f = program(seed)
+        dtype = (torch.float32, torch.float64)[seed % 2]
+        fast = dynoc.optimize(f, mode=MODES[seed // 2 % 2], wait=True)
+        g = torch.Generator(device).manual_seed(seed)
+        for turn in range(5):
+            n = 33 if turn == 4 else 64
+            x, y = (torch.randn(n, n, device=device, dtype=dtype, generator=g) for _ in range(2))
+            with torch.no_grad():
+                got, want = fast(x, y), f(x, y)
+            why = differs(got, want, 2e-3 if dtype == torch.float32 else 1e-7)
+            if why is not None:
+                wrong += 1
+                print(f"seed {seed}, call {turn}, {device}: {why}", flush=True)
+                break
+        if seed % 16 == 15:
+            dynoc.reset()
+    print(f"{count} random programs on {device}, {wrong} wrong, {dict(dynoc.counters['cuda_graphs'])}", flush=True)
+    return wrong
+
+
+def rows(x, w):
+    e = torch.exp(x - x.amax(-1, keepdim=True))
+    return (e / e.sum(-1, keepdim=True)) @ w, (x * x).sum(), x.sum(0) + 1
+
+
+def check_several(count):
+    """One function on each device's tensors, whichever device is current; then a thread for each."""
+    wrong, n = 0, torch.cuda.device_count()
+    for mode in MODES:
+        fast = dynoc.optimize(rows, mode=mode, wait=True)
+        for turn in range(6 * n):
+            device, current = turn % n, turn // n % n
+            with torch.no_grad(), torch.cuda.device(current):
+                x, w = torch.randn(70, 300, device=f"cuda:{device}"), torch.randn(300, 4, device=f"cuda:{device}")
+                got, want = fast(x, w), rows(x, w)
+                wrong += differs(got, want, 1e-4) is not None or torch.cuda.current_device() != current
+                wrong += any(t.device.index != device for t in got)
+    found = []
+
+    def work(i):
+        with torch.cuda.device(i):
+            found.append(check_random(count, f"cuda:{i}", first=10**6))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print(f"{n} devices, {wrong} wrong; a thread for each: {found} wrong", flush=True)
+    return wrong + sum(found) + (len(found) != n)
+
+
+def train(rank, n, port, out):
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", rank=rank, world_size=n)
+    losses = []
+    for way in (lambda m: m, lambda m: dynoc.optimize(m, wait=True)):
+        torch.manual_seed(0)
+        layers = [torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.LayerNorm(256), torch.nn.Linear(256, 10)]
+        model = DistributedDataParallel(torch.nn.Sequential(*layers).cuda(), device_ids=[rank])
+        run, optimizer = way(model), torch.optim.AdamW(model.parameters(), lr=1e-3)
+        g = torch.Generator("cuda").manual_seed(rank)
+        for _ in range(20):
+            x, y = torch.randn(32, 64, device="cuda", generator=g), torch.randint(10, (32,), device="cuda", generator=g)
+            optimizer.zero_grad()
+            loss = F.cross_entropy(run(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    out.put((rank, max(abs(a - b) for a, b in zip(losses[:20], losses[20:], strict=True))))
+    dist.destroy_process_group()
+
+
+def check_ddp(n=None):
+    n = torch.cuda.device_count() if n is None else n
+    context = torch.multiprocessing.get_context("spawn")
+    out = context.Queue()
+    processes = [context.Process(target=train, args=(i, n, 29511, out)) for i in range(n)]
+    for p in processes:
+        p.start()
+    for p in processes:
+        p.join()
+    off = dict(out.get(timeout=10) for _ in processes)
+    print(f"DDP over NCCL, {n} devices: losses of 20 steps differ from eager's by {off}", flush=True)
+    return max(off.values()) > 1e-5
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", nargs="*", default=["random"], choices=["random", "several", "ddp"])
+    parser.add_argument("--count", type=int, default=200)
+    asked = parser.parse_args()
+    print(torch.cuda.device_count(), torch.cuda.get_device_name(), torch.__version__)
+    wrong = check_random(asked.count) if "random" in asked.what else 0
+    wrong += check_several(asked.count // 4) if "several" in asked.what else 0
+    wrong += check_ddp() if "ddp" in asked.what else 0
+    sys.exit(wrong > 0)
+
+
+if __name__ == "__main__":
+    main()
