@@ -13,10 +13,19 @@ typedef struct RangeIterator { /* as Objects/rangeobject.c has it */
 
 bool dyn_cpy_mixes_complex(void) { return DYN_PY >= 314; }
 
-bool dyn_cpy_hold_collector(void) { return DYN_PY < 312 && PyGC_Disable() != 0; }
+/* Several regions may run at once: one waits while another thread has the GIL. The last one lets it go. */
+static int collector_holders;
+static bool collector_was_on;
+
+bool dyn_cpy_hold_collector(void) {
+    if (DYN_PY < 312 && collector_holders++ == 0) {
+        collector_was_on = PyGC_Disable() != 0;
+    }
+    return DYN_PY < 312;
+}
 
 void dyn_cpy_release_collector(bool held) {
-    if (held) {
+    if (held && --collector_holders == 0 && collector_was_on) {
         PyGC_Enable();
     }
 }
@@ -26,9 +35,25 @@ static bool has_plain_attributes(PyObject *o) {
     return Py_TYPE(o)->tp_getattro == PyObject_GenericGetAttr && (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
 }
 
+/* So they are where its class has a `__getattr__` as well, as far as they are found. */
+static bool finds_plain_attributes(PyObject *o) {
+    static PyObject *name;
+    if (has_plain_attributes(o)) {
+        return true;
+    }
+    name = name == NULL ? PyUnicode_InternFromString("__getattribute__") : name;
+    if (name == NULL || (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) {
+        PyErr_Clear();
+        return false;
+    }
+    PyObject *own = _PyType_Lookup(Py_TYPE(o), name);
+    return own != NULL && own == _PyType_Lookup(&PyBaseObject_Type, name);
+}
+
 PyObject *dyn_cpy_own_attribute(PyObject *o, PyObject *name) {
-    PyObject *descr = has_plain_attributes(o) ? _PyType_Lookup(Py_TYPE(o), name) : NULL;
-    bool slot, own = has_plain_attributes(o) && descr == NULL;
+    bool plain = finds_plain_attributes(o);
+    PyObject *descr = plain ? _PyType_Lookup(Py_TYPE(o), name) : NULL;
+    bool slot, own = plain && descr == NULL;
     int64_t at;
     own = own || (descr != NULL && dyn_cpy_field(Py_TYPE(o), name, &slot, &at)); /* of __slots__ */
     PyObject *found = own ? PyObject_GenericGetAttr(o, name) : NULL;

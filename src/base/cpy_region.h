@@ -75,6 +75,18 @@ DYN_HIDDEN PyObject *dyn_cpy_list_iterator(PyObject *o, int64_t *index);
 DYN_HIDDEN PyObject *dyn_cpy_list_iterator_blank(int over);
 DYN_HIDDEN void dyn_cpy_list_iterator_set(PyObject *o, int64_t index);
 DYN_HIDDEN PyObject *dyn_cpy_list_iterator_over(PyObject *o, PyObject *list);
+/* An exact iterator over a dict or set: which, where it stands, how many items are left, how many there were; what it goes over,
+ * borrowed, or NULL: it is none, or has ended. `set`, `blank`, `over` as those of lists. */
+enum { DYN_CPY_KEYS, DYN_CPY_VALUES, DYN_CPY_ITEMS, DYN_CPY_SET, DYN_CPY_ITERATORS };
+#define DYN_CPY_DICT_SIZE 16 /* Where a dict has how many items it has, */
+#define DYN_CPY_SET_SIZE 24  /* and a set. */
+DYN_HIDDEN PyObject *dyn_cpy_dict_iterator(PyObject *o, int *which, int64_t state[3]);
+DYN_HIDDEN bool dyn_cpy_is_dict_iterator(PyObject *o); /* one that has ended too */
+DYN_HIDDEN void dyn_cpy_dict_iterator_set(PyObject *o, const int64_t state[3]);
+DYN_HIDDEN PyObject *dyn_cpy_dict_iterator_blank(int which);
+DYN_HIDDEN PyObject *dyn_cpy_dict_iterator_over(PyObject *o, PyObject *over);
+/* The next key (and value) from a place on, borrowed, and the place behind it; 0: there is none. */
+DYN_HIDDEN int64_t dyn_cpy_dict_next(PyObject *o, int64_t at, PyObject *found[2]);
 /* An exact iterator over a sequence by index (that of arrays is one): the sequence, borrowed, or NULL where it is none or has
  * ended. An exact enumerate object whose number is small: its iterator. An exact zip object that isn't strict: its iterators, a
  * tuple. */

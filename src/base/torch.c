@@ -48,6 +48,9 @@ static PyObject *dtypes[DYN_DTYPE_COUNT];
     X(dispatch_modes, "_C._len_torch_dispatch_stack")       \
     X(functorch_level, "_C._functorch.maybe_current_level") \
     X(any_autocast, "_C._is_any_autocast_enabled")          \
+    X(autocast, "is_autocast_enabled")                      \
+    X(autocast_dtype, "get_autocast_dtype")                 \
+    X(autocast_cache, "is_autocast_cache_enabled")          \
     X(tracing, "_C._get_tracing_state")                     \
     X(forward_mode, "autograd.forward_ad.__dict__")         \
     X(default_dtype, "get_default_dtype")                   \
@@ -332,21 +335,46 @@ static bool is_forward_mode(void) {
 
 /* Does a mode, a transformation or a tracer see the calls of torch's functions, or change what they do? */
 static bool is_intercepted(void) {
-    if (number(call0(ob.dispatch_modes)) != 0 || is_true(call0(ob.function_mode)) || is_true(call0(ob.any_autocast))) {
+    if (number(call0(ob.dispatch_modes)) != 0 || is_true(call0(ob.function_mode))) {
         return true;
     }
     return number(call0(ob.functorch_level)) > 0 || number(call0(ob.tracing)) != 0 || is_forward_mode();
+}
+
+static PyObject *of_device(PyObject *question, const char *device) { return PyObject_CallFunction(question, "s", device); }
+
+/* Of autocast; -1: it is on for CUDA, or to another type than the two. That of devices of which nothing is captured is nothing to
+ * us. */
+static int autocast_state(void) {
+    if (!is_true(call0(ob.any_autocast))) {
+        return 0;
+    }
+    if (is_true(of_device(ob.autocast, "cuda"))) {
+        return -1;
+    }
+    if (!is_true(of_device(ob.autocast, "cpu"))) {
+        return 0;
+    }
+    PyObject *dtype = of_device(ob.autocast_dtype, "cpu");
+    DynDtype dt = dyn_torch_dtype_parse(dtype);
+    Py_XDECREF(dtype);
+    if (dt != DYN_BF16 && dt != DYN_F16) {
+        return -1;
+    }
+    int cache = is_true(call0(ob.autocast_cache)) ? DYN_TORCH_AUTOCAST_CACHE : 0;
+    return DYN_TORCH_AUTOCAST | cache | (dt == DYN_F16 ? DYN_TORCH_AUTOCAST_F16 : 0);
 }
 
 int dyn_torch_state(void) {
     PyObject *dtype = call0(ob.default_dtype);
     DynDtype dt = dyn_torch_dtype_parse(dtype);
     Py_XDECREF(dtype);
-    if (dt == DYN_NO_DTYPE || is_intercepted()) {
+    int casts = dt == DYN_NO_DTYPE || is_intercepted() ? -1 : autocast_state();
+    if (casts < 0) {
         PyErr_Clear();
         return -1;
     }
-    int state = (int)dt << 8;
+    int state = (int)dt << 8 | casts;
     state |= dyn_torch_records_gradients() ? DYN_TORCH_GRAD : 0;
     state |= is_true(call0(ob.inference)) ? DYN_TORCH_INFERENCE : 0;
     return state;

@@ -37,8 +37,12 @@ DYN_HIDDEN bool dyn_torch_requires_grad(PyObject *tensor);
 DYN_HIDDEN bool dyn_torch_is_constant(PyObject *o); /* a dtype, device, layout, memory format, or what finfo and iinfo give */
 
 /* What of torch's state a graph rests on, as one number; -1: a mode is on under which nothing may be captured. */
-#define DYN_TORCH_GRAD 1                                    /* gradients are recorded */
-#define DYN_TORCH_INFERENCE 2                               /* … and tensors made are of inference mode */
+#define DYN_TORCH_GRAD 1            /* gradients are recorded */
+#define DYN_TORCH_INFERENCE 2       /* … and tensors made are of inference mode */
+#define DYN_TORCH_AUTOCAST 4        /* Operators on the CPU take bfloat16 where autocast has it so. */
+#define DYN_TORCH_AUTOCAST_F16 8    /* … or float16 */
+#define DYN_TORCH_AUTOCAST_CACHE 16 /* … and parameters that were cast are kept */
+#define DYN_TORCH_CASTS (DYN_TORCH_AUTOCAST | DYN_TORCH_AUTOCAST_F16 | DYN_TORCH_AUTOCAST_CACHE)
 #define DYN_TORCH_DEFAULT(state) ((DynDtype)((state) >> 8)) /* default dtype */
 DYN_HIDDEN int dyn_torch_state(void);
 DYN_HIDDEN bool dyn_torch_records_gradients(void); /* torch.is_grad_enabled() */

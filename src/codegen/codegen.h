@@ -59,6 +59,7 @@ DYN_HIDDEN DynReason dyn_artifact_failure(const DynArtifact *a,
  * fastest; and behind that, so that its own comes first. */
 DYN_HIDDEN void dyn_artifact_tune(DynArtifact *a);
 DYN_HIDDEN void dyn_artifact_tune_submit(DynArtifact *a);
+DYN_HIDDEN bool dyn_replays_always(bool always);     /* test: even where it doesn't pay; what held before */
 DYN_HIDDEN void dyn_artifact_replay(DynArtifact *a); /* mode="reduce-overhead", where the target has anything of the kind */
 
 /* parts.c, behind that: what a call like the one that was recorded doesn't need. The built-in tier does it meanwhile. */

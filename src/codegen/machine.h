@@ -155,6 +155,11 @@
 /* True places of a group of 64 up to which they are taken one by one. */
 #define DYN_MASK_SPARSE 6
 
+/* Elements of the parameters of an optimiser that are one piece of its step, and from which on threads share the pieces.
+ * `bench/optimizers.py` measures them. */
+#define DYN_DESCENT_PIECE 16384
+#define DYN_DESCENT_PARALLEL 65536
+
 /* Numbers counted, and places of a mask, from which on the GIL is released. */
 #define DYN_RELEASE_ELEMENTS 50000
 

@@ -141,7 +141,8 @@ def optimize(
         True: sizes and Python float and int arguments are run-time values. False: each is burned in and guarded.
     mode : {None, "default", "reduce-overhead", "max-autotune"}
         How hard to try. ``"max-autotune"`` compiles a graph in several ways, times them in the first calls, keeps the fastest,
-        and remembers it in the cache folder; all have the same bits. On a CPU ``"reduce-overhead"`` is the default.
+        and remembers it in the cache folder; all have the same bits. ``"reduce-overhead"`` replays calls on a CUDA device
+        as CUDA graphs; on a CPU it is the default.
     wait : bool, optional
         True: native code is ready before the call that recorded returns. False: a call never waits for the compiler.
         Left out, ``dynoc.config.wait`` says.

@@ -18,6 +18,7 @@ DynPartShare *dyn_part_share_new(const DynSyms *syms, const DynOptions *options)
     s->refs = 1;
     s->config = options == NULL ? dyn_config : dyn_options_config(options);
     s->wait = options != NULL && dyn_options_wait(options);
+    s->replay = options != NULL && options->replay;
     s->compiles = options != NULL && !options->eager;
     s->known = syms->v.n;
     bool room = dyn_vec_reserve(&s->syms.v, syms->v.n + 1) == 0 && dyn_vec_reserve(&s->syms.index, syms->index.n + 1) == 0 &&
@@ -223,6 +224,9 @@ static void compile(DynPart *p, Unit *u) {
     const DynLoops *kept = loops == NULL ? NULL : dyn_loops_keep(loops, &p->arena);
     if (kept != NULL) {
         u->artifact = dyn_artifact_new(dyn_target_of(&u->graph), kept, &source, &u->graph, &p->share->config);
+    }
+    if (u->artifact != NULL && p->share->replay) {
+        dyn_artifact_replay(u->artifact);
     }
     dyn_follow_note(p, u, dyn_now_ns() - began);
     if (u->artifact == NULL) {

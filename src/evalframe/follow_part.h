@@ -12,6 +12,7 @@ struct DynPartShare { /* what the parts of one graph share */
     DynSources sources;
     DynConfig config;
     bool wait, compiles;
+    bool replay;          /* mode="reduce-overhead" */
     uint32_t nparts;      /* so many parts have a number */
     char *folder;         /* the debug folder, or NULL while it isn't known (follow_notes.c) … */
     DynStr timing, story; /* … and what is still to be written there */

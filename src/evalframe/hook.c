@@ -143,8 +143,15 @@ static bool takes_loop(DynRecording *r, const DynCode *code, DynFrame *f, uint32
  * between breaks. */
 static const struct {
     const char *module, *name;
-} whole_calls[] = {
-    {"torch._dynamo.eval_frame", NULL}, {"torch._compile", NULL}, {"torch.autograd", NULL}, {"torch._tensor", "backward"}};
+} whole_calls[] = {{"torch._dynamo.eval_frame", NULL},
+                   {"torch._compile", NULL},
+                   {"torch.autograd", NULL},
+                   {"torch._tensor", "backward"},
+                   {"torch.nn.utils.clip_grad", NULL},
+                   {"torch.nn.modules.module", "zero_grad"},
+                   {"torch.amp.autocast_mode", "__init__"},
+                   {"torch.amp.autocast_mode", "__enter__"},
+                   {"torch.amp.autocast_mode", "__exit__"}};
 
 static const char *module_of(PyObject *func) {
     PyObject *name = PyDict_GetItemString(PyFunction_GET_GLOBALS(func), "__name__");
@@ -195,11 +202,14 @@ static DynReason may_inline(DynRecording *r, PyObject *func) {
     return code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR) ? DYN_R_GENERATOR : DYN_R_OK;
 }
 
-/* A step of an optimiser of PyTorch's goes by its fused operators (src/dynoc/_optimizers.py), where rounding may differ. */
+/* A step of an optimiser of PyTorch's, and what limits the norm of gradients, has another form (src/dynoc/_optimizers.py), where
+ * rounding may differ. */
 static PyObject *stand_in(DynRecording *r, PyObject *func, PyObject *of) {
     static PyObject *face; /* strong */
-    bool is_step = PyUnicode_CompareWithASCIIString(((PyFunctionObject *)func)->func_name, "step") == 0;
-    if (!is_step || ((Recording *)r)->cache->options->exact || dyn_torch_tensor == NULL) {
+    PyObject *name = ((PyFunctionObject *)func)->func_name;
+    bool known =
+        PyUnicode_CompareWithASCIIString(name, "step") == 0 || PyUnicode_CompareWithASCIIString(name, "clip_grad_norm_") == 0;
+    if (!known || ((Recording *)r)->cache->options->exact || dyn_torch_tensor == NULL) {
         return NULL;
     }
     DynRaised before = dyn_callback_begin();

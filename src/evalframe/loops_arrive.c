@@ -147,7 +147,7 @@ static bool run(const DynLoops *l, DynLoop *loop, Slots *s, DynRegionExit *exit)
     for (uint32_t k = 0; k < loop->nregions; k++) {
         DynRegion *r = loop->regions[k];
         if (l->engine->state(r) == DYN_REGION_READY && run_region(l, loop, r, s, exit)) {
-            if (k > 0) {
+            if (k > 0 && k < loop->nregions && loop->regions[k] == r) { /* what it calls may have changed the list */
                 prefer(loop, k);
             }
             return true;

@@ -19,7 +19,7 @@ Py_ssize_t dyn_loops_trips_left(PyObject *it) {
     int64_t index;
     PyObject *items = dyn_cpy_list_iterator(it, &index), *array = dyn_cpy_sequence_iterator(it, &index);
     bool tells = items != NULL || Py_IS_TYPE(it, &PyRangeIter_Type) || Py_IS_TYPE(it, &PyListIter_Type) ||
-                 Py_IS_TYPE(it, &PyTupleIter_Type);
+                 Py_IS_TYPE(it, &PyTupleIter_Type) || dyn_cpy_is_dict_iterator(it);
     if (tells) {
         Py_ssize_t n = PyObject_LengthHint(it, -1);
         PyErr_Clear();

@@ -20,6 +20,7 @@
 #define ROW 8
 #define ENOUGH_TIMES 3 /* an eager call that takes so many times a served one's time goes on with what can be served */
 #define COLD 3         /* … of which the first count for nothing */
+#define CLEARLY 3      /* times what a difference of means may be off by: it is one */
 #define MOST_LOST 64
 #define DOOR_NS 100 /* that an eager call takes longer because the function has a door: not so when it is retired */
 
@@ -31,6 +32,10 @@ typedef struct Side {
 } Side;
 struct DynTrial {
     Side served, eager;
+    Side served_steps, eager_steps; /* of a function whose results require gradients: from one call to the next */
+    uint64_t began;                 /* the last call that counts; 0: none */
+    bool was_eagers;                /* … was made so */
+    bool has_gradients;
     uint32_t turns; /* that were taken */
     uint32_t lost;  /* calls that were not made as their turn says: no entry fitted, or something was recorded */
     uint32_t left;  /* calls of this one */
@@ -102,9 +107,24 @@ typedef enum Verdict { OPEN, PAYS, LOSES } Verdict;
 
 static bool is_within(double ratio, double limit) { return ratio > 0 && ratio < limit; }
 
+/* By how many times what it may be off by is the one longer than the other? Negative: shorter. */
+static double clearly_longer(const Side *a, const Side *b) {
+    double off = sqrt(doubt(a) + doubt(b));
+    return isfinite(off) && off > 0 ? (mean(a) - mean(b)) / off : 0;
+}
+
+/* What backward costs shows from one call to the next, with all that the program does there. Where that is clear it decides. */
+static Verdict judge_steps(const DynTrial *t, Verdict by_calls) {
+    double longer = clearly_longer(&t->served_steps, &t->eager_steps);
+    if (longer > CLEARLY) {
+        return LOSES;
+    }
+    return longer < -CLEARLY ? PAYS : by_calls;
+}
+
 /* Calls differ in what they do, so both their sum and the usual one have to say the same before the trial is over early. What is
  * no clear gain is CPython's, which is never wrong. */
-static Verdict judge(const DynTrial *t) {
+static Verdict judge_calls(const DynTrial *t) {
     uint32_t n = t->served.n < t->eager.n ? t->served.n : t->eager.n;
     if (n < ENOUGH) {
         return OPEN;
@@ -121,6 +141,16 @@ static Verdict judge(const DynTrial *t) {
         return OPEN;
     }
     return sum < 0.95 && usual < 1 ? PAYS : LOSES;
+}
+
+static Verdict judge(const DynTrial *t) {
+    Verdict by_calls = judge_calls(t);
+    if (by_calls == OPEN || !t->has_gradients) {
+        return by_calls;
+    }
+    bool enough = kept(&t->served_steps) >= ENOUGH && kept(&t->eager_steps) >= ENOUGH;
+    bool waits = !enough && t->eager.n < 2 * SAMPLES;
+    return enough ? judge_steps(t, by_calls) : waits ? OPEN : by_calls;
 }
 
 void dyn_profit_say(const DynCache *c, const char *what, double served, double eager, bool retired) {
@@ -145,7 +175,13 @@ void dyn_profit_postpone(uint64_t *next, uint64_t *patience) {
 
 static void conclude(DynCache *c, Verdict v) {
     DynProfit *p = &c->profit;
+    const char *what = "a call";
     double served = mean(&p->trial->served), eager = mean(&p->trial->eager);
+    if (v != judge_calls(p->trial)) { /* as steps, which take backward in, say */
+        served = mean(&p->trial->served_steps);
+        eager = mean(&p->trial->eager_steps);
+        what = "a call with what follows it";
+    }
     if (served > eager && c->quiet) {
         dyn_budget_spend(dyn_cycles_ns((served - eager) * p->trial->served.n));
     }
@@ -156,7 +192,7 @@ static void conclude(DynCache *c, Verdict v) {
     p->trial = NULL;
     dyn_profit_postpone(&p->next, &p->patience);
     p->calls = CALLS;
-    dyn_profit_say(c, "a call", served, eager, p->retired);
+    dyn_profit_say(c, what, served, eager, p->retired);
     if (!p->retired) {
         dyn_count("profit", "kept");
     }
@@ -218,6 +254,9 @@ static bool begin_trial(DynCache *c) {
     bool due = possible && dyn_cycles() >= p->next && dyn_profit_is_measured(c);
     if (due && (p->trial = PyMem_RawCalloc(1, sizeof *p->trial)) != NULL) {
         dyn_count("profit", "trials");
+        for (uint32_t i = 0; i < c->entries.n; i++) {
+            p->trial->has_gradients = p->trial->has_gradients || c->entries.at[i]->follow != NULL;
+        }
         return true;
     }
     p->calls = c->entries.n > 0 ? CALLS : FIRST_CALLS;
@@ -281,6 +320,14 @@ static void lose_call(DynProfit *p) {
     }
 }
 
+/* A call begins: so long after the last one did, which was made as that says. */
+static void count_step(DynTrial *t, uint64_t began) {
+    Side *s = t->was_eagers ? &t->eager_steps : &t->served_steps;
+    if (t->began != 0) {
+        s->at[s->n++ % SAMPLES] = began - t->began;
+    }
+}
+
 void dyn_profit_tell(DynCache *c, DynTurn turn, uint64_t began, bool valid) {
     DynProfit *p = &c->profit;
     uint64_t took = dyn_cycles() - began;
@@ -288,6 +335,8 @@ void dyn_profit_tell(DynCache *c, DynTurn turn, uint64_t began, bool valid) {
     if (p->trial == NULL) { /* reset() was called meanwhile */
         return;
     }
+    count_step(p->trial, began);
+    p->trial->began = 0;
     if (!valid) {
         lose_call(p);
         return;
@@ -300,6 +349,8 @@ void dyn_profit_tell(DynCache *c, DynTurn turn, uint64_t began, bool valid) {
         t->cold--;
         return;
     }
+    t->began = began;
+    t->was_eagers = turn != DYN_TURN_SERVE_TIMED;
     s->at[s->n++ % SAMPLES] = took;
     Verdict v = judge(t);
     if (v != OPEN) {

@@ -153,6 +153,12 @@ static void print_torch(const DynCapture *c, const DynGuard *g, DynStr *out) {
                    "torch.is_grad_enabled() is %s and torch.is_inference_mode_enabled() is %s and torch.get_default_dtype() is ",
                    grad, inference);
     dyn_object_print(dyn_torch_dtype_object(DYN_TORCH_DEFAULT(g->number)), out);
+    if (g->number & DYN_TORCH_AUTOCAST) {
+        bool cached = (g->number & DYN_TORCH_AUTOCAST_CACHE) != 0;
+        dyn_str_puts(out, " and torch.get_autocast_dtype('cpu'), which is on, is ");
+        dyn_object_print(dyn_torch_dtype_object(g->number & DYN_TORCH_AUTOCAST_F16 ? DYN_F16 : DYN_BF16), out);
+        dyn_str_puts(out, cached ? "" : " and torch.is_autocast_cache_enabled() is False");
+    }
 }
 
 /* What a {part} of a text in guards.def stands for. */

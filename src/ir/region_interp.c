@@ -1,6 +1,7 @@
 /* region_interp.c: the table of region_ops.def, and the interpreter of region IR, instruction by instruction: what native code is
  * compared with. Called by codegen/region (run.c) where a test asks for it. Owns nothing. */
 #include "base/cpy_region.h"
+#include "ir/region_foreign.h"
 #include "ir/region_ir.h"
 #include "ir/region_math.h"
 
@@ -47,16 +48,47 @@ const DynRegionOpInfo dyn_region_ops[DYN_RO_COUNT] = {
 };
 
 const char *const dyn_region_kinds[DYN_RK_COUNT] = {
-    [DYN_RK_NULL] = "null",       [DYN_RK_ENTRY] = "entry",       [DYN_RK_CONST] = "const",   [DYN_RK_BOOL] = "bool",
-    [DYN_RK_INT] = "int",         [DYN_RK_FLOAT] = "float",       [DYN_RK_NP] = "np",         [DYN_RK_ARRAY] = "array",
-    [DYN_RK_VIEW] = "view",       [DYN_RK_RANGE] = "range",       [DYN_RK_ITER] = "iter",     [DYN_RK_TUPLE] = "tuple",
-    [DYN_RK_SEQ] = "seq",         [DYN_RK_ENUM] = "enum",         [DYN_RK_ZIP] = "zip",       [DYN_RK_UFUNC] = "ufunc",
-    [DYN_RK_LIST] = "list",       [DYN_RK_LISTITER] = "listiter", [DYN_RK_TEXT] = "text",     [DYN_RK_CHAR] = "char",
-    [DYN_RK_COMPLEX] = "complex", [DYN_RK_CELL] = "cell",         [DYN_RK_FUNC] = "func",     [DYN_RK_GEN] = "gen",
-    [DYN_RK_INST] = "inst",       [DYN_RK_CLASS] = "class",       [DYN_RK_DICT] = "dict",     [DYN_RK_SET] = "set",
-    [DYN_RK_SLICE] = "slice",     [DYN_RK_EXPR] = "expr",         [DYN_RK_METHOD] = "method", [DYN_RK_RNG] = "rng",
+    [DYN_RK_NULL] = "null",
+    [DYN_RK_ENTRY] = "entry",
+    [DYN_RK_CONST] = "const",
+    [DYN_RK_BOOL] = "bool",
+    [DYN_RK_INT] = "int",
+    [DYN_RK_FLOAT] = "float",
+    [DYN_RK_NP] = "np",
+    [DYN_RK_ARRAY] = "array",
+    [DYN_RK_VIEW] = "view",
+    [DYN_RK_RANGE] = "range",
+    [DYN_RK_ITER] = "iter",
+    [DYN_RK_TUPLE] = "tuple",
+    [DYN_RK_SEQ] = "seq",
+    [DYN_RK_ENUM] = "enum",
+    [DYN_RK_ZIP] = "zip",
+    [DYN_RK_UFUNC] = "ufunc",
+    [DYN_RK_LIST] = "list",
+    [DYN_RK_LISTITER] = "listiter",
+    [DYN_RK_TEXT] = "text",
+    [DYN_RK_CHAR] = "char",
+    [DYN_RK_COMPLEX] = "complex",
+    [DYN_RK_CELL] = "cell",
+    [DYN_RK_FUNC] = "func",
+    [DYN_RK_GEN] = "gen",
+    [DYN_RK_INST] = "inst",
+    [DYN_RK_CLASS] = "class",
+    [DYN_RK_DICT] = "dict",
+    [DYN_RK_SET] = "set",
+    [DYN_RK_KEYITER] = "keyiter",
+    [DYN_RK_VALUEITER] = "valueiter",
+    [DYN_RK_ITEMITER] = "itemiter",
+    [DYN_RK_SETITER] = "setiter",
+    [DYN_RK_DICTVIEW] = "dictview",
+    [DYN_RK_FOREIGN] = "foreign",
+    [DYN_RK_SLICE] = "slice",
+    [DYN_RK_EXPR] = "expr",
+    [DYN_RK_METHOD] = "method",
+    [DYN_RK_RNG] = "rng",
 };
 
+static DynScalar F[DYN_FOREIGN_ARGS]; /* of the next call */
 #define BREAKER (*breaker != 0)
 #define W ((const P *)(const void *)dyn_region_world())
 #define GET_I(x, k)        \

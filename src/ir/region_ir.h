@@ -74,8 +74,16 @@ typedef enum DynRegionKind {
     DYN_RK_DICT,     /* A dict. regs: the object */
     DYN_RK_SET,      /* A set. regs: the object */
     DYN_RK_METHOD,   /* Method `ref` of the region's objects, bound to a list, dict or set. regs: itself, what it is bound to. */
-    DYN_RK_RNG,   /* A generator of random numbers: n, DYN_RNG_*. regs: itself, what draws a double, what that is called with. */
-    DYN_RK_SLICE, /* While it is planned: start, stop and step follow. */
+    DYN_RK_RNG, /* A generator of random numbers: n, DYN_RNG_*. regs: itself, what draws a double, what that is called with. */
+    DYN_RK_KEYITER,   /* An iterator of the DICT that follows: its keys. regs: the next place, how many are left, how many there
+                       * were.   ref as of ITER. The others, in the order of DYN_CPY_KEYS: */
+    DYN_RK_VALUEITER, /* its values, */
+    DYN_RK_ITEMITER,  /* its items, */
+    DYN_RK_SETITER,   /* and those of the SET that follows. */
+    DYN_RK_DICTVIEW,  /* While it is planned: keys, values or items (dtype: DYN_CPY_KEYS …) of the dict that follows. */
+    DYN_RK_FOREIGN, /* At entries: a function of ctypes. regs: its address. ref: its signature (region_foreign.h). n: its place in
+                     * the object, or 0 */
+    DYN_RK_SLICE,   /* While it is planned: start, stop and step follow. */
     DYN_RK_EXPR,  /* While it is planned: an expression of arrays of `dtype` and rank `shape`, whose operands follow. regs: sizes.
                    * ref: DynRegionOp, of an element. */
     DYN_RK_COUNT
@@ -112,10 +120,12 @@ DYN_HIDDEN bool dyn_region_text_of(PyObject *o, uint8_t *which, const char **dat
 #define DYN_RL_DEPTH 3                                                          /* the deepest list in lists */
 DYN_HIDDEN uint32_t dyn_region_bits(PyObject *o);                               /* DYN_RL_*; of instances too OTHER */
 DYN_HIDDEN uint32_t dyn_region_shape(PyObject *list, uint32_t most, int depth); /* of the first `most` items, spread out */
+static inline bool dyn_region_is_dict_iterator(uint8_t kind) { return kind >= DYN_RK_KEYITER && kind <= DYN_RK_SETITER; }
 /* It is made of the values that stand behind it. */
 static inline bool dyn_region_has_items(uint8_t kind) {
-    return kind == DYN_RK_TUPLE || kind == DYN_RK_ENUM || kind == DYN_RK_ZIP || kind == DYN_RK_LISTITER || kind == DYN_RK_CELL ||
-           kind == DYN_RK_FUNC || kind == DYN_RK_GEN || kind == DYN_RK_SLICE || kind == DYN_RK_EXPR;
+    return dyn_region_is_dict_iterator(kind) || kind == DYN_RK_DICTVIEW || kind == DYN_RK_TUPLE || kind == DYN_RK_ENUM ||
+           kind == DYN_RK_ZIP || kind == DYN_RK_LISTITER || kind == DYN_RK_CELL || kind == DYN_RK_FUNC || kind == DYN_RK_GEN ||
+           kind == DYN_RK_SLICE || kind == DYN_RK_EXPR;
 }
 extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
 #define DYN_RF_CONTIGUOUS 1u /* The last axis of an array has the stride of its elements. */
@@ -160,7 +170,8 @@ typedef struct DynRegionFact {
     PyObject *dict, *name, *value;
     bool function;  /* `dict` is a function, `name` its code, `value` its defaults or NULL. */
     bool cell;      /* What is in a cell, which is `extra`: of `dict`, or where that is NULL of slot `slot`. */
-    bool object;    /* The extra object is `value`. */
+    bool object;    /* The extra object is `value`; with a `name` it is a function of ctypes that is as that says (`dict`: what it
+                     * refers to; region_foreign.h). */
     bool attribute; /* Of the object `dict`, or where that is NULL in slot `slot`: attribute `name`, which is `extra`, or with
                      * `value` the method that it is. */
     bool class;     /* `value` is a class in version `slot`, whose instances share `nkeys` keys. With `object`. */
@@ -179,6 +190,7 @@ struct DynRegion {
     uint32_t nextra;    /* Objects that don't come in slots. */
     bool array_paths;   /* Some instruction that isn't in the language has an array among its operands. */
     bool makes;         /* It makes lists. */
+    bool releases;      /* It calls functions beside which other code may run. */
     bool warns;         /* It does arithmetic that NumPy may report on: how is asked at the entry. */
     DYN_VEC(char) regs; /* The type of each register: I, D, S, P. */
     DYN_VEC(DynRegionBlock) blocks;
@@ -191,6 +203,8 @@ struct DynRegion {
     PyObject **stack;            /* What the last exit handed out: room for the deepest. */
     bool optimised;              /* The passes of codegen/region have been over it, … */
     bool malformed;              /* … and what they made breaks the rules. It isn't compiled. */
+    uint32_t running;            /* Runs of it that go on. */
+    bool removed;                /* It is freed when they have ended. */
     bool forced;                 /* Test: its C can be told to leave at any exit. */
     uint32_t force, after;       /* Test: leave at this exit (DYN_NONE: at none) when it is passed for the after-th time. */
     bool interpreted;            /* Test: run by the interpreter. */
@@ -231,6 +245,13 @@ typedef struct DynRegionMade {
     int64_t nitems;
     PyObject *arrays[32]; /* Owned: vectors, which the run takes in turn. */
     uint32_t narrays;
+    /* Where other code may run meanwhile (region_foreign.c): what the run holds anyway, slots and other objects; whether what it
+     * takes for granted has changed; the thread, while it doesn't hold the GIL. */
+    PyObject *const *held[2];
+    uint32_t nheld[2];
+    bool (*is_changed)(void *run);
+    void *run;
+    PyThreadState *thread;
 } DynRegionMade;
 extern DYN_HIDDEN DynRegionMade *dyn_region_made; /* Of the run that goes on. */
 /* Operations on whole arrays (region_arrays.c): memory for results until they are stored, flags of the processor, and NumPy's own
@@ -254,10 +275,16 @@ DYN_HIDDEN int dyn_region_operand_number(double number);
 DYN_HIDDEN int dyn_region_call_ufunc(char *loop, char *data, char *out);
 DYN_HIDDEN int dyn_region_matmul(char *out, int64_t vector_first);
 /* The ops whose imm is printed, and written in C. */
-static inline bool dyn_region_has_imm(uint16_t op) { return op == DYN_RO_IFITS || op == DYN_RO_SLICE; }
+static inline bool dyn_region_has_imm(uint16_t op) {
+    return op == DYN_RO_IFITS || op == DYN_RO_SLICE || op == DYN_RO_ARGI || op == DYN_RO_ARGD;
+}
+/* The ops whose imm is a signature of region_foreign.h. */
+static inline bool dyn_region_is_foreign_call(uint16_t op) {
+    return op == DYN_RO_CALLI || op == DYN_RO_CALLD || op == DYN_RO_CALLN;
+}
 DYN_HIDDEN void dyn_region_drop_made(DynRegionMade *made);
 DYN_HIDDEN const void *const *dyn_region_world(void); /* region_world.def as a table */
-/* An iterator of a list that others see: of one in a zip object it isn't said whether it has ended. */
+/* An iterator of a list, dict or set that others see: of one in a zip object it isn't said whether it has ended. */
 DYN_HIDDEN bool dyn_region_is_shared_iterator(PyObject *o);
 /* What the method of a class is bound to in o, borrowed: an instance of exactly that class. NULL: o is something else. */
 DYN_HIDDEN PyObject *dyn_region_bound_to(PyObject *o, PyObject *method);

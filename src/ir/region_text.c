@@ -10,6 +10,7 @@
  *
  * Values behind the bar are those of the stack; a tuple stands in front of its items. Called by the test door and for logs; owns
  * nothing. The parser knows no objects: `const:3` is the fourth object, of which only the one who made the region has any. */
+#include "ir/region_foreign.h"
 #include "ir/region_ir.h"
 #include <stdlib.h>
 
@@ -134,6 +135,9 @@ static void print_instr(const DynRegionInstr *in, DynStr *out) {
     }
     if (in->op == DYN_RO_ICONST || dyn_region_has_imm(in->op)) {
         dyn_str_printf(out, " %lld", (long long)in->imm.i);
+    } else if (dyn_region_is_foreign_call(in->op)) {
+        dyn_str_putc(out, ' ');
+        dyn_foreign_print((uint32_t)in->imm.i, out);
     } else if (in->op == DYN_RO_DCONST) {
         dyn_str_printf(out, " %a", in->imm.f);
     } else if (in->op == DYN_RO_JMP) {
@@ -315,9 +319,12 @@ static void read_instr(Reader *p, DynRegionBlock *b) {
     char *end = NULL;
     if (op == DYN_RO_ICONST || dyn_region_has_imm((uint16_t)op)) {
         in.imm.i = strtoll(p->at, &end, 10);
+    } else if (dyn_region_is_foreign_call((uint16_t)op)) {
+        in.imm.i = dyn_foreign_parse(p->at, &end);
     } else if (op == DYN_RO_DCONST) {
         in.imm.f = strtod(p->at, &end);
     }
+    p->r->releases = p->r->releases || op == DYN_RO_RELEASE;
     p->at = end != NULL ? end : p->at;
     for (int k = 0; k < 2 && (op == DYN_RO_BR || (op == DYN_RO_JMP && k == 0)); k++) {
         blanks(p);

@@ -5,6 +5,7 @@
  * may leave has an exit. Wherever a register is read, in an instruction or at an exit, every way from an entry has assigned it.
  * An entry has a value for each slot, stack value and extra object, an exit for each slot and each of its stack values. */
 #define _GNU_SOURCE 1
+#include "ir/region_foreign.h"
 #include "ir/region_ir.h"
 
 typedef struct Check {
@@ -41,6 +42,7 @@ static const char *types_of(const DynRegionValue *v, char *types) {
     case DYN_RK_GEN:
     case DYN_RK_SLICE:
     case DYN_RK_EXPR:
+    case DYN_RK_DICTVIEW:
     case DYN_RK_COUNT: break;
     case DYN_RK_BOOL:
     case DYN_RK_INT: types[n++] = 'I'; break;
@@ -54,6 +56,7 @@ static const char *types_of(const DynRegionValue *v, char *types) {
     case DYN_RK_CHAR: types[n++] = 'I'; break;
     case DYN_RK_INST:
     case DYN_RK_CLASS:
+    case DYN_RK_FOREIGN:
     case DYN_RK_DICT:
     case DYN_RK_SET:
     case DYN_RK_LIST: types[n++] = 'P'; break;
@@ -62,6 +65,10 @@ static const char *types_of(const DynRegionValue *v, char *types) {
     case DYN_RK_UFUNC: n = (uint32_t)(stpcpy(types, "PP") - types); break;
     case DYN_RK_RNG: n = (uint32_t)(stpcpy(types, "PPP") - types); break;
     case DYN_RK_RANGE: n = (uint32_t)(stpcpy(types, "IIII") - types); break;
+    case DYN_RK_KEYITER:
+    case DYN_RK_VALUEITER:
+    case DYN_RK_ITEMITER:
+    case DYN_RK_SETITER:
     case DYN_RK_ITER: n = (uint32_t)(stpcpy(types, "III") - types); break;
     case DYN_RK_ARRAY:
     case DYN_RK_VIEW:
@@ -141,6 +148,10 @@ static void check_instr(Check *c, const DynRegionInstr *in, bool last) {
         } else if (!has(c, in->arg[k])) {
             fail(c, "an operand that isn't assigned, r", in->arg[k]);
         }
+    }
+    bool typed = in->imm.i > 0 && in->imm.i < DYN_NONE && dyn_foreign_types[in->imm.i & 15].by == op->result;
+    if (dyn_region_is_foreign_call(in->op) && !typed) {
+        fail(c, "a call whose signature gives something else, b", c->block);
     }
     if (op->fails && !c->failed) {
         check_exit(c, in->exit);

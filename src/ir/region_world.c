@@ -2,6 +2,7 @@
  * Called by generated code and by the interpreter of region IR, with the GIL. They run no Python code, and leave no exception:
  * where one fails nothing has happened, and CPython does it instead. */
 #include "base/cpy_region.h"
+#include "ir/region_foreign.h"
 #include "ir/region_ir.h"
 
 enum {
@@ -69,8 +70,10 @@ static int append_int(PyObject *list, int64_t x) { return append(list, PyLong_Fr
 static int append_bool(PyObject *list, int64_t x) { return append(list, PyBool_FromLong(x != 0)); }
 
 bool dyn_region_is_shared_iterator(PyObject *o) {
-    int64_t index;
-    return dyn_cpy_list_iterator(o, &index) != NULL && Py_REFCNT(o) > 1;
+    int64_t index, state[3];
+    int which;
+    bool over_items = dyn_cpy_list_iterator(o, &index) != NULL || dyn_cpy_dict_iterator(o, &which, state) != NULL;
+    return over_items && Py_REFCNT(o) > 1;
 }
 
 PyObject *dyn_region_bound_to(PyObject *o, PyObject *method) {
@@ -599,6 +602,28 @@ static int set_add_key(PyObject *set, PyObject *key) {
     bool found = dyn_cpy_set_has_text(set, key, &has) == 0;
     return set_put(set, Py_NewRef(key), found, has);
 }
+
+/* Dropping a key that was found here runs no code: it is an int, a bool or a str. */
+static int set_take(PyObject *set, PyObject *key, bool found, int64_t has) {
+    bool done = found && key != NULL && (has == 0 || PySet_Discard(set, key) == 1);
+    PyErr_Clear();
+    Py_XDECREF(key);
+    return !done;
+}
+
+static int set_discard_int(PyObject *set, int64_t key) {
+    int64_t has = 0;
+    bool found = dyn_cpy_set_has_int(set, key, &has) == 0;
+    return set_take(set, PyLong_FromLongLong(key), found, has);
+}
+
+static int set_discard_key(PyObject *set, PyObject *key) {
+    int64_t has = 0;
+    bool found = dyn_cpy_set_has_text(set, key, &has) == 0;
+    return set_take(set, Py_NewRef(key), found, has);
+}
+
+static PyObject *found[2]; /* the key and the value of the last step of an iterator, borrowed */
 
 void dyn_region_drop_made(DynRegionMade *made) {
     while (made->n > 0) {

@@ -245,11 +245,11 @@ class Writer:
         mapping, key = self.mapping(), self.key()
         common = (f"{mapping}[{key}] = {self.value()}", f"{mapping}[{key}] += 1",
                 f"{mapping}[{key}] = {mapping}.get({key}, 0) + 1",
-                  f"seen.add({key})", f"items[{self.index()}] = {self.value()}",
+                  f"seen.add({key})", f"seen.discard({key})", f"items[{self.index()}] = {self.value()}",
                           f"objects[{self.index()}] = {self.instance()}",
                   f"rows[{self.index()}][{self.index()}] = {self.value(0)}", f"items[{self.index()}] += {self.value(0)}")
         odd = (f"{mapping}[{key}] = {self.instance()}", f"{mapping}.setdefault({key}, {self.value(0)})",
-                f"seen.discard({key})")
+                f"seen.remove({key})")
         self.put(indent, self.choose(*common, odd=odd))
 
     def change(self, indent):
@@ -301,8 +301,9 @@ class Writer:
             self.put(indent, f"for {name}, {other} in {over}:")
             self.instances += [other, other]
         elif r < 0.9:
-            odd = "enumerate(sorted(seen, key=str))", "enumerate(table)", "table.items()", "rows"
-            over = self.choose("enumerate(names)", "enumerate(text)", "pairs", odd=odd)
+            tables = "enumerate(table)", "enumerate(seen)", "enumerate(table.values())", "zip(items, e)", "enumerate(e.keys())"
+            odd = "enumerate(sorted(seen, key=str))", "table.items()", "e.items()", "rows"
+            over = self.choose("enumerate(names)", "enumerate(text)", "pairs", *tables, odd=odd)
             self.put(indent, f"for {name}, c in {over}:")
         else:
             self.put(indent, f"{name} = 0")

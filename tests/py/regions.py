@@ -6,7 +6,9 @@ values, types and bits.
 """
 
 import copy
+import gc
 import itertools
+import operator
 import struct
 import sys
 import types
@@ -19,12 +21,29 @@ from dynoc import _dynoc
 NATIVE, INTERPRETED = False, True
 ITERATORS = type(iter(range(0))), type(iter(np.zeros(0))), type(iter([])), type(iter(())), enumerate, zip
 ITERATORS = *ITERATORS, *(type(iter(over)) for over in ("a", "\xff", b"", bytearray()))
+VIEWS = {type(iter(view({}))): view for view in (iter, dict.values, dict.items)} | {type(iter(set())): iter}
 
 
 class Thing:
     """Whatever a test makes instances of is made of this, so that its cases are compared by their attributes."""
 
     __slots__ = ()
+
+
+def again(iterator, memo):
+    """An iterator over a copy of the dict or set that this one goes over, as far as it has come."""
+    over = next(o for o in gc.get_referents(iterator) if isinstance(o, (dict, set)))
+    made = iter(VIEWS[type(iterator)](copy.deepcopy(over, memo)))
+    for _ in range(len(over) - operator.length_hint(iterator)):
+        next(made)
+    return made
+
+
+def left_in(iterator):
+    try:
+        return list(copy.copy(iterator))
+    except RuntimeError as error:
+        return str(error)
 
 
 COPIED = np.ndarray, list, bytearray, dict, set, Thing, *ITERATORS
@@ -62,6 +81,7 @@ def fresh(values):
     """Copies of arrays, lists and iterators; what is the same object stays one."""
     memo = {}
     copies = [copy.deepcopy(value, memo) if isinstance(value, COPIED) else value for value in values]
+    copies = [again(made, memo) if type(made) in VIEWS else made for made in copies]
     for i, value in enumerate(copies):
         if isinstance(value, types.CellType):
             copies[i] = types.CellType(*([value.cell_contents] if value != types.CellType() else []))
@@ -86,6 +106,10 @@ def seen(value):
         return complex, seen(value.real), seen(value.imag)
     if isinstance(value, (tuple, list)):
         return type(value), tuple(seen(item) for item in value)
+    if type(value) in VIEWS:
+        return type(value), seen(left_in(value))
+    if isinstance(value, set):
+        return set, tuple(seen(item) for item in value)
     if isinstance(value, dict):
         return dict, tuple((seen(key), seen(item)) for key, item in value.items())
     if isinstance(value, Thing):

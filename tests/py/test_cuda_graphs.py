@@ -1,5 +1,5 @@
-"""mode="reduce-overhead" on CUDA devices: calls of a graph are recorded and replayed. The device is a stand-in (test_cuda.py), and so
-is torch.cuda.CUDAGraph: of calls that are no kernels of dynoc a graph has what the test says, on the host."""
+"""mode="reduce-overhead" on CUDA devices: calls of a graph are recorded and replayed. The device is a stand-in (test_cuda.py),
+and so is torch.cuda.CUDAGraph: of calls that are no kernels of dynoc a graph has what the test says, on the host."""
 
 import ctypes
 import gc
@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import dynoc  # noqa: E402
+from dynoc import _dynoc  # noqa: E402
 from test_cuda import device, layer_norm, library, pytestmark, randn, softmax  # noqa: E402, F401
 
 HOST = ctypes.CFUNCTYPE(None)
@@ -52,7 +53,9 @@ def graphs(device, monkeypatch):  # noqa: F811
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "set_device", lambda i: None)
     dynoc.counters.clear()
+    _dynoc._replays_always(True)
     yield device
+    _dynoc._replays_always(False)
     assert streams[-1] == "the usual one" and gc.isenabled()
 
 
@@ -213,3 +216,36 @@ def test_recordings_go_with_their_function(graphs):
     dynoc.reset()
     gc.collect()
     assert len(Graph.alive) < before
+
+
+def test_training(graphs):
+    def f(x, w):
+        y = torch.tanh(x * w) + torch.sin(w)
+        return (y * y).sum()
+
+    fast, before = optimise(f), replayed(graphs)
+    for i in range(6):
+        mine, theirs = ([randn(9, 7, seed=i).requires_grad_(), randn(7, seed=9).requires_grad_()] for _ in range(2))
+        for g, args in ((fast, mine), (f, theirs)):
+            g(*args).backward()
+        for a, b in zip(mine, theirs, strict=True):
+            torch.testing.assert_close(a.grad, b.grad)
+    assert replayed(graphs) - before >= 6  # forward and backward
+
+
+def test_what_does_not_pay_is_launched(graphs):
+    _dynoc._replays_always(False)
+
+    def sums(x):
+        for i in range(6):
+            x = torch.sin(x) + x.sum() * i
+        return x
+
+    small, long, before = optimise(lambda x: torch.sin(x) + 7), optimise(sums), replayed(graphs)
+    x = randn(10)
+    for _ in range(4):
+        torch.testing.assert_close(small(x), torch.sin(x) + 7)
+    assert replayed(graphs) == before and dynoc.counters["cuda_graphs"]["refused"] == 1
+    for _ in range(4):
+        torch.testing.assert_close(long(x), sums(x))
+    assert replayed(graphs) >= before + 2

@@ -24,6 +24,10 @@ from dynoc import _dynoc
         lambda: enumerate([1.5, 2.5]),
         lambda: enumerate(zip("abc", range(2))),
         lambda: zip([1, 2, 3], "abcd", np.zeros(5)),
+        lambda: {1: 2, 3: 4, 5: 6},
+        lambda: {1: 2, 3: 4}.values(),
+        lambda: enumerate({1: 2, 3: 4}.items()),
+        lambda: {1, 2, 3},
     ],
 )
 def test_trips_that_are_left(make):
@@ -34,7 +38,7 @@ def test_trips_that_are_left(make):
 
 
 def test_trips_that_nobody_knows():
-    for it in (map(abs, [1]), zip([1], map(abs, [1])), (x for x in "a"), iter({1: 2}), enumerate(iter(int, 1)), zip()):
+    for it in (map(abs, [1]), zip([1], map(abs, [1])), (x for x in "a"), reversed({1: 2}), enumerate(iter(int, 1)), zip()):
         assert _dynoc._loops_trips(it) == -1
 
 

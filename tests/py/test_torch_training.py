@@ -1,6 +1,7 @@
 """Functions whose tensors require gradients: captured, and for autograd what they are without dynoc."""
 
 import copy
+import time
 
 import pytest
 
@@ -556,6 +557,44 @@ def test_a_function_whose_calls_would_not_pay_is_eagers_for_a_while():
         assert torch.equal(fast(few), squares(few))
     assert dynoc.counters["graph_breaks"]["NO_PROFIT"] == 32
     assert dynoc.counters["retired"]["NO_PROFIT"] == 1
+
+
+def steps_until(fast, x, slow, condition, seconds=60):
+    """Steps whose backward takes 10 ms longer where slow(result), until a trial is over; was the condition true then?"""
+    dynoc.counters.clear()
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        y = fast(x)
+        if slow(y):
+            y.register_hook(lambda gradient: time.sleep(0.01))
+        y.sum().backward()
+    return condition()
+
+
+@pytest.fixture
+def one_thread():
+    """Threads that wait for others on a busy machine make calls of a thousand times the usual length."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_what_backward_costs_counts(one_thread):
+    """Of a function whose calls pay, and whose backward doesn't: a node of dynoc's is made slow."""
+
+    def function(x):
+        return torch.sin(x) * torch.cos(x) * 2 + x * x - torch.tanh(x)
+
+    def is_dynocs(y):
+        return y.grad_fn.name() == "CapturedBackward"
+
+    x = r(20_000)
+    dynoc.optimize(function, wait=True)(x)  # there is code for it
+    fast = dynoc.optimize(function, options={"retire": True})
+    assert steps_until(fast, x, is_dynocs, lambda: dynoc.counters["retired"]["NO_PROFIT"] == 1)
+    fast = dynoc.optimize(function, options={"retire": True})
+    assert steps_until(fast, x, lambda y: not is_dynocs(y), lambda: dynoc.counters["profit"]["kept"] == 1)
 
 
 # ---- optimisers within a function

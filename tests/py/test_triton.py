@@ -59,7 +59,8 @@ TAIL = "    tt.return\n  }\n}\n"
 
 def text(parameters, *lines):
     """TTIR; parameters by name, those of pointers with a star."""
-    listed = ", ".join(f"%{p[1:]}: !tt.ptr<f32> {{tt.divisibility = 16 : i32}}" if p[0] == "*" else f"%{p}: i32" for p in parameters)
+    pointer = "%{}: !tt.ptr<f32> {{tt.divisibility = 16 : i32}}"
+    listed = ", ".join(pointer.format(p[1:]) if p[0] == "*" else f"%{p}: i32" for p in parameters)
     return HEAD % listed + "".join(f"    {line}\n" for line in lines) + TAIL
 
 
@@ -89,7 +90,8 @@ def test_what_a_store_reaches():
 def test_pointers_that_go_round_a_loop():
     source = text(
         ["*a", "*b", "*c", "n"],
-        "%acc:3 = scf.for %k = %n to %n step %n iter_args(%p = %a, %q = %b, %s = %n) -> (!tt.ptr<f32>, !tt.ptr<f32>, i32)  : i32 {",
+        "%acc:3 = scf.for %k = %n to %n step %n iter_args(%p = %a, %q = %b, %s = %n)"
+        " -> (!tt.ptr<f32>, !tt.ptr<f32>, i32)  : i32 {",
         "  %0 = tt.load %p : !tt.ptr<f32>",
         "  %1 = tt.addptr %p, %k : !tt.ptr<f32>, i32",
         "  scf.yield %1, %q, %s : !tt.ptr<f32>, !tt.ptr<f32>, i32",
@@ -98,7 +100,8 @@ def test_pointers_that_go_round_a_loop():
         "tt.store %2, %acc#2 : !tt.ptr<f32>",
     )
     assert written(source) == [2]
-    assert written(source.replace("tt.load %p : !tt.ptr<f32>", "tt.addptr %q, %k : !tt.ptr<f32>, i32\n tt.store %0, %n")) == [0, 1, 2]
+    stores = source.replace("tt.load %p : !tt.ptr<f32>", "tt.addptr %q, %k : !tt.ptr<f32>, i32\n tt.store %0, %n")
+    assert written(stores) == [0, 1, 2]
 
 
 def test_a_pointer_is_chosen():

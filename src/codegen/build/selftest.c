@@ -403,6 +403,11 @@ static PyObject *cuda_stand_in(PyObject *module, PyObject *path) {
     Py_RETURN_NONE;
 }
 
+static PyObject *replays_always(PyObject *module, PyObject *always) {
+    int is = PyObject_IsTrue(always);
+    return is < 0 ? NULL : PyBool_FromLong(dyn_replays_always(is));
+}
+
 static PyObject *moves_switch(PyObject *module, PyObject *level) {
     size_t i = PyLong_AsSize_t(level);
     return i == (size_t)-1 && PyErr_Occurred() ? NULL : PyBool_FromLong(dyn_lanes_level(i));
@@ -422,6 +427,7 @@ static PyMethodDef methods[] = {
     {"_builtin_source", builtin_source, METH_NOARGS, "C of the built-in tier, and its levels."},
     {"_builtin_switch", builtin_switch, METH_O, "Test: the built-in tier serves, or doesn't."},
     {"_cuda_stand_in", cuda_stand_in, METH_O, "Test: a library that stands in for driver and NVRTC; None: none does."},
+    {"_replays_always", replays_always, METH_O, "Test: CUDA graphs are replayed even where that doesn't pay; what held before."},
     {"_moves_switch", moves_switch, METH_O, "Test: moves by the instruction set of that number."},
     {"_rows_often", rows_often, METH_O, "Test: a length comes often after so many rows."},
     {"_parts_above", parts_above, METH_O, "Test: more text than this is compiled in two parts."},

@@ -145,6 +145,15 @@ void dyn_recording_note(DynRecording *r, const DynCudaNodeParams *launch, void *
     r->failed |= done < 0;
 }
 
+int dyn_recording_keep(DynRecording *r, PyObject *tensor) {
+    if (dyn_vec_push(&r->memory, tensor) < 0) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    Py_INCREF(tensor);
+    return 0;
+}
+
 /* ---- PyTorch's part */
 
 static PyObject *of_torch(const char *path) {
@@ -357,6 +366,35 @@ static int take_results(const DynReplays *all, DynRecording *r, const DynCall *c
     return 0;
 }
 
+/* Microseconds of the host's, as measured on H100s: what a launch or a call takes that a replay doesn't make; a replay, and each
+ * copy in or out. */
+#define OF_LAUNCH 4
+#define OF_CALL 8
+#define OF_REPLAY 8
+#define OF_COPY 6
+
+static bool always;
+
+bool dyn_replays_always(bool so) {
+    bool before = always;
+    always = so;
+    return before;
+}
+
+static bool pays(const DynRecording *r, const DynLoops *p) {
+    int64_t saved = 0, spent = OF_REPLAY;
+    for (uint32_t s = 0; s < p->steps.n; s++) {
+        saved += p->steps.at[s].kind == DYN_STEP_EXTERN ? OF_CALL : 0;
+    }
+    for (uint32_t i = 0; i < r->nplaces; i++) {
+        spent += r->made[i] != NULL ? OF_COPY : 0;
+    }
+    for (uint32_t i = 0; i < r->ninputs; i++) {
+        spent += r->still[i] != NULL ? OF_COPY : 0;
+    }
+    return always || saved + OF_LAUNCH * (int64_t)r->kernels.n > spent;
+}
+
 static int run_captured(const DynReplays *all, DynRecording *r, DynCall *c, PyObject **outputs) {
     Capture capture = {0};
     bool captures = begin(r, &capture, c->p->graph->device) == 0;
@@ -380,7 +418,10 @@ static int run_captured(const DynReplays *all, DynRecording *r, DynCall *c, PyOb
     if (r->failed || c->acted || c->wrote) {
         return refuse(r, r->failed ? "a launch isn't a node" : "something was changed");
     }
-    return take_results(all, r, c) < 0 ? -1 : instantiate(r);
+    if (take_results(all, r, c) < 0) {
+        return -1;
+    }
+    return pays(r, c->p) ? instantiate(r) : refuse(r, "launching it takes less time than copying what goes in and comes out");
 }
 
 /* In a DynCall and a DynRun of its own. */
@@ -412,9 +453,9 @@ static int record(const DynReplays *all, DynRecording *r, const DynCall *of) {
     return done;
 }
 
-static DynRecording *new_recording(const DynCall *c) {
+static DynRecording *new_recording(const DynReplays *all, const DynCall *c) {
     const DynLoops *p = c->p;
-    size_t nsyms = p->graph->syms->v.n, ninputs = p->graph->inputs.n;
+    size_t nsyms = all->nsyms, ninputs = p->graph->inputs.n;
     DynRecording *r = PyMem_Calloc(1, sizeof(*r));
     if (r == NULL) {
         return NULL;
@@ -434,7 +475,7 @@ static DynRecording *new_recording(const DynCall *c) {
 }
 
 DynRecording *dyn_recording_make(DynReplays *all, DynCall *c, void *stream) {
-    DynRecording *r = new_recording(c);
+    DynRecording *r = new_recording(all, c);
     all->tries++;
     bool grad = dyn_torch_grad_off();
     if (r != NULL && record(all, r, c) < 0) {

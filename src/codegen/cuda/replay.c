@@ -19,6 +19,10 @@ void dyn_recording_free(DynRecording *r) {
         PyMem_Free(r->kernels.at[i].words);
         dyn_vec_free(&r->kernels.at[i].patches);
     }
+    for (uint32_t i = 0; i < r->memory.n; i++) {
+        Py_DECREF(r->memory.at[i]);
+    }
+    dyn_vec_free(&r->memory);
     dyn_vec_free(&r->kernels);
     Py_CLEAR(r->graph);
     for (uint32_t i = 0; r->made != NULL && i < r->nplaces; i++) {
@@ -67,7 +71,8 @@ static DynReplays *replays_of(DynArtifact *a) {
     }
     a->replays = all;
     all->touched = PyMem_Calloc(p->nplaces + 1, sizeof(*all->touched));
-    all->varies = PyMem_Calloc(p->graph->syms->v.n + 1, sizeof(*all->varies));
+    all->nsyms = p->graph->syms->v.n;
+    all->varies = PyMem_Calloc(all->nsyms + 1, sizeof(*all->varies));
     all->moves = PyMem_Calloc(p->graph->inputs.n + 1, sizeof(*all->moves));
     all->last = PyMem_Calloc(p->graph->inputs.n + 1, sizeof(*all->last));
     if (all->touched == NULL || all->varies == NULL || all->moves == NULL || all->last == NULL) {
@@ -113,7 +118,7 @@ static bool fits_input(const DynReplays *all, const DynRecording *r, const DynCa
 /* The same sizes and numbers, but for those that may vary; what a call gives it gives again. */
 static bool same_numbers(const DynReplays *all, const DynRecording *r, const DynCall *c) {
     const DynSyms *t = c->p->graph->syms;
-    for (uint32_t i = 0; i < t->v.n; i++) {
+    for (uint32_t i = 0; i < all->nsyms; i++) {
         if (!all->varies[i] && !dyn_sym_is_late(t, i) && memcmp(&r->sym[i], &c->run->sym[i], sizeof(r->sym[i])) != 0) {
             return false;
         }
@@ -269,16 +274,16 @@ static DynRunStatus failed(const DynCall *c, DynCudaError error) {
     return DYN_RUN_ERROR;
 }
 
-static void take_late(const DynRecording *r, const DynCall *c) {
+static void take_late(const DynReplays *all, const DynRecording *r, const DynCall *c) {
     const DynSyms *t = c->p->graph->syms;
-    for (uint32_t i = 0; i < t->v.n; i++) {
+    for (uint32_t i = 0; i < all->nsyms; i++) {
         c->run->sym[i] = dyn_sym_is_late(t, i) ? r->sym[i] : c->run->sym[i];
     }
 }
 
 static DynRunStatus play(const DynReplays *all, DynRecording *r, DynCall *c) {
     bool grad = dyn_torch_grad_off();
-    take_late(r, c);
+    take_late(all, r, c);
     DynCudaError error = 0;
     bool ok = make_results(c, r) == 0 && (error = patch(all, r, c)) == 0 && copy_in(r, c) == 0 &&
               (error = launch(r, dyn_cuda_info(c->p->graph->device - 1))) == 0 && copy_out(r, c) == 0;

@@ -35,6 +35,8 @@ typedef struct DynRecording {
     void *stream;      /* Where it is played: elsewhere two calls could be at work in the same memory. */
     DYN_VEC(DynReplayed)
     kernels;
+    DYN_VEC(PyObject *)
+    memory;      /* Tests: what has to outlive the recording, owned. */
     bool failed; /* While it is made: a launch couldn't be noted. */
     DynStr why;  /* … and why there is none. */
 } DynRecording;
@@ -43,6 +45,7 @@ typedef struct DynRecording {
 typedef struct DynReplays {
     DynRecording *first; /* The one that served last. */
     int n, tries;        /* How many there are, and how many were made. */
+    uint32_t nsyms;      /* Symbols that the graph may have: those that came behind them are of other parts. */
     bool *touched;       /* By place that owns bytes: a call that isn't dynoc's kernel reads it. */
     bool *varies;        /* By symbol: only dynoc's kernels read it, as a number. */
     bool *moves;         /* By input: it has been seen in different places. */
@@ -64,6 +67,7 @@ DYN_HIDDEN bool dyn_recording_possible(const DynLoops *p, const char **why);
 /* Fills DynReplays.touched and .varies, which are zeroed. */
 DYN_HIDDEN void dyn_recording_touch(const DynLoops *p, bool *touched, bool *varies);
 DYN_HIDDEN DynRecording *dyn_recording_make(DynReplays *all, DynCall *c, void *stream);
+DYN_HIDDEN int dyn_recording_keep(DynRecording *r, PyObject *tensor); /* as long as the recording; -1 with an exception */
 /* launch.c, of a kernel just launched: its lines' structs lie in `words`, line i from word first[i] on. */
 DYN_HIDDEN void dyn_recording_note(DynRecording *r, const DynCudaNodeParams *launch, void *stream, const int64_t *words,
                                    int nwords, const DynCudaLine *lines, const int *first, int nlines);

@@ -6,15 +6,23 @@
 #include "base/torch.h"
 #include "codegen/cuda/replay.h"
 
+/* What is allocated while a call is recorded is in a pool of the graph's own, which stays: the stand-in of tests has none. */
+static PyObject *keep(const DynCall *c, PyObject *tensor) {
+    if (dyn_cuda_stands_in && c->recording != NULL && tensor != NULL && dyn_recording_keep(c->recording, tensor) < 0) {
+        Py_CLEAR(tensor);
+    }
+    return tensor;
+}
+
 static PyObject *allocate(const DynCall *c, uint32_t place, uint8_t dtype, int ndim, const int64_t *dims,
                           const DynLayout *layout) {
     (void)place;
-    return dyn_torch_new((DynDtype)dtype, ndim, dims, layout, c->p->graph->device);
+    return keep(c, dyn_torch_new((DynDtype)dtype, ndim, dims, layout, c->p->graph->device));
 }
 
 char *dyn_cuda_memory(const DynCall *c, int64_t bytes, PyObject **holder) {
     DynArrayView v;
-    *holder = dyn_torch_new(DYN_U8, 1, &bytes, NULL, c->p->graph->device);
+    *holder = keep(c, dyn_torch_new(DYN_U8, 1, &bytes, NULL, c->p->graph->device));
     return *holder != NULL && dyn_torch_place(*holder, &v) ? v.data : NULL;
 }
 

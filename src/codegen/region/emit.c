@@ -3,6 +3,7 @@
  * run.c.
  */
 #include "codegen/region/region_code.h"
+#include "ir/region_foreign.h"
 
 static const char *c_type(char type) {
     switch (type) {
@@ -46,6 +47,24 @@ static void emit_step(const DynRegion *r, const DynRegionInstr *in, DynStr *out)
     (void)r;
 }
 
+/* A call by the function's address, with its own type; the arguments lie in F. */
+static void emit_call(const DynRegionInstr *in, DynStr *out) {
+    uint32_t signature = (uint32_t)in->imm.i;
+    char result = dyn_region_ops[in->op].result;
+    dyn_str_puts(out, "  ");
+    if (result != 'N') {
+        dyn_str_printf(out, "r%u = (%s)", in->dst, c_type(result));
+    }
+    dyn_str_puts(out, "((");
+    dyn_foreign_declare(signature, out);
+    dyn_str_printf(out, ")r%u)(", in->arg[0]);
+    for (uint32_t i = 0; i < dyn_foreign_nargs(signature); i++) {
+        const DynForeignTypeInfo *type = &dyn_foreign_types[dyn_foreign_arg(signature, i)];
+        dyn_str_printf(out, "%s(%s)F[%u].%c", i > 0 ? ", " : "", type->c_type, i, type->by == 'D' ? 'f' : 'i');
+    }
+    dyn_str_puts(out, ");\n");
+}
+
 static void emit_instr(const DynRegion *r, const DynRegionInstr *in, DynStr *out) {
     if (r->forced && dyn_region_ops[in->op].fails && in->op != DYN_RO_LEAVE) {
         dyn_str_printf(out, "  if (A->force == %u && (*A->after)-- == 0) goto x%u;\n", in->exit, in->exit);
@@ -68,6 +87,9 @@ static void emit_instr(const DynRegion *r, const DynRegionInstr *in, DynStr *out
     case DYN_RO_JMP: dyn_str_printf(out, "  goto b%u;\n", in->to[0]); break;
     case DYN_RO_BR: dyn_str_printf(out, "  if (r%u) goto b%u; else goto b%u;\n", in->arg[0], in->to[0], in->to[1]); break;
     case DYN_RO_LEAVE: dyn_str_printf(out, "  goto x%u;\n", in->exit); break;
+    case DYN_RO_CALLI:
+    case DYN_RO_CALLD:
+    case DYN_RO_CALLN: emit_call(in, out); break;
     default: emit_step(r, in, out);
     }
 }
@@ -113,8 +135,8 @@ void dyn_region_source(const DynRegion *r, DynStr *out) {
         "#define BREAKER (*A->breaker != 0)\n"
         "#define W (A->world)\n"
         "__attribute__((visibility(\"default\"))) const struct { I abi, count; } %s = {%d, 0};\n"
-        "__attribute__((visibility(\"default\"))) I %s(const A_ *A) {\n  V_ *V = A->values;\n",
-        DYN_NATIVE_SYMBOL, DYN_NATIVE_ABI, DYN_REGION_SYMBOL);
+        "__attribute__((visibility(\"default\"))) I %s(const A_ *A) {\n  V_ *V = A->values, F[%u];\n",
+        DYN_NATIVE_SYMBOL, DYN_NATIVE_ABI, DYN_REGION_SYMBOL, DYN_FOREIGN_ARGS);
     emit_registers(r, out);
     dyn_str_puts(out, "  switch (A->block) {\n");
     for (uint32_t i = 0; i < r->entries.n; i++) {

@@ -79,6 +79,11 @@ static PyObject *make_array_iterator(DynRegionRun *run, const DynRegionValue *v)
     return it;
 }
 
+static void set_dict_iterator(const DynRegionRun *run, const DynRegionValue *v, PyObject *o) {
+    const DynScalar *values = run->values;
+    dyn_cpy_dict_iterator_set(o, (const int64_t[]){values[v->regs[0]].i, values[v->regs[1]].i, values[v->regs[2]].i});
+}
+
 static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint32_t *at);
 
 static PyObject *make_tuple(DynRegionRun *run, const DynRegionValues *list, uint32_t *at, uint32_t n) {
@@ -110,6 +115,14 @@ static PyObject *make_iterator(DynRegionRun *run, const DynRegionValues *list, u
         dyn_cpy_list_iterator_set(o, values[v->regs[0]].i);
         Py_XDECREF(dyn_cpy_list_iterator_over(o, make_value(run, list, at)));
         return o;
+    case DYN_RK_KEYITER:
+    case DYN_RK_VALUEITER:
+    case DYN_RK_ITEMITER:
+    case DYN_RK_SETITER:
+        o = dyn_region_blank(run, (DynRegionKind)v->kind, 0, 0);
+        set_dict_iterator(run, v, o);
+        Py_XDECREF(dyn_cpy_dict_iterator_over(o, make_value(run, list, at)));
+        return o;
     default:
         o = dyn_region_blank(run, DYN_RK_ZIP, 0, v->n);
         for (uint32_t k = 0; k < v->n; k++) {
@@ -133,6 +146,9 @@ static void advance(DynRegionRun *run, const DynRegionValues *list, uint32_t *at
     } else if (v->kind == DYN_RK_LISTITER) {
         dyn_cpy_list_iterator_set(o, values[v->regs[0]].i);
         (*at)++; /* the list */
+    } else if (dyn_region_is_dict_iterator(v->kind)) {
+        set_dict_iterator(run, v, o);
+        (*at)++; /* the dict or set */
     } else if (v->kind == DYN_RK_ENUM) {
         dyn_cpy_enumerate_set(o, values[list->at[(*at)++].regs[0]].i);
         advance(run, list, at, dyn_cpy_enumerate(o, &index));
@@ -208,8 +224,10 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     case DYN_RK_FUNC:
     case DYN_RK_GEN:
     case DYN_RK_CLASS:
+    case DYN_RK_FOREIGN:
     case DYN_RK_SLICE:
     case DYN_RK_EXPR:
+    case DYN_RK_DICTVIEW:
     case DYN_RK_COUNT: return NULL;
     case DYN_RK_CELL: return fill_cell(run, list, at, run->slots[v->ref]);
     case DYN_RK_ENTRY: return Py_XNewRef(run->slots[v->ref]);
@@ -235,6 +253,10 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     case DYN_RK_SEQ:
     case DYN_RK_ENUM:
     case DYN_RK_ZIP:
+    case DYN_RK_KEYITER:
+    case DYN_RK_VALUEITER:
+    case DYN_RK_ITEMITER:
+    case DYN_RK_SETITER:
     case DYN_RK_LISTITER: break;
     }
     if (v->ref == DYN_NONE) {
@@ -245,12 +267,16 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     return Py_NewRef(run->slots[v->ref]);
 }
 
-/* An iterator of a list that has come to its end stays there, however long the list becomes. What it went over is the caller's.
- */
+/* An iterator of a list, dict or set that has come to its end stays there, however long that becomes. What it went over is the
+ * caller's. */
 static PyObject *end_iterator(PyObject *it) {
-    int64_t index;
+    int64_t index, state[3];
+    int which;
     while (dyn_cpy_enumerate(it, &index) != NULL) {
         it = dyn_cpy_enumerate(it, &index);
+    }
+    if (dyn_cpy_dict_iterator(it, &which, state) != NULL) {
+        return dyn_cpy_dict_iterator_over(it, NULL);
     }
     return dyn_cpy_list_iterator(it, &index) != NULL ? dyn_cpy_list_iterator_over(it, NULL) : NULL;
 }

@@ -37,6 +37,10 @@ typedef struct DynRegionRun {
     PyObject *extras[DYN_REGION_EXTRAS];
     PyObject **dropped; /* On the way out: what was in cells, owned; so many. */
     uint32_t ndropped;
+    /* Of a region beside which other code may run: the way in that was taken, its registers as they were then, and memory to read
+     * them again. */
+    const DynRegionEntry *entry;
+    DynScalar *entered, *again;
     DynRegionSpares *spares; /* The region's; another run of it, from within, has some of its own. */
 } DynRegionRun;
 static inline bool dyn_region_read_int(PyObject *o, int64_t *out) {

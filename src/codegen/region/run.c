@@ -6,6 +6,7 @@
 #include "codegen/region/region_code.h"
 #include "base/cpy_region.h"
 #include "codegen/run/flags.h"
+#include "ir/region_foreign.h"
 
 /* ---- building */
 
@@ -119,8 +120,13 @@ int dyn_region_traverse(const DynRegion *r, visitproc visit, void *arg) {
     return 0;
 }
 
+/* What another thread removes while it runs is freed when it has ended. */
 void dyn_region_free(DynRegion *r) {
     if (r == NULL) {
+        return;
+    }
+    if (r->running > 0) {
+        r->removed = true;
         return;
     }
     if (r->native != NULL) {
@@ -174,7 +180,7 @@ static bool holds(DynRegionRun *run, const DynRegionFact *f) {
     }
     if (f->object) {
         run->extras[f->extra] = f->value;
-        return true;
+        return f->name == NULL || dyn_foreign_is_as(f->value, f->name);
     }
     if (f->cell) {
         PyObject *cell = f->dict != NULL ? f->dict : run->slots[f->slot];
@@ -318,6 +324,17 @@ static bool read_list_iterator(const DynRegionRun *run, const DynRegionValues *l
     return over != NULL && read_value(run, list, at, over);
 }
 
+static bool read_dict_iterator(const DynRegionRun *run, const DynRegionValues *list, uint32_t *at, const DynRegionValue *v,
+                               PyObject *o) {
+    int which;
+    int64_t state[3];
+    PyObject *over = dyn_cpy_dict_iterator(o, &which, state);
+    for (int k = 0; over != NULL && k < 3; k++) {
+        run->values[v->regs[k]].i = state[k];
+    }
+    return over != NULL && which == v->kind - DYN_RK_KEYITER && read_value(run, list, at, over);
+}
+
 static bool read_cell(const DynRegionRun *run, const DynRegionValues *list, uint32_t *at, PyObject *o) {
     return PyCell_Check(o) && read_value(run, list, at, PyCell_GET(o));
 }
@@ -372,6 +389,16 @@ static bool read_rng(const DynRegionValue *v, PyObject *o, DynScalar *values) {
     return is;
 }
 
+/* Where a fact says that it is as it was when the loop was planned, it is known where the address lies. */
+static bool read_foreign(const DynRegionValue *v, PyObject *o, DynScalar *values) {
+    DynForeign f = {.signature = v->ref};
+    bool is = v->n != 0 || (dyn_foreign_of(o, &f) && f.signature == v->ref);
+    if (is) {
+        values[v->regs[0]].i = (int64_t)(intptr_t)(v->n != 0 ? dyn_foreign_address(o, v->n) : f.address);
+    }
+    return is;
+}
+
 static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uint32_t *at, PyObject *o) {
     const DynRegionValue *v = &list->at[(*at)++];
     DynScalar *values = run->values;
@@ -403,6 +430,7 @@ static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uin
     case DYN_RK_CLASS: return read_object(v, o, Py_TYPE(o), values); /* a fact: it is that class */
     case DYN_RK_METHOD: return read_method(v, o, run->r->objects.at[v->ref], values);
     case DYN_RK_RNG: return read_rng(v, o, values);
+    case DYN_RK_FOREIGN: return read_foreign(v, o, values);
     case DYN_RK_DICT: return read_object(v, o, &PyDict_Type, values);
     case DYN_RK_SET: return read_object(v, o, &PySet_Type, values);
     case DYN_RK_TEXT: return read_text(v, o, values);
@@ -410,8 +438,13 @@ static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uin
     case DYN_RK_COMPLEX: return read_complex(v, o, values);
     case DYN_RK_CHAR: return read_char(v, o, values);
     case DYN_RK_LISTITER: return read_list_iterator(run, list, at, v, o);
+    case DYN_RK_KEYITER:
+    case DYN_RK_VALUEITER:
+    case DYN_RK_ITEMITER:
+    case DYN_RK_SETITER: return read_dict_iterator(run, list, at, v, o);
     case DYN_RK_NULL:
     case DYN_RK_ENTRY:
+    case DYN_RK_DICTVIEW:
     case DYN_RK_VIEW:
     case DYN_RK_RANGE:
     case DYN_RK_TUPLE:
@@ -467,6 +500,146 @@ static bool prepare(DynRegion *r, DynRegionRun *run) {
     return r->stack != NULL && deepest <= DYN_REGION_STACK && dyn_region_take_spares(r, run);
 }
 
+/* ---- regions beside which other code may run: other threads while the GIL is released, and what is called back */
+
+/* Can what is in the object have changed, or where it lies? Numbers can't, and what is in lists and dicts is looked at where it
+ * is read. */
+static bool may_change(const DynRegionValue *v) {
+    switch ((DynRegionKind)v->kind) {
+    case DYN_RK_ARRAY:
+    case DYN_RK_ITER:
+    case DYN_RK_SEQ:
+    case DYN_RK_ENUM:
+    case DYN_RK_ZIP:
+    case DYN_RK_LISTITER:
+    case DYN_RK_KEYITER:
+    case DYN_RK_VALUEITER:
+    case DYN_RK_ITEMITER:
+    case DYN_RK_SETITER:
+    case DYN_RK_TEXT:
+    case DYN_RK_CELL:
+    case DYN_RK_INST:
+    case DYN_RK_RNG: return true;
+    default: return false;
+    }
+}
+
+/* Does the value at *at read as it did? *at is moved behind it. */
+static bool reads_again(const DynRegionRun *now, const DynRegionRun *run, uint32_t *at, PyObject *o) {
+    const DynRegionValues *list = &run->entry->values;
+    uint32_t first = *at;
+    if (!may_change(&list->at[first])) {
+        ++*at;
+        return true;
+    }
+    if (!read_value(now, list, at, o)) {
+        return false;
+    }
+    for (uint32_t i = first; i < *at; i++) {
+        for (uint32_t k = 0; k < list->at[i].nregs; k++) {
+            if (now->values[list->at[i].regs[k]].i != run->entered[list->at[i].regs[k]].i) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Does what the run began with differ from what is there now? Facts and the way in are asked again. Who traces is to be told. */
+static bool is_changed(void *of) {
+    const DynRegionRun *run = of;
+    const DynRegion *r = run->r;
+    DynRegionRun now;
+    if (dyn_cpy_is_traced(PyThreadState_Get())) {
+        return true;
+    }
+    now.r = run->r;
+    now.slots = run->slots;
+    now.values = run->again;
+    memcpy(now.extras, run->extras, r->nextra * sizeof *now.extras);
+    for (uint32_t i = 0; i < r->facts.n; i++) {
+        if (!holds(&now, &r->facts.at[i])) {
+            return true;
+        }
+    }
+    bool same = memcmp(now.extras, run->extras, r->nextra * sizeof *now.extras) == 0;
+    uint32_t own = r->nslots + r->nstack;
+    for (uint32_t i = 0, at = 0; same && at < run->entry->values.n; i++) {
+        same = reads_again(&now, run, &at, i < own ? run->slots[i] : run->extras[i - own]);
+    }
+    return !same;
+}
+
+/* The run has what comes in beside the slots for itself. false: memory is out. */
+static bool begin_beside_others(DynRegionRun *run, DynRegionMade *made, const DynRegionEntry *e) {
+    DynRegion *r = run->r;
+    run->entered = r->releases ? PyMem_RawMalloc(2 * r->regs.n * sizeof(DynScalar)) : NULL;
+    if (run->entered == NULL) {
+        return !r->releases;
+    }
+    run->again = run->entered + r->regs.n;
+    run->entry = e;
+    memcpy(run->entered, run->values, r->regs.n * sizeof(DynScalar));
+    for (uint32_t i = 0; i < r->nextra; i++) {
+        Py_XINCREF(run->extras[i]);
+    }
+    made->held[0] = run->slots;
+    made->nheld[0] = r->nslots + r->nstack;
+    made->held[1] = run->extras;
+    made->nheld[1] = r->nextra;
+    made->is_changed = is_changed;
+    made->run = run;
+    return true;
+}
+
+static void end_beside_others(DynRegionRun *run) {
+    for (uint32_t i = 0; run->entered != NULL && i < run->r->nextra; i++) {
+        Py_XDECREF(run->extras[i]);
+    }
+    PyMem_RawFree(run->entered);
+}
+
+/* From the block of the entry to an exit, and the way out. false: it isn't entered. */
+static bool run_from(DynRegionRun *run, const DynRegionEntry *e, DynRegionExit *exit) {
+    DynRegion *r = run->r;
+    const volatile unsigned char *breaker = dyn_cpy_breaker(PyThreadState_Get());
+    long after = (long)r->after;
+    DynRegionArgs args = {run->values, breaker, dyn_region_world(), (long)e->block, r->force == DYN_NONE ? -1 : (long)r->force,
+                          &after};
+    DynRegionMade made, *outer = dyn_region_made;
+    made.n = 0;
+    made.nitems = 0;
+    made.narrays = 0;
+    if (!begin_beside_others(run, &made, e)) {
+        return false;
+    }
+    dyn_region_made = &made;
+    dyn_region_forget_arrays();
+    bool held = r->makes && dyn_cpy_hold_collector();
+    exit->exit = r->interpreted ? dyn_region_interpret(r, e->block, run->values, breaker) : (uint32_t)r->native->function(&args);
+    dyn_region_made = outer;
+    dyn_region_undo(); /* of a call that hasn't ended */
+    dyn_cpy_release_collector(held);
+    const DynRegionOut *x = &r->exits.at[exit->exit];
+    dyn_region_write_back(run, x);
+    dyn_region_drop_made(&made);
+    exit->at = x->at;
+    exit->nstack = x->nstack;
+    exit->stack = r->stack;
+    exit->why = x->why;
+    return true;
+}
+
+/* What was removed while it ran: its stack is the caller's until another one is. */
+static void end_run(DynRegion *r) {
+    static DynRegion *removed;
+    if (--r->running == 0 && r->removed) {
+        DynRegion *before = removed;
+        removed = r;
+        dyn_region_free(before);
+    }
+}
+
 DynRegionEnd dyn_region_run(DynRegion *r, PyObject **slots, uint32_t nstack, DynRegionExit *exit) {
     enum { FEW = 512 };
     DynScalar few[FEW];
@@ -475,36 +648,15 @@ DynRegionEnd dyn_region_run(DynRegion *r, PyObject **slots, uint32_t nstack, Dyn
     if (!ready || nstack != r->nstack || r->nslots > DYN_REGION_SLOTS || !prepare(r, &run)) {
         return DYN_REGION_NOT_ENTERED;
     }
+    r->running++;
     run.values = r->regs.n <= FEW ? few : PyMem_RawMalloc(r->regs.n * sizeof(DynScalar));
     const DynRegionEntry *e = run.values == NULL ? NULL : find_entry(&run);
-    if (e != NULL) {
-        const volatile unsigned char *breaker = dyn_cpy_breaker(PyThreadState_Get());
-        long after = (long)r->after;
-        DynRegionArgs args = {run.values, breaker, dyn_region_world(), (long)e->block, r->force == DYN_NONE ? -1 : (long)r->force,
-                              &after};
-        DynRegionMade made, *outer = dyn_region_made;
-        made.n = 0;
-        made.nitems = 0;
-        made.narrays = 0;
-        dyn_region_made = &made;
-        dyn_region_forget_arrays();
-        bool held = r->makes && dyn_cpy_hold_collector();
-        exit->exit =
-            r->interpreted ? dyn_region_interpret(r, e->block, run.values, breaker) : (uint32_t)r->native->function(&args);
-        dyn_region_made = outer;
-        dyn_region_undo(); /* of a call that hasn't ended */
-        dyn_cpy_release_collector(held);
-        const DynRegionOut *x = &r->exits.at[exit->exit];
-        dyn_region_write_back(&run, x);
-        dyn_region_drop_made(&made);
-        exit->at = x->at;
-        exit->nstack = x->nstack;
-        exit->stack = r->stack;
-        exit->why = x->why;
-    }
+    bool left = e != NULL && run_from(&run, e, exit);
     if (run.values != few) {
         PyMem_RawFree(run.values);
     }
     dyn_region_return_spares(r, &run);
-    return e == NULL ? DYN_REGION_NOT_ENTERED : DYN_REGION_LEFT;
+    end_beside_others(&run);
+    end_run(r);
+    return left ? DYN_REGION_LEFT : DYN_REGION_NOT_ENTERED;
 }

@@ -81,6 +81,10 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
         break;
     case DYN_RK_TUPLE:
     case DYN_RK_ZIP: need(s, v->kind, 0, v->n, v->kind == DYN_RK_TUPLE || fresh); break;
+    case DYN_RK_KEYITER:
+    case DYN_RK_VALUEITER:
+    case DYN_RK_ITEMITER:
+    case DYN_RK_SETITER:
     case DYN_RK_ITER:
     case DYN_RK_ENUM: need(s, v->kind, 0, 0, fresh); break;
     case DYN_RK_LISTITER: need(s, v->kind, 0, over, fresh); break;
@@ -102,12 +106,14 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
     case DYN_RK_GEN:
     case DYN_RK_INST:
     case DYN_RK_CLASS:
+    case DYN_RK_FOREIGN:
     case DYN_RK_DICT:
     case DYN_RK_SET:
     case DYN_RK_METHOD:
     case DYN_RK_RNG:
     case DYN_RK_SLICE:
     case DYN_RK_EXPR:
+    case DYN_RK_DICTVIEW:
     case DYN_RK_COUNT: break;
     }
 }
@@ -181,6 +187,10 @@ static PyObject *make(DynRegionKind kind, uint8_t dtype, uint8_t n) {
     case DYN_RK_ENUM: return enumerate_of_nothing();
     case DYN_RK_ZIP: return zip_of_nothing(n);
     case DYN_RK_LISTITER: return dyn_cpy_list_iterator_blank(n);
+    case DYN_RK_KEYITER:
+    case DYN_RK_VALUEITER:
+    case DYN_RK_ITEMITER:
+    case DYN_RK_SETITER: return dyn_cpy_dict_iterator_blank((int)(kind - DYN_RK_KEYITER));
     case DYN_RK_LIST:
     case DYN_RK_TEXT:
     case DYN_RK_CHAR:
@@ -195,12 +205,14 @@ static PyObject *make(DynRegionKind kind, uint8_t dtype, uint8_t n) {
     case DYN_RK_GEN:
     case DYN_RK_INST:
     case DYN_RK_CLASS:
+    case DYN_RK_FOREIGN:
     case DYN_RK_DICT:
     case DYN_RK_SET:
     case DYN_RK_METHOD:
     case DYN_RK_RNG:
     case DYN_RK_SLICE:
     case DYN_RK_EXPR:
+    case DYN_RK_DICTVIEW:
     case DYN_RK_COUNT: break;
     }
     PyErr_NoMemory();

@@ -418,7 +418,7 @@ static bool explain_symbol(Look *l, const DynGuard *g) {
 
 static bool explain_state(Look *l, const DynGuard *g) {
     bool same = dyn_torch_state() == g->number;
-    dyn_str_puts(l->out, same ? "" : "torch's modes (gradients, inference, default dtype …) are not what they were");
+    dyn_str_puts(l->out, same ? "" : "torch's modes (gradients, inference, autocast, default dtype …) are not what they were");
     return !same;
 }
 

@@ -1,6 +1,7 @@
 /* calls.c: calls of builtins and of the math module's functions, by identity, and of Python functions, which are followed in
  * place. Called by step.c. The table of callables is filled once, when the first loop is planned, and holds references for good.
  */
+#include "ir/region_foreign.h"
 #include "tracer/region/plan.h"
 #include <opcode.h>
 
@@ -666,6 +667,9 @@ static Went call_known(Plan *p, PyObject *o, PlanValue *args, uint32_t n, uint32
         plan_push(p, out);
         plan_effect(p, plan_frame(p)->at + 1);
         return WENT_ON;
+    }
+    if (dyn_foreign_is(o)) {
+        return plan_call_foreign(p, o, args, n, slots);
     }
     if (Py_IS_TYPE(o, &PyUFunc_Type)) {
         if (!call_any_ufunc(p, o, args, n, &out)) {

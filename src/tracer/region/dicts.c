@@ -15,11 +15,9 @@ bool plan_of_dict(Plan *p, PyObject *o, uint32_t which, PlanValue *v) {
         return false;
     }
     *v = plan_value(dict ? DYN_RK_DICT : DYN_RK_SET, reg);
-    uint32_t shape = plan_root(p, which);
+    uint32_t shape = which == PLAN_INNER ? plan_root_of(p, o) : plan_root(p, which);
     v->v.shape = (uint16_t)shape;
-    if (dict) {
-        plan_look_into(p, shape, o, 4);
-    }
+    plan_look_into(p, shape, o, 4);
     if (p->ends[which]) {
         v->v.flags |= dyn_region_is_droppable(o) ? DYN_RF_DROPPABLE : 0;
     }
@@ -100,6 +98,7 @@ bool plan_store_in_dict(Plan *p, PlanValue dict, PlanValue key, PlanValue v) {
     }
     plan_settle_doubts(p);
     plan_holds(p, plan_contents(&dict), &v);
+    plan_holds(p, plan_keys(p, plan_contents(&dict)), &key);
     plan_emit_or(p, op, dict.v.regs[0], at, reg, DYN_R_UNSUPPORTED_VALUE);
     return true;
 }
@@ -128,7 +127,28 @@ bool plan_add_to_set(Plan *p, PlanValue set, PlanValue key) {
         return key.v.kind == DYN_RK_BOOL ? no(p, DYN_R_UNSUPPORTED_VALUE, "a bool in a set") : false;
     }
     plan_settle_doubts(p);
+    plan_holds(p, plan_keys(p, plan_contents(&set)), &key);
     plan_emit_or(p, is_int ? DYN_RO_SETADDI : DYN_RO_SETADDP, set.v.regs[0], reg, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    return true;
+}
+
+/* `raises`: where it isn't there, which CPython says. */
+bool plan_take_from_set(Plan *p, PlanValue set, PlanValue key, bool raises) {
+    bool is_int;
+    uint32_t reg;
+    PlanValue has;
+    if (raises && !plan_in_dict(p, key, set, false, &has)) {
+        return false;
+    }
+    if (raises) { /* leaves where it is 0 */
+        plan_emit_or(p, DYN_RO_IDX, plan_iconst(p, 0), has.v.regs[0], DYN_NONE, DYN_R_EXCEPTION);
+    }
+    if (!key_of(p, &key, &is_int, &reg)) {
+        return false;
+    }
+    plan_settle_doubts(p);
+    DynRegionOp op = is_int ? DYN_RO_SETDISCARDI : DYN_RO_SETDISCARDP;
+    plan_emit_or(p, op, set.v.regs[0], reg, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
     return true;
 }
 

@@ -351,7 +351,7 @@ static bool keep(Plan *p, const PlanValue *v, PlanValue *out) {
 
 static void hold(Plan *p, const PlanValue *v) {
     if (plan_is_array(v) || v->v.kind == DYN_RK_SEQ) {
-        plan_emit(p, DYN_RO_HOLD, v->v.regs[0], DYN_NONE, DYN_NONE);
+        plan_emit(p, DYN_RO_HOLDARRAY, v->v.regs[0], DYN_NONE, DYN_NONE);
     }
     for (uint32_t i = 0; dyn_region_has_items(v->v.kind) && i < v->v.n; i++) {
         hold(p, &v->items[i]);

@@ -308,6 +308,9 @@ bool plan_iter(Plan *p, PlanValue v, PlanValue *out) {
     if (v.v.kind == DYN_RK_LIST || v.v.kind == DYN_RK_TEXT) {
         return plan_list_iterator(p, v, out);
     }
+    if (v.v.kind == DYN_RK_DICT || v.v.kind == DYN_RK_SET || v.v.kind == DYN_RK_DICTVIEW) {
+        return plan_dict_iterator(p, v, out);
+    }
     if (v.v.kind == DYN_RK_RANGE) {
         out->v.kind = DYN_RK_ITER;
         out->v.nregs = 3;
@@ -399,6 +402,15 @@ static bool next_of_list(Plan *p, const Next *next, PlanValue *v, PlanItem *item
     return true;
 }
 
+static bool next_of_dict(Plan *p, const Next *next, PlanValue *v, PlanItem *key, PlanItem *value) {
+    uint32_t place = plan_dict_more(p, v);
+    if (!test_end(p, next, place)) {
+        return false;
+    }
+    plan_dict_next(p, v, place, key, value);
+    return true;
+}
+
 static bool next_of_text(const PlanValue *v, const PlanItem *next, PlanValue *item) {
     *item = plan_value(v->items[0].v.n == DYN_TEXT_STR ? DYN_RK_CHAR : DYN_RK_INT, next->reg);
     return true;
@@ -438,6 +450,14 @@ static bool take_next(Plan *p, const Next *next, PlanValue *v, PlanValue *item) 
         return there &&
                (v->items[0].v.kind == DYN_RK_TEXT ? next_of_text(v, &next_item, item) : plan_single_item(p, &next_item, item));
     }
+    if (dyn_region_is_dict_iterator(v->v.kind)) {
+        PlanItem key, value;
+        if (!next_of_dict(p, next, v, &key, &value)) {
+            return false;
+        }
+        return v->v.kind == DYN_RK_ITEMITER ? plan_dict_pair(p, &key, &value, item)
+                                            : plan_single_item(p, v->v.kind == DYN_RK_VALUEITER ? &value : &key, item);
+    }
     return v->v.kind == DYN_RK_SEQ ? next_of_array(p, next, v, item) : next_of_all(p, next, v, item);
 }
 
@@ -461,6 +481,21 @@ Went plan_next(Plan *p, const DynInstr *in) {
             return WENT_ON;
         }
         return plan_push_item(p, &at, 0);
+    }
+    if (dyn_region_is_dict_iterator(v.v.kind)) {
+        PlanItem key, value;
+        if (!next_of_dict(p, &next, &v, &key, &value)) {
+            return WENT_AWAY;
+        }
+        *plan_top(p, below) = v;
+        if (v.v.kind != DYN_RK_ITEMITER) {
+            return plan_push_item(p, v.v.kind == DYN_RK_VALUEITER ? &value : &key, 0);
+        }
+        if (!plan_dict_pair(p, &key, &value, &item)) {
+            return WENT_NOWHERE;
+        }
+        plan_push(p, item);
+        return WENT_ON;
     }
     if (!take_next(p, &next, &v, &item)) {
         return WENT_AWAY;

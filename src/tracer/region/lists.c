@@ -130,7 +130,7 @@ static PlanValue item_as(Plan *p, const PlanItem *item, Alternative a) {
     uint32_t other = k->kind == DYN_RK_INST ? plan_class_reg(p, a.class) : DYN_NONE;
     uint32_t reg = plan_emit_or(p, k->as, item->reg, other, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
     PlanValue v = plan_value(k->kind, reg);
-    if (k->kind == DYN_RK_LIST || k->kind == DYN_RK_DICT) {
+    if (k->kind == DYN_RK_LIST || k->kind == DYN_RK_DICT || k->kind == DYN_RK_SET) {
         v.v.shape = (uint16_t)(k->bit == DYN_RL_LIST ? s.list : k->bit == DYN_RL_TUPLE ? s.tuple : s.dict);
         v.v.flags = k->bit == DYN_RL_TUPLE ? DYN_RF_TUPLE : 0;
     } else if (k->kind == DYN_RK_INST) {

@@ -105,16 +105,51 @@ static Went add(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint
     return plan_add_to_set(p, self, args[0]) ? done(p, slots, plan_const(p, Py_None)) : WENT_NOWHERE;
 }
 
+static Went take(Plan *p, PlanValue self, PlanValue key, bool raises, uint32_t slots) {
+    return plan_take_from_set(p, self, key, raises) ? done(p, slots, plan_const(p, Py_None)) : WENT_NOWHERE;
+}
+
+static Went discard(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    (void)n;
+    return take(p, self, args[0], false, slots);
+}
+
+static Went remove_key(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    (void)n;
+    return take(p, self, args[0], true, slots);
+}
+
+static Went view(Plan *p, PlanValue self, uint8_t which, uint32_t slots) {
+    PlanValue out;
+    if (!plan_dict_view(p, self, which, &out)) {
+        return WENT_AWAY;
+    }
+    p->s.n -= slots;
+    plan_push(p, out);
+    return WENT_ON;
+}
+
+#define VIEW(name, which)                                                                          \
+    static Went name(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) { \
+        (void)args;                                                                                \
+        (void)n;                                                                                   \
+        return view(p, self, which, slots);                                                        \
+    }
+VIEW(keys, DYN_CPY_KEYS)
+VIEW(values, DYN_CPY_VALUES)
+VIEW(items, DYN_CPY_ITEMS)
+
 static const struct Method {
     const char *name;
     PyTypeObject *type;
     Went (*handler)(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
     uint32_t least, most;
-} methods[] = {{"append", &PyList_Type, append, 1, 1}, {"pop", &PyList_Type, pop, 0, 1},
-               {"insert", &PyList_Type, insert, 2, 2}, {"reverse", &PyList_Type, reverse, 0, 0},
-               {"sort", &PyList_Type, sort, 0, 0},     {"copy", &PyList_Type, copy, 0, 0},
-               {"clear", &PyList_Type, clear, 0, 0},   {"extend", &PyList_Type, extend, 1, 1},
-               {"get", &PyDict_Type, get, 1, 2},       {"add", &PySet_Type, add, 1, 1}};
+} methods[] = {
+    {"append", &PyList_Type, append, 1, 1},   {"pop", &PyList_Type, pop, 0, 1},          {"insert", &PyList_Type, insert, 2, 2},
+    {"reverse", &PyList_Type, reverse, 0, 0}, {"sort", &PyList_Type, sort, 0, 0},        {"copy", &PyList_Type, copy, 0, 0},
+    {"clear", &PyList_Type, clear, 0, 0},     {"extend", &PyList_Type, extend, 1, 1},    {"get", &PyDict_Type, get, 1, 2},
+    {"keys", &PyDict_Type, keys, 0, 0},       {"values", &PyDict_Type, values, 0, 0},    {"items", &PyDict_Type, items, 0, 0},
+    {"discard", &PySet_Type, discard, 1, 1},  {"remove", &PySet_Type, remove_key, 1, 1}, {"add", &PySet_Type, add, 1, 1}};
 
 static PyTypeObject *type_of(const PlanValue *self) {
     bool tuple = (self->v.flags & DYN_RF_TUPLE) != 0;
@@ -153,9 +188,7 @@ bool plan_of_method(Plan *p, PyObject *o, PlanValue *v) {
         return false;
     }
     uint32_t shape = plan_root_of(p, self);
-    if (!PySet_Check(self)) {
-        plan_look_into(p, shape, self, 4);
-    }
+    plan_look_into(p, shape, self, 4);
     *v = plan_const(p, method);
     v->v.kind = DYN_RK_METHOD;
     v->v.shape = (uint16_t)shape;

@@ -26,7 +26,7 @@ static void copy_state(PlanState *to, const PlanState *from) {
 /* A value as an exit lists it, with the items of a tuple behind it. */
 void plan_list(Plan *p, DynRegionValues *to, const PlanValue *v) {
     DynRegionValue out = v->v;
-    if (v->v.kind == DYN_RK_FUNC || v->v.kind == DYN_RK_GEN || v->v.kind == DYN_RK_SLICE ||
+    if (v->v.kind == DYN_RK_FUNC || v->v.kind == DYN_RK_GEN || v->v.kind == DYN_RK_DICTVIEW || v->v.kind == DYN_RK_SLICE ||
         v->v.kind == DYN_RK_EXPR) { /* nobody makes one for CPython to go on with */
         plan_stop(p, DYN_R_UNSUPPORTED_VALUE);
         return;
@@ -179,7 +179,7 @@ static PlanValue placed(Plan *p, const PlanValue *v, uint32_t place, uint32_t *p
 /* Is there an object that would be recognised as this value, in slot i? */
 static bool can_come_in(const DynRegionValue *v, uint32_t i) {
     bool iterates = v->kind == DYN_RK_ITER || v->kind == DYN_RK_SEQ || v->kind == DYN_RK_ENUM || v->kind == DYN_RK_ZIP ||
-                    v->kind == DYN_RK_LISTITER;
+                    v->kind == DYN_RK_LISTITER || dyn_region_is_dict_iterator(v->kind);
     bool of_slot = iterates || v->kind == DYN_RK_ENTRY || v->kind == DYN_RK_CELL || v->flags & DYN_RF_MAYBE;
     if (of_slot) {
         return v->ref == i;

@@ -39,7 +39,8 @@ typedef struct PlanShape {
     uint8_t which;  /* The number of the slot (1 …) or place whose object has these contents; 0: it is within one. */
     uint8_t nparts; /* Contents of tuples that all have so many items: */
     uint16_t parts[PLAN_PARTS];   /* the shape of each. */
-    uint16_t list, tuple, dict;   /* Of the contents of lists, tuples and dicts among the values. */
+    uint16_t list, tuple, dict;   /* Of the contents of lists, tuples, and dicts and sets among the values. */
+    uint16_t keys;                /* These are the contents of a dict or set: of its keys. */
     uint8_t classes[3], nclasses; /* Of the instances among the values. */
 } PlanShape;
 
@@ -250,7 +251,7 @@ static inline bool plan_is_python_number(const PlanValue *v) {
 static inline bool plan_is_number(const PlanValue *v) { return plan_is_python_number(v) || v->v.kind == DYN_RK_NP; }
 static inline bool plan_iterates(const PlanValue *v) {
     return v->v.kind == DYN_RK_ITER || v->v.kind == DYN_RK_SEQ || v->v.kind == DYN_RK_ENUM || v->v.kind == DYN_RK_ZIP ||
-           v->v.kind == DYN_RK_LISTITER;
+           v->v.kind == DYN_RK_LISTITER || dyn_region_is_dict_iterator(v->v.kind);
 }
 static inline bool plan_is_array(const PlanValue *v) { return v->v.kind == DYN_RK_ARRAY || v->v.kind == DYN_RK_VIEW; }
 
@@ -317,6 +318,7 @@ DYN_HIDDEN bool plan_join(Plan *p, uint32_t shape, const PlanShape *more);      
 DYN_HIDDEN uint32_t plan_bits(Plan *p, uint32_t shape);                          /* DYN_RL_* as an entry looks at them */
 DYN_HIDDEN PlanShape *plan_shape(Plan *p, uint32_t shape);
 DYN_HIDDEN bool plan_shape_of(Plan *p, const PlanValue *v, PlanShape *out); /* of a place that holds v alone; false: none does */
+DYN_HIDDEN uint32_t plan_keys(Plan *p, uint32_t shape); /* of the keys of the dict or set with these contents */
 /* Of a container's value. */
 static inline uint32_t plan_contents(const PlanValue *v) { return v->v.shape; }
 DYN_HIDDEN uint32_t plan_class_of(Plan *p, PyObject *o); /* of an instance that can be looked into; DYN_NONE: it can't */
@@ -343,8 +345,19 @@ DYN_HIDDEN Went plan_dict_item(Plan *p, PlanValue dict, PlanValue key);
 DYN_HIDDEN bool plan_store_in_dict(Plan *p, PlanValue dict, PlanValue key, PlanValue v);
 DYN_HIDDEN Went plan_dict_get(Plan *p, PlanValue dict, const PlanValue *args, uint32_t n, uint32_t slots);
 DYN_HIDDEN bool plan_add_to_set(Plan *p, PlanValue set, PlanValue key);
+DYN_HIDDEN bool plan_take_from_set(Plan *p, PlanValue set, PlanValue key, bool raises);
 DYN_HIDDEN bool plan_in_dict(Plan *p, PlanValue key, PlanValue dict, bool negated, PlanValue *out); /* or a set */
 DYN_HIDDEN Went plan_build_map(Plan *p, uint32_t pairs);
+
+/* ---- dict_iterators.c: loops over dicts and sets */
+struct PlanItem;
+DYN_HIDDEN bool plan_dict_iterator(Plan *p, PlanValue over, PlanValue *out); /* of a DICT, SET or DICTVIEW */
+DYN_HIDDEN bool plan_of_dict_iterator(Plan *p, PyObject *o, PlanValue *v);
+DYN_HIDDEN bool plan_dict_view(Plan *p, PlanValue dict, uint8_t which, PlanValue *out);
+DYN_HIDDEN uint32_t plan_dict_more(Plan *p,
+                                   const PlanValue *it); /* a register: the place behind the next item; 0: there is none */
+DYN_HIDDEN void plan_dict_next(Plan *p, PlanValue *it, uint32_t next, struct PlanItem *key, struct PlanItem *value);
+DYN_HIDDEN bool plan_dict_pair(Plan *p, const struct PlanItem *key, const struct PlanItem *value, PlanValue *out);
 
 /* ---- methods.c: of lists, dicts and sets */
 DYN_HIDDEN bool plan_of_method(Plan *p, PyObject *o, PlanValue *v); /* bound to an object */
@@ -358,6 +371,9 @@ DYN_HIDDEN PyObject *plan_rng_method(const PlanValue *self, const char *name); /
 /* A method that is bound to one: its function, and what it is bound to. */
 DYN_HIDDEN bool plan_bound_rng(Plan *p, PyObject *method, PyObject **function, PlanValue *self);
 DYN_HIDDEN Went plan_call_rng(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
+
+/* ---- foreign.c: functions reached through ctypes */
+DYN_HIDDEN Went plan_call_foreign(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, uint32_t slots);
 
 /* ---- slices.c */
 DYN_HIDDEN Went plan_build_slice(Plan *p, uint32_t n);

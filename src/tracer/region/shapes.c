@@ -97,9 +97,9 @@ bool plan_join(Plan *p, uint32_t shape, const PlanShape *more) {
         add_class(s, more->classes[i]);
     }
     bool grown = s->bits != bits || s->nclasses != nclasses;
-    const uint16_t inner[] = {more->list, more->tuple, more->dict};
-    for (int k = 0; k < 3; k++) {
-        uint16_t *own = k == 0 ? &s->list : k == 1 ? &s->tuple : &s->dict;
+    const uint16_t inner[] = {more->list, more->tuple, more->dict, more->keys};
+    for (int k = 0; k < 4; k++) {
+        uint16_t *own = k == 0 ? &s->list : k == 1 ? &s->tuple : k == 2 ? &s->dict : &s->keys;
         if (*own == 0) {
             grown = grown || inner[k] != 0;
             *own = inner[k];
@@ -205,7 +205,7 @@ static void look_at(Plan *p, uint32_t shape, PyObject *o, int depth) {
         add_class(plan_shape(p, shape), (uint8_t) class);
     }
     plan_shape(p, shape)->bits |= (uint16_t)bits;
-    if (bits & (DYN_RL_LIST | DYN_RL_TUPLE | DYN_RL_DICT) && depth > 0) {
+    if (bits & (DYN_RL_LIST | DYN_RL_TUPLE | DYN_RL_DICT | DYN_RL_SET) && depth > 0) {
         plan_look_into(p, contents(p, shape, bits), o, depth - 1);
     }
 }
@@ -227,13 +227,30 @@ static void look_at_parts(Plan *p, uint32_t shape, PyObject *tuple, int depth) {
     }
 }
 
-void plan_look_into(Plan *p, uint32_t shape, PyObject *o, int depth) {
-    if (PyDict_CheckExact(o)) {
-        PyObject *key, *value;
-        Py_ssize_t at = 0;
-        for (uint32_t seen = 0; seen < PLAN_SAMPLE && PyDict_Next(o, &at, &key, &value); seen++) {
-            look_at(p, shape, value, depth);
+uint32_t plan_keys(Plan *p, uint32_t shape) {
+    if (shape != 0 && plan_shape(p, shape)->keys == 0) {
+        uint16_t made = (uint16_t)plan_new_shape(p);
+        plan_shape(p, shape)->keys = made;
+    }
+    return shape == 0 ? 0 : plan_shape(p, shape)->keys;
+}
+
+static void look_into_dict(Plan *p, uint32_t shape, PyObject *o, int depth) {
+    PyObject *found[2] = {NULL, NULL};
+    uint32_t keys = plan_keys(p, shape);
+    int64_t at = dyn_cpy_dict_next(o, 0, found);
+    for (uint32_t seen = 0; seen < PLAN_SAMPLE && at != 0; seen++) {
+        look_at(p, keys, found[0], depth);
+        if (found[1] != NULL) {
+            look_at(p, shape, found[1], depth);
         }
+        at = dyn_cpy_dict_next(o, at, found);
+    }
+}
+
+void plan_look_into(Plan *p, uint32_t shape, PyObject *o, int depth) {
+    if (PyDict_CheckExact(o) || PySet_CheckExact(o)) {
+        look_into_dict(p, shape, o, depth);
         return;
     }
     if (PyTuple_CheckExact(o)) {
@@ -278,7 +295,7 @@ bool plan_shape_of(Plan *p, const PlanValue *v, PlanShape *out) {
         out->tuple = (uint16_t)plan_contents(v);
     } else if (v->v.kind == DYN_RK_LIST) {
         out->list = (uint16_t)plan_contents(v);
-    } else if (v->v.kind == DYN_RK_DICT) {
+    } else if (v->v.kind == DYN_RK_DICT || v->v.kind == DYN_RK_SET) {
         out->dict = (uint16_t)plan_contents(v);
     } else if (v->v.kind == DYN_RK_INST) {
         out->nclasses = 1;

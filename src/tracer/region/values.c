@@ -2,6 +2,7 @@
  * this folder. Memory is the plan's arena and the region's own vectors. */
 #include "tracer/region/plan.h"
 #include "base/cpy_region.h"
+#include "ir/region_foreign.h"
 
 void plan_stop(Plan *p, DynReason why) { p->stop = p->stop == DYN_R_OK ? why : p->stop; }
 
@@ -295,7 +296,8 @@ static bool of_array_iterator(Plan *p, PyObject *o, PlanValue *v) {
 static bool of_iterator(Plan *p, PyObject *o, PlanValue *v);
 
 static bool of_one(Plan *p, PyObject *o, PlanValue *v) {
-    return of_range_iterator(p, o, v) || of_array_iterator(p, o, v) || plan_of_list_iterator(p, o, PLAN_INNER, v);
+    return of_range_iterator(p, o, v) || of_array_iterator(p, o, v) || plan_of_list_iterator(p, o, PLAN_INNER, v) ||
+           plan_of_dict_iterator(p, o, v);
 }
 
 /* zip(it, it) takes of one iterator twice. */
@@ -337,7 +339,7 @@ static bool of_iterator(Plan *p, PyObject *o, PlanValue *v) { return of_one(p, o
 /* Is it one whose identity the region may take for granted: what programs name, and don't compute with? */
 static bool is_named(PyObject *o) {
     return o == Py_None || PyFunction_Check(o) || PyCFunction_Check(o) || PyType_Check(o) || PyModule_CheckExact(o) ||
-           Py_IS_TYPE(o, &PyUFunc_Type);
+           Py_IS_TYPE(o, &PyUFunc_Type) || dyn_foreign_is(o) || dyn_foreign_is_library(o);
 }
 
 PlanValue plan_of_object(Plan *p, PyObject *o, uint32_t slot, bool live, bool stack) {

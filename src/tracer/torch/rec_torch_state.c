@@ -18,7 +18,7 @@ static bool is_followed(int state, PyObject *tensor) { return (state & DYN_TORCH
 
 bool rec_torch_allows(DynRec *r, PyObject *tensor) {
     int now = r->torch < 0 ? -1 : dyn_torch_state();
-    if (now < 0 || ((now ^ r->torch) & DYN_TORCH_INFERENCE) != 0) {
+    if (now < 0 || ((now ^ r->torch) & (DYN_TORCH_INFERENCE | DYN_TORCH_CASTS)) != 0) {
         return false;
     }
     bool as_before = DYN_TORCH_DEFAULT(now) == DYN_TORCH_DEFAULT(r->torch);

@@ -1,0 +1,176 @@
+/* foreign.c: calls of functions reached through ctypes, and of scipy.special.cython_special's. Called by calls.c.
+ *
+ * The address is data that comes in at each entry, which also asks whether the function still says what it said (run.c); its
+ * signature is part of the code. Arguments are what ctypes takes for a type: what it doesn't take, CPython gets to see. Functions
+ * of the C library's mathematics are instructions like any other. Beside every other one the GIL is released, as ctypes does:
+ * other threads run then, and the function may call Python code back. So such a call is an effect, what is at hand is kept in
+ * front of it, and behind it the region asks whether anything that it takes for granted has changed. */
+#include "ir/region_foreign.h"
+#include "tracer/region/plan.h"
+
+static bool no(Plan *p, const char *what) {
+    plan_unknown(p, DYN_R_OPAQUE_CALL, what);
+    return false;
+}
+
+static DynRegionFact *fact_of(Plan *p, PyObject *o) {
+    for (uint32_t i = 0; i < p->r->facts.n; i++) {
+        DynRegionFact *f = &p->r->facts.at[i];
+        if (f->object && f->value == o && f->name != NULL) {
+            return f;
+        }
+    }
+    PyObject *refers_to, *snapshot = dyn_foreign_snapshot(o, &refers_to);
+    if (snapshot == NULL) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return NULL;
+    }
+    DynRegionFact *fact = plan_fact(p, (DynRegionFact){.dict = refers_to, .name = snapshot, .value = o, .object = true});
+    Py_DECREF(refers_to);
+    Py_DECREF(snapshot);
+    return fact;
+}
+
+/* The register with its address. */
+static uint32_t address_of(Plan *p, PyObject *o, const DynForeign *f) {
+    DynRegionFact *fact = f->place != 0 ? fact_of(p, o) : plan_fact(p, (DynRegionFact){.value = o, .object = true});
+    if (fact != NULL && fact->extra == DYN_NONE) {
+        PlanValue v = plan_value(DYN_RK_FOREIGN, dyn_region_reg(p->r, 'P'));
+        v.v.ref = f->signature;
+        v.v.n = (uint8_t)f->place;
+        fact->extra = plan_extra(p, &v);
+    }
+    return fact == NULL || p->stop != DYN_R_OK ? 0 : p->extras.at[fact->extra].regs[0];
+}
+
+/* The argument in a register of the type's kind, as ctypes makes it of a number; narrowing is the call's. */
+static bool argument(Plan *p, DynForeignType type, PlanValue v, uint32_t *reg) {
+    int known;
+    bool integer =
+        v.v.kind == DYN_RK_INT || v.v.kind == DYN_RK_BOOL || (v.v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)v.v.dtype));
+    if (type == DYN_FT_BOOL) {
+        if (!plan_truth(p, &v, &known, reg)) {
+            return false;
+        }
+        *reg = known >= 0 ? plan_iconst(p, known) : *reg;
+        return true;
+    }
+    if (dyn_foreign_types[type].by == 'D') {
+        return plan_is_number(&v) ? plan_double(p, v, reg) : no(p, "an argument that ctypes takes for no float");
+    }
+    if (!integer) {
+        return no(p, "an argument that ctypes takes for no int");
+    }
+    *reg = plan_reg(p, &v);
+    return true;
+}
+
+static void keep(Plan *p, const PlanValue *v) {
+    uint32_t objects = 0;
+    switch ((DynRegionKind)v->v.kind) {
+    case DYN_RK_ARRAY:
+    case DYN_RK_VIEW:
+    case DYN_RK_SEQ:
+    case DYN_RK_LIST:
+    case DYN_RK_TEXT:
+    case DYN_RK_INST:
+    case DYN_RK_DICT:
+    case DYN_RK_SET:
+    case DYN_RK_RNG: objects = 1; break;
+    case DYN_RK_METHOD: objects = 2; break;
+    default: break;
+    }
+    for (uint32_t i = 0; i < objects; i++) {
+        plan_emit_or(p, DYN_RO_KEEP, v->v.regs[i], DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY);
+    }
+    for (uint32_t i = 0; dyn_region_has_items(v->v.kind) && i < v->v.n; i++) {
+        keep(p, &v->items[i]);
+    }
+}
+
+/* Can other code run here? What others see has to be as CPython would have it. */
+static bool may_release(Plan *p, const DynForeign *f) {
+    if (dyn_foreign_result(f->signature) == DYN_FT_U64) {
+        return no(p, "a function of ctypes whose result may not fit in 64 bits with a sign");
+    }
+    if (p->s.nframes > 1) {
+        return no(p, "a function of ctypes within a function that is followed into");
+    }
+    for (uint32_t i = 0; i < p->r->nslots; i++) {
+        if (p->s.values[i].v.kind == DYN_RK_CELL) {
+            return no(p, "a function of ctypes beside a variable that inner functions share, and that is stored");
+        }
+    }
+    return true;
+}
+
+static PlanValue result_of(Plan *p, DynForeignType type, uint32_t reg) {
+    if (type == DYN_FT_VOID) {
+        return plan_const(p, Py_None);
+    }
+    return plan_value(type == DYN_FT_BOOL ? DYN_RK_BOOL : dyn_foreign_types[type].by == 'D' ? DYN_RK_FLOAT : DYN_RK_INT, reg);
+}
+
+static uint32_t call(Plan *p, uint32_t address, uint32_t signature, const uint32_t *regs) {
+    for (uint32_t i = 0; i < dyn_foreign_nargs(signature); i++) {
+        bool number = dyn_foreign_types[dyn_foreign_arg(signature, i)].by == 'D';
+        plan_emit(p, number ? DYN_RO_ARGD : DYN_RO_ARGI, regs[i], DYN_NONE, DYN_NONE);
+        plan_last(p)->imm.i = i;
+    }
+    char by = dyn_foreign_types[dyn_foreign_result(signature)].by;
+    uint32_t reg = plan_emit(p, by == 'D' ? DYN_RO_CALLD : by == 'I' ? DYN_RO_CALLI : DYN_RO_CALLN, address, DYN_NONE, DYN_NONE);
+    plan_last(p)->imm.i = signature;
+    return reg;
+}
+
+Went plan_call_foreign(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, uint32_t slots) {
+    DynForeign f;
+    uint32_t regs[DYN_FOREIGN_ARGS + 1], passed = n;
+    if (!dyn_foreign_of(o, &f)) {
+        return plan_unknown(p, DYN_R_OPAQUE_CALL, f.why);
+    }
+    if (f.skips && n < DYN_FOREIGN_ARGS) {
+        regs[passed++] = plan_iconst(p, 0);
+    }
+    uint32_t signature = dyn_foreign_with(f.signature, passed);
+    if (signature == 0) {
+        return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function of ctypes with another number of arguments");
+    }
+    if (!f.pure && !may_release(p, &f)) {
+        return WENT_NOWHERE;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        bool any_int = args[i].v.kind == DYN_RK_INT || args[i].v.kind == DYN_RK_BOOL;
+        if (signature != f.signature && !any_int) {
+            return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function of ctypes without argtypes, called with what is no int");
+        }
+        bool floats = !f.floats_only || args[i].v.kind == DYN_RK_FLOAT;
+        bool number = !f.skips || dyn_foreign_arg(signature, i) == DYN_FT_F64 || args[i].v.kind == DYN_RK_INT;
+        if (!floats || !number) {
+            return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function of Cython that takes numbers of other types");
+        }
+        if (!argument(p, dyn_foreign_arg(signature, i), args[i], &regs[i])) {
+            return WENT_NOWHERE;
+        }
+    }
+    uint32_t address = address_of(p, o, &f), reg;
+    if (f.pure) {
+        reg = call(p, address, signature, regs);
+        p->s.n -= slots;
+        plan_push(p, result_of(p, dyn_foreign_result(signature), reg));
+        return WENT_ON;
+    }
+    p->r->releases = true;
+    plan_settle_doubts(p);
+    for (uint32_t i = 0; i < p->s.n; i++) {
+        keep(p, &p->s.values[i]);
+    }
+    uint32_t released = plan_emit(p, DYN_RO_RELEASE, DYN_NONE, DYN_NONE, DYN_NONE);
+    reg = call(p, address, signature, regs);
+    plan_emit(p, DYN_RO_HOLD, released, DYN_NONE, DYN_NONE);
+    p->s.n -= slots;
+    plan_push(p, result_of(p, dyn_foreign_result(signature), reg));
+    plan_effect(p, plan_frame(p)->at + 1);
+    plan_emit_or(p, DYN_RO_UNCHANGED, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_OK);
+    return WENT_ON;
+}
