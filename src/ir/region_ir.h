@@ -84,8 +84,8 @@ typedef enum DynRegionKind {
     DYN_RK_FOREIGN, /* At entries: a function of ctypes. regs: its address. ref: its signature (region_foreign.h). n: its place in
                      * the object, or 0 */
     DYN_RK_SLICE,   /* While it is planned: start, stop and step follow. */
-    DYN_RK_EXPR,  /* While it is planned: an expression of arrays of `dtype` and rank `shape`, whose operands follow. regs: sizes.
-                   * ref: DynRegionOp, of an element. */
+    DYN_RK_EXPR, /* While it is planned: an expression of arrays of `dtype` and rank `shape`, whose operands follow. regs: sizes.
+                  * ref: DynRegionOp, of an element. */
     DYN_RK_COUNT
 } DynRegionKind;
 enum { DYN_RNG_PYTHON, DYN_RNG_STATE, DYN_RNG_GENERATOR };
