@@ -9,9 +9,18 @@
 #include "evalframe/hook.h"
 #include "ir/place.h"
 
-static const DynLoopEngine native = {
-    dyn_region_headers, dyn_region_plan,   dyn_region_build,    dyn_region_state,           dyn_region_failure, dyn_region_run,
-    dyn_region_exit,    dyn_region_source, dyn_region_traverse, dyn_region_has_array_paths, dyn_region_free};
+static const DynLoopEngine native = {dyn_region_headers,
+                                     dyn_region_plan,
+                                     dyn_region_build,
+                                     dyn_region_state,
+                                     dyn_region_failure,
+                                     dyn_region_run,
+                                     dyn_region_exit,
+                                     dyn_region_source,
+                                     dyn_region_traverse,
+                                     dyn_region_computes_arrays,
+                                     dyn_region_has_array_paths,
+                                     dyn_region_free};
 const DynLoopEngine *dyn_loop_engine = &native;
 static DynLoops *all_loops;
 
@@ -275,9 +284,12 @@ DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyO
     if (r == NULL) {
         return refuse(l, i, &why);
     }
-    if (l->recording && l->few_trips && l->engine->has_array_paths(r)) {
+    bool some = l->few_trips && l->engine->has_array_paths(r), all = l->unrolled && l->engine->computes_arrays(r);
+    if (l->recording && (some || all)) {
         l->engine->free(r);
-        say(l, i, "a loop is left to the graph, for the array operations on some of its paths");
+        say(l, i,
+            some ? "a loop is left to the graph, for the array operations on some of its paths"
+                 : "a loop is left to the graph, which has its few trips one behind the other");
         return DYN_LOOP_NEW;
     }
     if (complete(l) < 0 || !fits(l, i, r)) {
@@ -601,6 +613,7 @@ bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t h
     } else if (state == DYN_LOOP_NEW) {
         l->refs++;
         l->recording = true;
+        l->unrolled = guess.unrolled;
         l->few_trips = guess.few_trips;
         l->short_loop = guess.short_loop;
         state = dyn_loops_plan(l, i, decoded, slots, nstack, dyn_frame_globals(f), dyn_frame_builtins(f));

@@ -23,6 +23,7 @@ typedef struct DynLoopEngine {
     bool (*exit)(const DynRegion *r, uint32_t i, uint32_t *at, uint32_t *nstack);
     void (*source)(const DynRegion *r, DynStr *out);
     int (*traverse)(const DynRegion *r, visitproc visit, void *arg);
+    bool (*computes_arrays)(const DynRegion *r);
     bool (*has_array_paths)(const DynRegion *r);
     void (*free)(DynRegion *r);
 } DynLoopEngine;
@@ -51,13 +52,14 @@ typedef struct DynLoop {
     uint32_t nregions;
     PyObject *way_in; /* strong */
     bool open;
-    DynWatched watched;       /* what it took natively while somebody watched */
-    uint32_t arrived;         /* while it is cold, from the time `since`, in cycles */
-    uint64_t since, counted;  /* … and when these arrivals began */
-    uint32_t entered;         /* arrivals that ran a region … */
-    uint64_t inside;          /* … and cycles that regions ran in them */
-    Py_ssize_t trips;         /* … and the trips of a for loop in them */
-    uint32_t sampling;        /* arrivals whose trips are CPython's, to be compared with … */
+    DynWatched watched;      /* what it took natively while somebody watched */
+    uint32_t arrived;        /* while it is cold, from the time `since`, in cycles */
+    uint64_t since, counted; /* … and when these arrivals began */
+    uint32_t entered;        /* arrivals that ran a region … */
+    uint64_t inside;         /* … and cycles that regions ran in them */
+    Py_ssize_t trips;        /* … and the trips of a for loop in them */
+    uint32_t sampling;       /* arrivals whose trips are CPython's, of `sampled`, to be compared with … */
+    uint32_t sampled;
     uint64_t native_trip;     /* … the cycles of a trip natively */
     uint32_t weighing;        /* arrivals for which it is still weighed: in turns native and CPython's */
     bool weighed, was_native; /* … it was; at the last arrival, at the time `last`, it ran natively */
@@ -93,6 +95,7 @@ struct DynLoops {
     uint32_t nwaiting;                /* loops that the compiler works on */
     bool recording;                   /* a recording asks: what is to be said waits */
     bool short_loop;                  /* … and CPython is through with the loop before a compiler would be */
+    bool unrolled;                    /* … and a graph would have its trips one behind the other */
     bool few_trips;                   /* it could have all of the loop's trips in its graph */
     DynLoopNews news[DYN_MOST_NEWS];  /* what waits to be said */
     uint32_t nnews;
@@ -139,6 +142,7 @@ DYN_HIDDEN int dyn_loops_init(PyObject *module); /* adds functions for tests */
 
 /* ---- loops_guess.c */
 typedef struct DynLoopGuess {
+    bool unrolled;   /* a recording goes through all of its trips */
     bool few_trips;  /* it runs so seldom that a graph could have all of its trips */
     bool short_loop; /* so shortly that no compiler need hurry */
 } DynLoopGuess;

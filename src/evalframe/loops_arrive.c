@@ -20,7 +20,9 @@
 #define ASKED_NS 150.        /* what an open way costs that isn't taken */
 #define LEAST_INSIDE_NS 150. /* that a region has to run, on average, to pay for the way in and out */
 #define ENOUGH_NS 1e6        /* a region that ran for so long in all is judged before there were TRIAL arrivals */
-#define SAMPLED 24           /* of one that runs for longer than SMALL_NS so many trips are CPython's, to compare trips */
+#define SAMPLED 128          /* of one that runs for longer than SMALL_NS so many trips are CPython's, to compare trips, … */
+#define LEAST_SAMPLED 24     /* … or fewer, where they take longer natively than … */
+#define SAMPLED_NS 500e3     /* … this in all; the first quarter isn't counted, as a loop begins with what it does once */
 #define MOST_TRIP_NS 20e3    /* unless a trip takes so long natively that CPython's might take too long */
 
 typedef struct WayIn {
@@ -234,7 +236,9 @@ static void begin_to_sample(DynLoop *loop) {
     double each = dyn_cycles_ns((double)loop->inside) / (double)loop->trips;
     loop->weighed = true;
     if (loop->trips > 0 && each < MOST_TRIP_NS) {
-        loop->sampling = SAMPLED + 1; /* arrivals that so many trips lie between */
+        uint32_t most = each * SAMPLED > SAMPLED_NS ? (uint32_t)(SAMPLED_NS / each) : SAMPLED;
+        loop->sampled = most < LEAST_SAMPLED ? LEAST_SAMPLED : most;
+        loop->sampling = loop->sampled + 1; /* arrivals that so many trips lie between */
         loop->native_trip = loop->inside / (uint64_t)loop->trips;
         loop->over = NULL;
         loop->taken[0] = 0;
@@ -250,7 +254,8 @@ static bool samples(DynLoops *l, uint32_t i, const Slots *s, uint64_t now) {
     }
     PyObject *it = s->at[s->nslots + s->nstack - dyn_iterator_slots()];
     Py_ssize_t left = trips_left(l, i, s);
-    if (it == loop->over && left + 1 == loop->left) {
+    bool counts = loop->sampling <= loop->sampled - loop->sampled / 4;
+    if (counts && it == loop->over && left + 1 == loop->left) {
         loop->taken[0] += now - loop->last;
         loop->narrived[0]++;
     }
@@ -261,7 +266,8 @@ static bool samples(DynLoops *l, uint32_t i, const Slots *s, uint64_t now) {
         return true;
     }
     uint64_t each = loop->narrived[0] > 0 ? loop->taken[0] / loop->narrived[0] : 0;
-    bool slower = loop->narrived[0] >= SAMPLED / 2 && loop->native_trip > each;
+    double plain = dyn_cycles_ns((double)each) - ASKED_NS; /* each of these trips was asked about */
+    bool slower = loop->narrived[0] >= loop->sampled / 2 && dyn_cycles_ns((double)loop->native_trip) > plain;
     if (slower && l->cache != NULL && dyn_profit_is_judged(l->cache)) {
         dyn_loops_retire(l, i);
     }

@@ -9,6 +9,7 @@
 #define INNER_TRIPS 8
 #define SHORT_NS 2e6       /* a loop that CPython takes less for is built when it has run for a while */
 #define TINY_NS 5e4        /* one that is recorded with what follows, where that may be array operations */
+#define UNROLLED 16        /* trips that a recording goes through (tracer/record/rec_state.h) */
 #define FEW_TRIPS 256      /* so many are recorded, where there are array operations in them */
 #define INSTRUCTION_NS 25. /* of CPython's, in a loop */
 #define OPERATION_NS 2000. /* that a graph saves for an array operation */
@@ -93,11 +94,20 @@ static bool has_array_beside(const DynCode *c, PyObject *const *slots, uint32_t 
     return beside;
 }
 
+/* A for loop of no more trips than a recording unrolls. */
+static bool is_unrolled(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack) {
+    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(c->code), iterator = dyn_iterator_slots();
+    bool over = c->v.at[c->at_unit[header]].op == DYN_I_FOR_ITER && nstack >= iterator;
+    PyObject *it = over ? slots[nslots + nstack - iterator] : NULL;
+    Py_ssize_t trips = it == NULL ? -1 : dyn_loops_trips_left(it);
+    return trips >= 0 && trips <= UNROLLED;
+}
+
 bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, uint32_t nnodes,
                         DynLoopGuess *guess) {
     bool *members = dyn_loop_members(c, header);
     uint32_t n = 0;
-    *guess = (DynLoopGuess){false, false};
+    *guess = (DynLoopGuess){false, false, false};
     if (members == NULL) {
         return true;
     }
@@ -107,6 +117,7 @@ bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *const *slot
     double trips = all_trips(c, header, slots, nstack, members), ns = trips * n * INSTRUCTION_NS;
     bool graph_pays = ns < TINY_NS && has_array_beside(c, slots, nstack, header, members);
     PyMem_RawFree(members);
+    guess->unrolled = is_unrolled(c, header, slots, nstack);
     guess->few_trips = trips <= FEW_TRIPS;
     guess->short_loop = ns < SHORT_NS;
     return !graph_pays && (nnodes == 0 || ns > (double)nnodes * OPERATION_NS);

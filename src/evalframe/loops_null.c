@@ -338,6 +338,7 @@ static DynReason null_failure(DynRegion *r, const char **detail) { return DYN_R_
 
 static bool null_exit(const DynRegion *r, uint32_t i, uint32_t *at, uint32_t *nstack) { return false; }
 
+static bool null_computes_arrays(const DynRegion *r) { return false; }
 static bool null_has_array_paths(const DynRegion *r) { return false; }
 
 static void null_source(const DynRegion *r, DynStr *out) {}
@@ -349,5 +350,6 @@ static int null_traverse(const DynRegion *region, visitproc visit, void *arg) {
     return 0;
 }
 
-const DynLoopEngine dyn_loop_null = {dyn_loop_headers, null_plan,   null_build,    null_state,           null_failure, null_run,
-                                     null_exit,        null_source, null_traverse, null_has_array_paths, null_free};
+const DynLoopEngine dyn_loop_null = {
+    dyn_loop_headers, null_plan,   null_build,    null_state,           null_failure,         null_run,
+    null_exit,        null_source, null_traverse, null_computes_arrays, null_has_array_paths, null_free};

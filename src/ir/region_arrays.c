@@ -8,7 +8,7 @@
 #include "base/cpy_region.h"
 #include "ir/region_ir.h"
 
-enum { LARGEST = 1 << 20, PLACES = 4 };
+enum { LARGEST = 1 << 18, PLACES = 4 };
 
 char *dyn_region_scratch(int64_t bytes, int64_t which) {
     static struct {

@@ -188,6 +188,7 @@ struct DynRegion {
     uint32_t nslots;    /* Locals, cells and free variables. */
     uint32_t nstack;    /* Stack values at the header. */
     uint32_t nextra;    /* Objects that don't come in slots. */
+    bool whole_arrays;  /* It computes whole arrays. */
     bool array_paths;   /* Some instruction that isn't in the language has an array among its operands. */
     bool makes;         /* It makes lists. */
     bool releases;      /* It calls functions beside which other code may run. */

@@ -189,10 +189,17 @@ static void forget_held(DynRegionMade *made) {
     made->n = left;
 }
 
+/* Where most of what was made is nobody else's, looking for room again and again would take longer than leaving the loop once,
+ * which gives it all back. */
+#define CROWDED (DYN_REGION_MADE / 4 * 3)
+
 static bool has_room(int64_t items) {
     DynRegionMade *made = dyn_region_made;
     if (made != NULL && made->n == DYN_REGION_MADE) {
         forget_held(made);
+        if (made->n > CROWDED) {
+            return false;
+        }
     }
     return made != NULL && made->n < DYN_REGION_MADE && items >= 0 && made->nitems + items < MOST_ITEMS;
 }

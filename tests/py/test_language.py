@@ -30,10 +30,12 @@ def test_table_is_large():
 
 @pytest.mark.parametrize("row", ROWS, ids=repr)
 def test_same_as_plain_and_captured(row):
-    plain, fast = row.make(), dynoc.optimize(row.make(), wait=True)
+    """By graphs alone, which are counted, and with native loops, which some of them are then."""
     sizes = (6, 6, 9, 4, 6)
-    for turn, n in enumerate(sizes):
-        check(plain, fast, lambda n=n: row.maker(n), row.tol, row.reset, row.observe, what=f"n = {n}, call {turn + 1}")
+    for loops in (True, False):
+        plain, fast = row.make(), dynoc.optimize(row.make(), wait=True, options={"loops": loops})
+        for turn, n in enumerate(sizes):
+            check(plain, fast, lambda n=n: row.maker(n), row.tol, row.reset, row.observe, what=f"n = {n}, call {turn + 1}")
     if row.name in PENDING:
         return
     graphs = sum(operators(e) > 0 for e in fast.entries)

@@ -15,7 +15,9 @@ from compare import dynoc
 
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["", "builtin"])
-def builtin(request):
+def builtin(request, monkeypatch):
+    """Graphs alone: loops over small arrays would be native as a whole."""
+    monkeypatch.setattr(dynoc.config, "loops", False)
     dynoc._dynoc._builtin_switch(request.param)
     yield
     dynoc._dynoc._builtin_switch(True)

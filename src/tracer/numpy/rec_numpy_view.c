@@ -459,6 +459,23 @@ static int stored_value(DynRec *r, DynOperand a, DynOperand value, NpArg *out) {
     return v == NULL ? -1 : 0;
 }
 
+/* Is it one line of an array's elements into another one that lies in other steps? NumPy stores each where it stands before it
+ * reads the next, whether or not they overlap. */
+static bool stores_in_numpys_order(DynRec *r, uint32_t base, DynOperand a, DynOperand index, DynOperand value, NpArg v) {
+    bool same = v.arg.kind == DYN_ARG_NODE && dyn_np_node_at(r, v.arg.id)->storage == dyn_np_node_at(r, base)->storage;
+    if (!same || !PyArray_CheckExact(a.real) || !PyArray_CheckExact(value.real) || is_advanced(index)) {
+        return false;
+    }
+    PyObject *target = PyObject_GetItem(a.real, index.real);
+    bool lines = target != NULL && PyArray_CheckExact(target) && PyArray_NDIM((PyArrayObject *)target) == 1 &&
+                 PyArray_NDIM((PyArrayObject *)value.real) == 1;
+    npy_intp to = lines ? PyArray_STRIDE((PyArrayObject *)target, 0) : 0;
+    npy_intp from = lines ? PyArray_STRIDE((PyArrayObject *)value.real, 0) : 0;
+    PyErr_Clear();
+    Py_XDECREF(target);
+    return to != from && (to < 0) == (from < 0);
+}
+
 int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand value) {
     NpArg v;
     NpLookup at;
@@ -475,6 +492,7 @@ int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand va
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
     bool tensor = dyn_np_node_at(r, base)->flags & DYN_NODE_TENSOR;
     bool known = tensor || stored_value(r, a, value, &v) == 0;
+    bool ordered = !tensor && known && stores_in_numpys_order(r, base, a, index, value, v);
     int ok;
     if (tensor) {
         ok = dyn_torch_store_subscr(r, a, base, index, value);
@@ -485,7 +503,7 @@ int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand va
     } else {
         ok = -1;
     }
-    if (ok < 0 && !tensor && (!known || is_advanced(index))) {
+    if (ok < 0 && !tensor && (!known || ordered || is_advanced(index))) {
         DynOperand args[3] = {a, index, value};
         dyn_graph_truncate(dyn_rec_graph(r), nnodes);
         const DynBinding *b = dyn_np_binding("__setitem__", true);

@@ -283,13 +283,13 @@ static bool fill(Plan *p, const PlanValue *v, const PlanValue *to, bool keeps) {
 }
 
 /* How large the axis was when the loop was planned, counted from the last; 1: that isn't known. */
-static int64_t sample(const PlanValue *v, uint32_t from_last) {
+int64_t plan_sample(const PlanValue *v, uint32_t from_last) {
     int64_t most = 1;
     if (plan_is_array(v) && v->sizes != NULL && from_last < v->v.n) {
         most = v->sizes[v->v.n - 1 - from_last];
     }
     for (uint32_t i = 0; is_expression(v) && i < v->v.n; i++) {
-        int64_t own = sample(&v->items[i], from_last);
+        int64_t own = plan_sample(&v->items[i], from_last);
         most = own > most ? own : most;
     }
     return most;
@@ -298,13 +298,14 @@ static int64_t sample(const PlanValue *v, uint32_t from_last) {
 bool plan_is_large(const PlanValue *v) {
     double bytes = dyn_dtypes[v->v.dtype].size;
     for (uint32_t k = 0; k < rank_of(v); k++) {
-        bytes *= (double)sample(v, k);
+        bytes *= (double)plan_sample(v, k);
     }
     return bytes > (rank_of(v) == 1 ? LARGE_VECTOR : LARGE);
 }
 
 /* Computes v where `to` lies, whose sizes are v's. keeps: as `fill` has it. */
 static bool compute_into(Plan *p, const PlanValue *v, const PlanValue *to, bool keeps) {
+    p->r->whole_arrays = true;
     bool reports = is_expression(v) && dyn_dtype_is_inexact((DynDtype)v->v.dtype);
     if (reports) {
         plan_emit(p, DYN_RO_UNFLAG, DYN_NONE, DYN_NONE, DYN_NONE);
@@ -381,6 +382,7 @@ static void hold_all(Plan *p, const PlanState *s) {
 }
 
 PlanValue plan_new_vector(Plan *p, DynDtype dt, uint32_t n, const PlanValue *reads, uint32_t nreads) {
+    p->r->whole_arrays = true;
     hold_all(p, &p->s);
     hold_all(p, &p->resume);
     for (uint32_t i = 0; i < nreads; i++) {
@@ -405,7 +407,7 @@ static bool make_vector(Plan *p, const PlanValue *v, const PlanValue *reads, uin
     int64_t *sizes = DYN_NEW_N(&p->arena, int64_t, 1);
     PlanValue to = plan_new_vector(p, (DynDtype)v->v.dtype, size_of(v, 0), reads, nreads);
     if (sizes != NULL) {
-        *sizes = sample(v, 0);
+        *sizes = plan_sample(v, 0);
         to.sizes = sizes;
     }
     bool done = compute_into(p, v, &to, false);
@@ -508,6 +510,7 @@ bool plan_array_reduce(Plan *p, int code, PlanValue a, PlanValue *out) {
     }
     p->r->warns = true;
     uint32_t stride = plan_stride(p, &a, 0), n = size_of(&a, 0);
+    p->r->whole_arrays = true;
     uint32_t reg = plan_emit_or(p, mean ? DYN_RO_ASUM : (DynRegionOp)code, a.v.regs[1], stride, n, DYN_R_FLAGS);
     if (mean) {
         reg = plan_emit_or(p, DYN_RO_DDIV, reg, plan_emit(p, DYN_RO_I2D, n, DYN_NONE, DYN_NONE), DYN_NONE, DYN_R_FLAGS);

@@ -293,8 +293,9 @@ DYN_HIDDEN Went plan_array_in_place(Plan *p, int op);                           
 DYN_HIDDEN bool plan_store_whole(Plan *p, const PlanValue *to, PlanValue v);        /* to[...] = v */
 DYN_HIDDEN bool plan_make_vector(Plan *p, const PlanValue *v, PlanValue *out);      /* a new array of what it is */
 DYN_HIDDEN bool plan_fill_vector(Plan *p, PlanValue n, int number, PlanValue *out); /* of n doubles */
-DYN_HIDDEN bool plan_is_large(const PlanValue *v);                                  /* it is better left to a graph */
-DYN_HIDDEN bool plan_make_vectors(Plan *p, PlanValue *v, uint32_t n);               /* of the expressions among them */
+DYN_HIDDEN int64_t plan_sample(const PlanValue *v, uint32_t from_last); /* elements along an axis when the loop was planned */
+DYN_HIDDEN bool plan_is_large(const PlanValue *v);                      /* it is better left to a graph */
+DYN_HIDDEN bool plan_make_vectors(Plan *p, PlanValue *v, uint32_t n);   /* of the expressions among them */
 /* An array of n elements that are still to be written, while the n of `reads` are still to be read. */
 DYN_HIDDEN PlanValue plan_new_vector(Plan *p, DynDtype dt, uint32_t n, const PlanValue *reads, uint32_t nreads);
 DYN_HIDDEN void plan_same_size(Plan *p, uint32_t a, uint32_t b);                   /* leaves where they differ */

@@ -2,7 +2,12 @@
  * calls.c. The loops are called as NumPy calls them, so that results are its own to the bit. */
 #include "tracer/region/plan.h"
 
-enum { MOST_OPERANDS = 3 };
+enum {
+    MOST_OPERANDS = 3,
+    FEW = 32, /* Elements up to which a function that takes long is computed here when the loop is planned: for more, graphs have
+               * vectors of it that are several times as fast as NumPy's loop. */
+    MOST = 256, /* … and when it runs. */
+};
 
 static bool no(Plan *p, const char *what) {
     plan_unknown(p, DYN_R_UNSUPPORTED_OP, what);
@@ -93,6 +98,30 @@ bool plan_norm(Plan *p, PlanValue a, PlanValue *out) {
     return true;
 }
 
+/* Is it one whose loop takes about as long as reading and writing the elements? */
+static bool is_quick(PyObject *o) {
+    static const char *const names[] = {"add",   "subtract", "multiply", "divide",  "negative", "positive", "absolute",
+                                        "fabs",  "sqrt",     "square",   "maximum", "minimum",  "fmax",     "fmin",
+                                        "floor", "ceil",     "trunc",    "rint",    "sign",     "copysign"};
+    bool quick = false;
+    for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
+        quick = quick || strcmp(((PyUFuncObject *)o)->name, names[i]) == 0;
+    }
+    return quick;
+}
+
+/* Few enough elements, as it was planned; and where it runs? */
+static bool is_short(Plan *p, PyObject *o, const PlanValue *v, uint32_t size) {
+    if (is_quick(o)) {
+        return true;
+    }
+    if (plan_sample(v, 0) > FEW) {
+        return no(p, "a function that takes long, of many elements");
+    }
+    plan_emit_or(p, DYN_RO_IDX, size, plan_iconst(p, MOST + 1), DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    return true;
+}
+
 bool plan_vector_ufunc(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, PlanValue *out) {
     PlanValue operands[MOST_OPERANDS], f;
     void *loop, *data;
@@ -114,6 +143,9 @@ bool plan_vector_ufunc(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, 
             return no(p, "a ufunc of something else than vectors of doubles, or of large ones");
         } else if (size == DYN_NONE) {
             size = size_of(&operands[i], 0);
+            if (!is_short(p, o, &operands[i], size)) {
+                return false;
+            }
         } else {
             plan_same_size(p, size, size_of(&operands[i], 0));
         }
