@@ -179,6 +179,20 @@ int dyn_region_operand_number(double number) {
     return dyn_region_operand((char *)&operands[noperands].number, 0, -1);
 }
 
+#define MOST_BYTES 16 /* of an element */
+
+int dyn_region_lines(void) {
+    char *low[2], *high[2];
+    int64_t a = operands[0].stride, b = operands[1].stride;
+    for (int i = 0; i < 2; i++) {
+        int64_t far = (operands[i].n > 0 ? operands[i].n - 1 : 0) * operands[i].stride;
+        low[i] = operands[i].data + (far < 0 ? far : 0);
+        high[i] = operands[i].data + (far < 0 ? 0 : far) + MOST_BYTES;
+    }
+    noperands = 0;
+    return a != b && (a < 0) == (b < 0) && low[0] < high[1] && low[1] < high[0];
+}
+
 int dyn_region_call_ufunc(char *loop, char *data, char *out) {
     char *args[MOST_OPERANDS + 1];
     npy_intp steps[MOST_OPERANDS + 1], n = -1;

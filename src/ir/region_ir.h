@@ -272,6 +272,7 @@ DYN_HIDDEN void dyn_region_forget_arrays(void); /* what a run before was told: i
 /* Operands of the loop or product that is called next: n doubles, or one number for all of them. A matrix is told as its rows and
  * its columns. Those two give 1 where CPython has to do it. */
 DYN_HIDDEN int dyn_region_operand(char *data, int64_t stride, int64_t n);
+DYN_HIDDEN int dyn_region_lines(void); /* of two operands: do they overlap, in other steps of one direction? */
 DYN_HIDDEN int dyn_region_operand_number(double number);
 DYN_HIDDEN int dyn_region_call_ufunc(char *loop, char *data, char *out);
 DYN_HIDDEN int dyn_region_matmul(char *out, int64_t vector_first);

@@ -31,3 +31,19 @@ def test_lines_that_overlap_are_stored_in_numpys_order(f):
         np.testing.assert_array_equal(fast(mine), f(theirs))
         np.testing.assert_array_equal(mine, theirs)
     assert len(fast.entries) == 1 and fast.entries[0].hits == 4
+
+
+def lines_in_a_loop(c, n):
+    for i in range(n):
+        c[:, (i + 1) % 4] = c[(i - 1) % 4, :]
+        c[1, :] = c[:, i % 4]
+        c[i % 4] += 1
+    return c[0] * 2
+
+
+def test_lines_that_overlap_in_a_native_loop():
+    fast = dynoc.optimize(lines_in_a_loop, wait=True)
+    for seed in range(5):
+        mine, theirs = (np.random.default_rng(seed).integers(0, 9, (4, 4)).astype(float) for _ in range(2))
+        np.testing.assert_array_equal(fast(mine, 40), lines_in_a_loop(theirs, 40))
+        np.testing.assert_array_equal(mine, theirs)

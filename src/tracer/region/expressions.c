@@ -437,6 +437,16 @@ bool plan_fill_vector(Plan *p, PlanValue n, int number, PlanValue *out) {
 
 /* ---- stores */
 
+/* One line of elements goes into another one that may be of the same memory and lie in other steps: NumPy stores each before it
+ * reads the next, so the loop is left where they overlap. */
+static void leave_in_numpys_order(Plan *p, const PlanValue *from, const PlanValue *to) {
+    const PlanValue *both[2] = {from, to};
+    for (int i = 0; i < 2; i++) {
+        plan_emit(p, DYN_RO_OPERAND, both[i]->v.regs[1], plan_stride(p, both[i], 0), size_of(both[i], 0));
+    }
+    plan_emit_or(p, DYN_RO_LINES, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_ALIASING);
+}
+
 bool plan_store_whole(Plan *p, const PlanValue *to, PlanValue v) {
     PlanValue made;
     uint32_t reg, rank = rank_of(&v);
@@ -455,6 +465,9 @@ bool plan_store_whole(Plan *p, const PlanValue *to, PlanValue v) {
     }
     for (uint32_t k = 0; k < rank; k++) {
         plan_same_size(p, size_of(&v, k), size_of(to, to->v.n - rank + k));
+    }
+    if (plan_is_array(&v) && rank == 1 && to->v.n == 1) {
+        leave_in_numpys_order(p, &v, to);
     }
     if (!keep(p, &v, &made)) {
         return false;
