@@ -24,9 +24,14 @@ class Writer(loop_grammar.Writer):
     def __init__(self, seed):
         super().__init__(seed)
         self.lines += ["    v = np.zeros(4)", "    r = a[1:5]"]
+        self.first, self.again = len(self.lines), seed % 2 == 1
 
     def program(self):
+        """Every other one has its loops in one of more trips than a graph would have one behind the other."""
         text = super().program()
+        if self.again:
+            loops = ["    for again in range(18):", *("    " + line for line in self.lines[self.first : -1])]
+            text = "\n".join([*self.lines[: self.first], *loops, self.lines[-1]]) + "\n"
         return HELPERS + text.replace("return n, m, k, x, y, s, t, u, w\n", "return n, m, k, x, y, s, t, u, w, v, r\n")
 
     # ---- vectors
