@@ -22,7 +22,7 @@ TYPED(byte, signed char) TYPED(ubyte, unsigned char) TYPED(short, short) TYPED(u
 TYPED(uint, unsigned) TYPED(long, long) TYPED(float, float) TYPED(double, double)
 _Bool bool_of(_Bool x) { return !x; }
 unsigned long ulong_of(unsigned long x) { return x; }
-static long calls;
+static _Atomic long calls;
 long count(void) { return ++calls; }
 void bump(int by) { calls += by; }
 long called(void) { return calls; }
