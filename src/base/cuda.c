@@ -97,6 +97,18 @@ const DynCudaInfo *dyn_cuda_info(int i) {
     return ok ? &infos[i] : NULL;
 }
 
+DynCudaError dyn_cuda_enter(const DynCudaInfo *info, DynCudaContext **before) {
+    *before = NULL;
+    DynCudaError error = dyn_cuda.CtxGetCurrent(before);
+    return error == 0 && *before != info->context ? dyn_cuda.CtxSetCurrent(info->context) : error;
+}
+
+void dyn_cuda_leave(const DynCudaInfo *info, DynCudaContext *before) {
+    if (before != NULL && before != info->context) {
+        dyn_cuda.CtxSetCurrent(before);
+    }
+}
+
 void dyn_cuda_say(DynCudaError error, DynStr *out) {
     const char *name = NULL, *text = NULL;
     dyn_cuda.GetErrorName(error, &name);

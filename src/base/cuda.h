@@ -75,6 +75,9 @@ DYN_HIDDEN bool dyn_cuda_find(void);
 DYN_HIDDEN int dyn_cuda_version(void); /* of the driver: 13000 for 13.0; behind dyn_cuda_find */
 /* Device i, counted as frameworks count it; NULL: it can't be used. Any thread. */
 DYN_HIDDEN const DynCudaInfo *dyn_cuda_info(int i);
+/* The device's own context, which another one may have taken the place of, until `leave`; *before: what `leave` takes. */
+DYN_HIDDEN DynCudaError dyn_cuda_enter(const DynCudaInfo *info, DynCudaContext **before);
+DYN_HIDDEN void dyn_cuda_leave(const DynCudaInfo *info, DynCudaContext *before);
 DYN_HIDDEN void dyn_cuda_say(DynCudaError error, DynStr *out); /* "CUDA_ERROR_…: sentence" */
 
 /* The driver as `python -m dynoc doctor` shows it. */

@@ -3,13 +3,13 @@
 #include "base/cpy_region.h"
 #include "base/torch.h"
 #include "evalframe/loops.h"
+#include "tracer/record/record.h"
 
 /* What is taken for true of loops that weren't measured. */
 #define USUAL_TRIPS 100
 #define INNER_TRIPS 8
 #define SHORT_NS 2e6       /* a loop that CPython takes less for is built when it has run for a while */
 #define TINY_NS 5e4        /* one that is recorded with what follows, where that may be array operations */
-#define UNROLLED 16        /* trips that a recording goes through (tracer/record/rec_state.h) */
 #define FEW_TRIPS 256      /* so many are recorded, where there are array operations in them */
 #define INSTRUCTION_NS 25. /* of CPython's, in a loop */
 #define OPERATION_NS 2000. /* that a graph saves for an array operation */
@@ -100,7 +100,7 @@ static bool is_unrolled(const DynCode *c, uint32_t header, PyObject *const *slot
     bool over = c->v.at[c->at_unit[header]].op == DYN_I_FOR_ITER && nstack >= iterator;
     PyObject *it = over ? slots[nslots + nstack - iterator] : NULL;
     Py_ssize_t trips = it == NULL ? -1 : dyn_loops_trips_left(it);
-    return trips >= 0 && trips <= UNROLLED;
+    return trips >= 0 && trips <= DYN_UNROLLED_TRIPS;
 }
 
 bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, uint32_t nnodes,

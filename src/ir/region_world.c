@@ -598,18 +598,6 @@ static int set_put(PyObject *set, PyObject *key, bool found, int64_t has) {
     return !done;
 }
 
-static int set_add_int(PyObject *set, int64_t key) {
-    int64_t has = 0;
-    bool found = dyn_cpy_set_has_int(set, key, &has) == 0;
-    return set_put(set, PyLong_FromLongLong(key), found, has);
-}
-
-static int set_add_key(PyObject *set, PyObject *key) {
-    int64_t has = 0;
-    bool found = dyn_cpy_set_has_text(set, key, &has) == 0;
-    return set_put(set, Py_NewRef(key), found, has);
-}
-
 /* Dropping a key that was found here runs no code: it is an int, a bool or a str. */
 static int set_take(PyObject *set, PyObject *key, bool found, int64_t has) {
     bool done = found && key != NULL && (has == 0 || PySet_Discard(set, key) == 1);
@@ -618,17 +606,20 @@ static int set_take(PyObject *set, PyObject *key, bool found, int64_t has) {
     return !done;
 }
 
-static int set_discard_int(PyObject *set, int64_t key) {
-    int64_t has = 0;
-    bool found = dyn_cpy_set_has_int(set, key, &has) == 0;
-    return set_take(set, PyLong_FromLongLong(key), found, has);
-}
-
-static int set_discard_key(PyObject *set, PyObject *key) {
-    int64_t has = 0;
-    bool found = dyn_cpy_set_has_text(set, key, &has) == 0;
-    return set_take(set, Py_NewRef(key), found, has);
-}
+/* set_add_…, set_discard_…: has_item says whether the key is there, and `object` is a reference to it. */
+#define SET_CHANGES(name, type, has_item, object)            \
+    static int set_add_##name(PyObject *set, type key) {     \
+        int64_t has = 0;                                     \
+        bool found = has_item(set, key, &has) == 0;          \
+        return set_put(set, object, found, has);             \
+    }                                                        \
+    static int set_discard_##name(PyObject *set, type key) { \
+        int64_t has = 0;                                     \
+        bool found = has_item(set, key, &has) == 0;          \
+        return set_take(set, object, found, has);            \
+    }
+SET_CHANGES(int, int64_t, dyn_cpy_set_has_int, PyLong_FromLongLong(key))
+SET_CHANGES(key, PyObject *, dyn_cpy_set_has_text, Py_NewRef(key))
 
 static PyObject *found[2]; /* the key and the value of the last step of an iterator, borrowed */
 

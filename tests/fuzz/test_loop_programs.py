@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import array_grammar
 import loop_grammar
 import object_grammar
+import pytest
 
 import dynoc
 
@@ -61,18 +62,10 @@ def differences_of_arrays(seed):
     return differences(seed, array_grammar)
 
 
-def test_programs_with_loops_over_small_arrays_do_what_they_do_without_dynoc():
+@pytest.mark.parametrize("differences_of", [differences_of_arrays, differences_of_objects], ids=["small arrays", "objects"])
+def test_programs_with_loops_over_things_do_what_they_do_without_dynoc(differences_of):
     before = dict(dynoc.counters.get("loops", {}))
-    found = [text for text in map(differences_of_arrays, range(FIRST, FIRST + COUNT)) if text is not None]
-    assert not found, "\n\n".join(found[:3])
-    counted = dynoc.counters["loops"]
-    assert counted.get("malformed", 0) == before.get("malformed", 0)
-    assert counted["native"] - before.get("native", 0) > COUNT // 2
-
-
-def test_programs_with_loops_over_objects_do_what_they_do_without_dynoc():
-    before = dict(dynoc.counters.get("loops", {}))
-    found = [text for text in map(differences_of_objects, range(FIRST, FIRST + COUNT)) if text is not None]
+    found = [text for text in map(differences_of, range(FIRST, FIRST + COUNT)) if text is not None]
     assert not found, "\n\n".join(found[:3])
     counted = dynoc.counters["loops"]
     assert counted.get("malformed", 0) == before.get("malformed", 0)

@@ -125,20 +125,15 @@ static DynCudaError launch_in(const Stream *s, DynCudaKernel *kernel, const Grid
     return error;
 }
 
-/* In the device's own context, which another one may have taken the place of. */
 static int launch(const Stream *s, const DynKernel *k, DynCudaForm form, const Grid *g, const Handed *h) {
-    DynCudaContext *current = NULL;
+    DynCudaContext *before;
     DynCudaKernel *kernel = dyn_cuda_kernel(s->c->a->loaded, k->number, form);
     if (kernel == NULL || g->x > MOST_GRID) {
         return -1;
     }
-    DynCudaError error = dyn_cuda.CtxGetCurrent(&current);
-    bool other = error == 0 && current != s->info->context;
-    error = other ? dyn_cuda.CtxSetCurrent(s->info->context) : error;
+    DynCudaError error = dyn_cuda_enter(s->info, &before);
     error = error == 0 ? launch_in(s, kernel, g, h) : error;
-    if (other && current != NULL) {
-        dyn_cuda.CtxSetCurrent(current);
-    }
+    dyn_cuda_leave(s->info, before);
     return error == 0 ? 0 : failed(s, k, error);
 }
 

@@ -93,7 +93,7 @@ void dyn_recording_touch(const DynLoops *p, bool *touched, bool *varies) {
 
 /* ---- launches */
 
-static int note(DynRecording *r, DynReplayed *k, const int64_t *words, int nwords) {
+static int note(DynCudaRecording *r, DynReplayed *k, const int64_t *words, int nwords) {
     k->words = PyMem_Malloc(sizeof(*words) * (size_t)nwords);
     if (k->words == NULL || dyn_vec_push(&r->kernels, *k) < 0) {
         PyMem_Free(k->words);
@@ -123,7 +123,7 @@ static int note_line(DynReplayed *k, const int64_t *words, int first, const DynC
     return 0;
 }
 
-void dyn_recording_note(DynRecording *r, const DynCudaNodeParams *launch, void *stream, const int64_t *words, int nwords,
+void dyn_recording_note(DynCudaRecording *r, const DynCudaNodeParams *launch, void *stream, const int64_t *words, int nwords,
                         const DynCudaLine *lines, const int *first, int nlines) {
     int status = 0;
     unsigned long long id = 0;
@@ -145,7 +145,7 @@ void dyn_recording_note(DynRecording *r, const DynCudaNodeParams *launch, void *
     r->failed |= done < 0;
 }
 
-int dyn_recording_keep(DynRecording *r, PyObject *tensor) {
+int dyn_recording_keep(DynCudaRecording *r, PyObject *tensor) {
     if (dyn_vec_push(&r->memory, tensor) < 0) {
         PyErr_NoMemory();
         return -1;
@@ -202,7 +202,7 @@ static int change_stream(Capture *c, uint8_t device) {
 }
 
 /* Only what this thread does is captured, and nothing is collected meanwhile: a finaliser could free memory. */
-static int begin(DynRecording *r, Capture *c, uint8_t device) {
+static int begin(DynCudaRecording *r, Capture *c, uint8_t device) {
     r->graph = new_graph();
     PyObject *begins = r->graph == NULL ? NULL : PyObject_GetAttrString(r->graph, "capture_begin");
     PyObject *none = PyTuple_New(0), *mode = Py_BuildValue("{ss}", "capture_error_mode", "thread_local");
@@ -216,7 +216,7 @@ static int begin(DynRecording *r, Capture *c, uint8_t device) {
 }
 
 /* No longer an exception: the first one says why there is no recording. */
-static void say(DynRecording *r) {
+static void say(DynCudaRecording *r) {
     PyObject *type, *error, *trace;
     PyErr_Fetch(&type, &error, &trace);
     PyErr_NormalizeException(&type, &error, &trace);
@@ -232,13 +232,13 @@ static void say(DynRecording *r) {
     PyErr_Clear();
 }
 
-static int refuse(DynRecording *r, const char *why) {
+static int refuse(DynCudaRecording *r, const char *why) {
     dyn_str_puts(&r->why, r->why.n > 0 ? "" : why);
     return -1;
 }
 
 /* Done, or said why not. */
-static bool is_done(DynRecording *r, PyObject *result) {
+static bool is_done(DynCudaRecording *r, PyObject *result) {
     if (result == NULL) {
         say(r);
     }
@@ -247,7 +247,7 @@ static bool is_done(DynRecording *r, PyObject *result) {
 }
 
 /* Stream and device as they were, whatever has happened. No exception is set. */
-static int end(DynRecording *r, Capture *c, bool captures) {
+static int end(DynCudaRecording *r, Capture *c, bool captures) {
     bool ok = captures && is_done(r, PyObject_CallMethod(r->graph, "capture_end", NULL));
     if (c->begun) {
         ok &= is_done(r, call_torch("cuda.set_stream", c->stream));
@@ -261,7 +261,7 @@ static int end(DynRecording *r, Capture *c, bool captures) {
     return ok ? 0 : -1;
 }
 
-static int instantiate(DynRecording *r) {
+static int instantiate(DynCudaRecording *r) {
     PyObject *done = PyObject_CallMethod(r->graph, "instantiate", NULL);
     PyObject *exec = done == NULL ? NULL : PyObject_CallMethod(r->graph, "raw_cuda_graph_exec", NULL);
     r->exec = exec == NULL ? NULL : PyLong_AsVoidPtr(exec);
@@ -282,7 +282,7 @@ static bool same_layout(const DynNode *n, const DynGeom *a, const DynGeom *b) {
 }
 
 /* A new tensor like this one, which lies as `geom` says; NULL: it can't lie so, or there is no memory. */
-static PyObject *like(PyObject *tensor, const DynNode *n, const DynGeom *geom, DynRecording *r) {
+static PyObject *like(PyObject *tensor, const DynNode *n, const DynGeom *geom, DynCudaRecording *r) {
     PyObject *made = call_torch("empty_like", tensor);
     DynGeom other;
     if (made != NULL && (dyn_call_geom(made, &other) < 0 || !same_layout(n, &other, geom))) {
@@ -293,7 +293,7 @@ static PyObject *like(PyObject *tensor, const DynNode *n, const DynGeom *geom, D
 }
 
 /* Inputs that move and that calls read: as tensors that don't. */
-static int make_still(const DynReplays *all, DynRecording *r, const DynCall *c, PyObject **inputs) {
+static int make_still(const DynReplays *all, DynCudaRecording *r, const DynCall *c, PyObject **inputs) {
     const DynGraph *g = c->p->graph;
     for (uint32_t i = 0; i < g->inputs.n; i++) {
         uint32_t node = g->inputs.at[i];
@@ -330,7 +330,7 @@ static bool overlap(const DynGraph *g, const DynGeom *geoms, uint32_t a, uint32_
 }
 
 /* Is what a call gave memory of its own, and not that of an input or of another result? Copies of it would part them. */
-static bool is_apart(const DynGraph *g, const DynRecording *r, uint32_t place) {
+static bool is_apart(const DynGraph *g, const DynCudaRecording *r, uint32_t place) {
     for (uint32_t i = 0; i < g->inputs.n; i++) {
         if (overlap(g, r->geoms, place, g->inputs.at[i])) {
             return false;
@@ -345,7 +345,7 @@ static bool is_apart(const DynGraph *g, const DynRecording *r, uint32_t place) {
 }
 
 /* What the graph gives: inputs, arrays that each call makes anew for dynoc's kernels to fill, and copies of the rest. */
-static int take_results(const DynReplays *all, DynRecording *r, const DynCall *c) {
+static int take_results(const DynReplays *all, DynCudaRecording *r, const DynCall *c) {
     const DynGraph *g = c->p->graph;
     for (uint32_t i = 0; i < g->outputs.n; i++) {
         uint32_t place = dyn_loops_storage(c->p, g->outputs.at[i]);
@@ -381,7 +381,7 @@ bool dyn_replays_always(bool so) {
     return before;
 }
 
-static bool pays(const DynRecording *r, const DynLoops *p) {
+static bool pays(const DynCudaRecording *r, const DynLoops *p) {
     int64_t saved = 0, spent = OF_REPLAY;
     for (uint32_t s = 0; s < p->steps.n; s++) {
         saved += p->steps.at[s].kind == DYN_STEP_EXTERN ? OF_CALL : 0;
@@ -395,7 +395,7 @@ static bool pays(const DynRecording *r, const DynLoops *p) {
     return always || saved + OF_LAUNCH * (int64_t)r->kernels.n > spent;
 }
 
-static int run_captured(const DynReplays *all, DynRecording *r, DynCall *c, PyObject **outputs) {
+static int run_captured(const DynReplays *all, DynCudaRecording *r, DynCall *c, PyObject **outputs) {
     Capture capture = {0};
     bool captures = begin(r, &capture, c->p->graph->device) == 0;
     DynRunStatus status = captures ? dyn_call_run(c) : DYN_RUN_ERROR;
@@ -425,7 +425,7 @@ static int run_captured(const DynReplays *all, DynRecording *r, DynCall *c, PyOb
 }
 
 /* In a DynCall and a DynRun of its own. */
-static int record(const DynReplays *all, DynRecording *r, const DynCall *of) {
+static int record(const DynReplays *all, DynCudaRecording *r, const DynCall *of) {
     const DynLoops *p = of->p;
     const DynGraph *g = p->graph;
     size_t ninputs = g->inputs.n, noutputs = g->outputs.n, nplaces = p->nplaces;
@@ -453,10 +453,10 @@ static int record(const DynReplays *all, DynRecording *r, const DynCall *of) {
     return done;
 }
 
-static DynRecording *new_recording(const DynReplays *all, const DynCall *c) {
+static DynCudaRecording *new_recording(const DynReplays *all, const DynCall *c) {
     const DynLoops *p = c->p;
     size_t nsyms = all->nsyms, ninputs = p->graph->inputs.n;
-    DynRecording *r = PyMem_Calloc(1, sizeof(*r));
+    DynCudaRecording *r = PyMem_Calloc(1, sizeof(*r));
     if (r == NULL) {
         return NULL;
     }
@@ -474,8 +474,8 @@ static DynRecording *new_recording(const DynReplays *all, const DynCall *c) {
     return r;
 }
 
-DynRecording *dyn_recording_make(DynReplays *all, DynCall *c, void *stream) {
-    DynRecording *r = new_recording(all, c);
+DynCudaRecording *dyn_recording_make(DynReplays *all, DynCall *c, void *stream) {
+    DynCudaRecording *r = new_recording(all, c);
     all->tries++;
     bool grad = dyn_torch_grad_off();
     if (r != NULL && record(all, r, c) < 0) {

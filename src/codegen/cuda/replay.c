@@ -14,7 +14,7 @@
 
 /* ---- their life */
 
-void dyn_recording_free(DynRecording *r) {
+void dyn_recording_free(DynCudaRecording *r) {
     for (uint32_t i = 0; i < r->kernels.n; i++) {
         PyMem_Free(r->kernels.at[i].words);
         dyn_vec_free(&r->kernels.at[i].patches);
@@ -43,7 +43,7 @@ void dyn_cuda_forget(DynArtifact *a) {
     DynReplays *all = a->replays;
     a->replays = NULL;
     while (all != NULL && all->first != NULL) {
-        DynRecording *r = all->first;
+        DynCudaRecording *r = all->first;
         all->first = r->next;
         dyn_recording_free(r);
     }
@@ -105,7 +105,7 @@ static bool same_strides(const DynNode *n, const DynGeom *a, const DynGeom *b) {
     return memcmp(a->dims, b->dims, bytes) == 0 && memcmp(a->strides, b->strides, bytes) == 0;
 }
 
-static bool fits_input(const DynReplays *all, const DynRecording *r, const DynCall *c, uint32_t i) {
+static bool fits_input(const DynReplays *all, const DynCudaRecording *r, const DynCall *c, uint32_t i) {
     uint32_t node = c->p->graph->inputs.at[i];
     const DynGeom *now = &c->geoms[node], *then = &r->geoms[node];
     uintptr_t apart = (uintptr_t)now->data ^ (uintptr_t)then->data;
@@ -116,7 +116,7 @@ static bool fits_input(const DynReplays *all, const DynRecording *r, const DynCa
 }
 
 /* The same sizes and numbers, but for those that may vary; what a call gives it gives again. */
-static bool same_numbers(const DynReplays *all, const DynRecording *r, const DynCall *c) {
+static bool same_numbers(const DynReplays *all, const DynCudaRecording *r, const DynCall *c) {
     const DynSyms *t = c->p->graph->syms;
     for (uint32_t i = 0; i < all->nsyms; i++) {
         if (!all->varies[i] && !dyn_sym_is_late(t, i) && memcmp(&r->sym[i], &c->run->sym[i], sizeof(r->sym[i])) != 0) {
@@ -126,7 +126,7 @@ static bool same_numbers(const DynReplays *all, const DynRecording *r, const Dyn
     return true;
 }
 
-static bool fits(const DynReplays *all, const DynRecording *r, const DynCall *c, const void *stream) {
+static bool fits(const DynReplays *all, const DynCudaRecording *r, const DynCall *c, const void *stream) {
     const DynGraph *g = c->p->graph;
     bool same = r->stream == stream && same_numbers(all, r, c);
     for (uint32_t i = 0; i < g->inputs.n && same; i++) {
@@ -136,9 +136,9 @@ static bool fits(const DynReplays *all, const DynRecording *r, const DynCall *c,
 }
 
 /* The recording for this call, which comes to the front; NULL: there is none. */
-static DynRecording *find(DynReplays *all, const DynCall *c, const void *stream) {
-    for (DynRecording **at = &all->first; *at != NULL; at = &(*at)->next) {
-        DynRecording *r = *at;
+static DynCudaRecording *find(DynReplays *all, const DynCall *c, const void *stream) {
+    for (DynCudaRecording **at = &all->first; *at != NULL; at = &(*at)->next) {
+        DynCudaRecording *r = *at;
         if (fits(all, r, c, stream)) {
             *at = r->next;
             r->next = all->first;
@@ -149,7 +149,7 @@ static DynRecording *find(DynReplays *all, const DynCall *c, const void *stream)
 }
 
 static void drop_last(DynReplays *all) {
-    DynRecording **at = &all->first;
+    DynCudaRecording **at = &all->first;
     while ((*at)->next != NULL) {
         at = &(*at)->next;
     }
@@ -158,12 +158,12 @@ static void drop_last(DynReplays *all) {
     all->n--;
 }
 
-static DynRecording *make(DynReplays *all, DynCall *c, void *stream) {
+static DynCudaRecording *make(DynReplays *all, DynCall *c, void *stream) {
     if (all->tries >= MOST_TRIES) {
         dyn_replay_refuse(all, c->p, "inputs keep coming in other sizes, or on other streams");
         return NULL;
     }
-    DynRecording *r = dyn_recording_make(all, c, stream);
+    DynCudaRecording *r = dyn_recording_make(all, c, stream);
     if (r != NULL) {
         r->next = all->first;
         all->first = r;
@@ -176,7 +176,7 @@ static DynRecording *make(DynReplays *all, DynCall *c, void *stream) {
 
 /* ---- playing it */
 
-static int make_results(DynCall *c, const DynRecording *r) {
+static int make_results(DynCall *c, const DynCudaRecording *r) {
     const DynGraph *g = c->p->graph;
     for (uint32_t i = 0; i < g->outputs.n; i++) {
         uint32_t place = dyn_loops_storage(c->p, g->outputs.at[i]);
@@ -188,15 +188,18 @@ static int make_results(DynCall *c, const DynRecording *r) {
     return 0;
 }
 
+/* Is it known where the call has it: an input, or an array that was made or copied for it. */
+static bool is_there(const DynCall *c, uint32_t place) {
+    return place < c->p->nnodes && (dyn_graph_node(c->p->graph, place)->op == DYN_OP_INPUT || c->objects[place] != NULL);
+}
+
 /* How far what lies at a place has moved since the recording. */
-static int64_t moved(const DynReplays *all, const DynRecording *r, const DynCall *c, uint32_t place) {
-    bool follows =
-        !all->touched[place] &&
-        (place < c->p->nnodes && (dyn_graph_node(c->p->graph, place)->op == DYN_OP_INPUT || c->objects[place] != NULL));
+static int64_t moved(const DynReplays *all, const DynCudaRecording *r, const DynCall *c, uint32_t place) {
+    bool follows = !all->touched[place] && is_there(c, place);
     return follows ? c->geoms[place].data - r->geoms[place].data : 0;
 }
 
-static DynCudaError patch(const DynReplays *all, DynRecording *r, const DynCall *c) {
+static DynCudaError patch(const DynReplays *all, DynCudaRecording *r, const DynCall *c) {
     for (uint32_t i = 0; i < r->kernels.n; i++) {
         DynReplayed *k = &r->kernels.at[i];
         bool changed = false;
@@ -222,7 +225,7 @@ int dyn_replay_copy(PyObject *to, PyObject *from) {
     return done == NULL ? -1 : 0;
 }
 
-static int copy_in(const DynRecording *r, const DynCall *c) {
+static int copy_in(const DynCudaRecording *r, const DynCall *c) {
     for (uint32_t i = 0; i < c->p->graph->inputs.n; i++) {
         if (r->still[i] != NULL && dyn_replay_copy(r->still[i], c->run->inputs[i]) < 0) {
             return -1;
@@ -232,7 +235,7 @@ static int copy_in(const DynRecording *r, const DynCall *c) {
 }
 
 /* Where everything lies that views are made of, and copies of what PyTorch's calls gave. */
-static int copy_out(const DynRecording *r, DynCall *c) {
+static int copy_out(const DynCudaRecording *r, DynCall *c) {
     const DynLoops *p = c->p;
     for (uint32_t i = 0; i < p->nnodes; i++) {
         if (r->made[i] != NULL) {
@@ -244,8 +247,7 @@ static int copy_out(const DynRecording *r, DynCall *c) {
     }
     for (uint32_t i = 0; i < p->nnodes; i++) {
         uint32_t of = dyn_loops_storage(p, i);
-        bool known = dyn_graph_node(p->graph, of)->op == DYN_OP_INPUT || c->objects[of] != NULL;
-        if (of != i && known) {
+        if (of != i && is_there(c, of)) {
             c->geoms[i] = r->geoms[i];
             c->geoms[i].data += c->geoms[of].data - r->geoms[of].data;
         }
@@ -253,15 +255,11 @@ static int copy_out(const DynRecording *r, DynCall *c) {
     return 0;
 }
 
-static DynCudaError launch(const DynRecording *r, const DynCudaInfo *info) {
-    DynCudaContext *current = NULL;
-    DynCudaError error = dyn_cuda.CtxGetCurrent(&current);
-    bool other = error == 0 && current != info->context;
-    error = other ? dyn_cuda.CtxSetCurrent(info->context) : error;
+static DynCudaError launch(const DynCudaRecording *r, const DynCudaInfo *info) {
+    DynCudaContext *before;
+    DynCudaError error = dyn_cuda_enter(info, &before);
     error = error == 0 ? dyn_cuda.GraphLaunch(r->exec, r->stream) : error;
-    if (other && current != NULL) {
-        dyn_cuda.CtxSetCurrent(current);
-    }
+    dyn_cuda_leave(info, before);
     return error;
 }
 
@@ -274,14 +272,14 @@ static DynRunStatus failed(const DynCall *c, DynCudaError error) {
     return DYN_RUN_ERROR;
 }
 
-static void take_late(const DynReplays *all, const DynRecording *r, const DynCall *c) {
+static void take_late(const DynReplays *all, const DynCudaRecording *r, const DynCall *c) {
     const DynSyms *t = c->p->graph->syms;
     for (uint32_t i = 0; i < all->nsyms; i++) {
         c->run->sym[i] = dyn_sym_is_late(t, i) ? r->sym[i] : c->run->sym[i];
     }
 }
 
-static DynRunStatus play(const DynReplays *all, DynRecording *r, DynCall *c) {
+static DynRunStatus play(const DynReplays *all, DynCudaRecording *r, DynCall *c) {
     bool grad = dyn_torch_grad_off();
     take_late(all, r, c);
     DynCudaError error = 0;
@@ -307,7 +305,7 @@ bool dyn_cuda_replay(DynCall *c, DynRunStatus *status) {
         return false;
     }
     bool seen = note_inputs(all, c);
-    DynRecording *r = find(all, c, stream);
+    DynCudaRecording *r = find(all, c, stream);
     r = r == NULL && seen ? make(all, c, stream) : r;
     if (r != NULL) {
         *status = play(all, r, c);

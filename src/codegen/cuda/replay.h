@@ -23,8 +23,8 @@ typedef struct DynReplayed {
 
 /* A recording serves calls with the same sizes, numbers and strides, whose inputs lie where they lay unless their place is
  * patched or copied. Owned by the artifact's DynReplays. */
-typedef struct DynRecording {
-    struct DynRecording *next;
+typedef struct DynCudaRecording {
+    struct DynCudaRecording *next;
     uint32_t nplaces, ninputs;
     DynScalar *sym;    /* Of all symbols. */
     DynGeom *geoms;    /* By place, as it was recorded. */
@@ -39,24 +39,24 @@ typedef struct DynRecording {
     memory;      /* Tests: what has to outlive the recording, owned. */
     bool failed; /* While it is made: a launch couldn't be noted. */
     DynStr why;  /* … and why there is none. */
-} DynRecording;
+} DynCudaRecording;
 
 /* Of an artifact. */
 typedef struct DynReplays {
-    DynRecording *first; /* The one that served last. */
-    int n, tries;        /* How many there are, and how many were made. */
-    uint32_t nsyms;      /* Symbols that the graph may have: those that came behind them are of other parts. */
-    bool *touched;       /* By place that owns bytes: a call that isn't dynoc's kernel reads it. */
-    bool *varies;        /* By symbol: only dynoc's kernels read it, as a number. */
-    bool *moves;         /* By input: it has been seen in different places. */
-    char **last;         /* By input: where it lay last; NULL: it wasn't seen. */
-    bool off;            /* Calls are launched as without it: why was said. */
+    DynCudaRecording *first; /* The one that served last. */
+    int n, tries;            /* How many there are, and how many were made. */
+    uint32_t nsyms;          /* Symbols that the graph may have: those that came behind them are of other parts. */
+    bool *touched;           /* By place that owns bytes: a call that isn't dynoc's kernel reads it. */
+    bool *varies;            /* By symbol: only dynoc's kernels read it, as a number. */
+    bool *moves;             /* By input: it has been seen in different places. */
+    char **last;             /* By input: where it lay last; NULL: it wasn't seen. */
+    bool off;                /* Calls are launched as without it: why was said. */
 } DynReplays;
 
 /* replay.c */
 DYN_HIDDEN bool dyn_cuda_replay(DynCall *c, DynRunStatus *status); /* DynTarget.replay */
 DYN_HIDDEN void dyn_cuda_forget(DynArtifact *a);                   /* DynTarget.forget */
-DYN_HIDDEN void dyn_recording_free(DynRecording *r);
+DYN_HIDDEN void dyn_recording_free(DynCudaRecording *r);
 DYN_HIDDEN int dyn_replay_copy(PyObject *to, PyObject *from); /* elements of a tensor into another one */
 /* No recording of this graph will be made: the reason is counted, and logged in "perf". */
 DYN_HIDDEN void dyn_replay_refuse(DynReplays *r, const DynLoops *p, const char *why);
@@ -66,9 +66,9 @@ DYN_HIDDEN void dyn_replay_refuse(DynReplays *r, const DynLoops *p, const char *
 DYN_HIDDEN bool dyn_recording_possible(const DynLoops *p, const char **why);
 /* Fills DynReplays.touched and .varies, which are zeroed. */
 DYN_HIDDEN void dyn_recording_touch(const DynLoops *p, bool *touched, bool *varies);
-DYN_HIDDEN DynRecording *dyn_recording_make(DynReplays *all, DynCall *c, void *stream);
-DYN_HIDDEN int dyn_recording_keep(DynRecording *r, PyObject *tensor); /* as long as the recording; -1 with an exception */
+DYN_HIDDEN DynCudaRecording *dyn_recording_make(DynReplays *all, DynCall *c, void *stream);
+DYN_HIDDEN int dyn_recording_keep(DynCudaRecording *r, PyObject *tensor); /* as long as the recording; -1 with an exception */
 /* launch.c, of a kernel just launched: its lines' structs lie in `words`, line i from word first[i] on. */
-DYN_HIDDEN void dyn_recording_note(DynRecording *r, const DynCudaNodeParams *launch, void *stream, const int64_t *words,
+DYN_HIDDEN void dyn_recording_note(DynCudaRecording *r, const DynCudaNodeParams *launch, void *stream, const int64_t *words,
                                    int nwords, const DynCudaLine *lines, const int *first, int nlines);
 #endif

@@ -8,33 +8,33 @@
 typedef struct DynUndo DynUndo;
 
 typedef struct DynCall {
-    DynArtifact *a;                 /* What runs. */
-    const DynLoops *p;              /* Its loop IR. */
-    DynRun *run;                    /* What the caller hands in, and gets. */
-    const DynNativeTable *table;    /* The compiled kernels; NULL: the built-in tier runs them. */
-    DynGeom *geoms;                 /* By place: where its elements lie. */
-    PyObject **objects;             /* By place: the array, an owned reference; NULL: not made yet, or dropped. */
-    char *temps;                    /* Memory of temporaries, from the pool; what groups need for one row comes first. */
-    size_t row_size;                /* Bytes of that row. */
-    PyObject *held;                 /* What holds that memory, where it isn't the pool; owned. */
-    atomic_bool missed;             /* An index named a place that isn't there. */
-    bool wrote;                     /* A kernel has written into an input. */
-    bool acted;                     /* An extern call has done something that can't be undone. */
-    bool ranged;                    /* A profiler of PyTorch's wants to know the steps. */
-    bool grad;                      /* PyTorch's recording of gradients was on, and is off during the call. */
-    struct DynRecording *recording; /* What the call is recorded into (cuda/replay.h); NULL: it runs. */
-    DynUndo *undo;                  /* What the inputs held that kernels write; NULL: it isn't kept. */
-    uint32_t made;                  /* How many rows of DynLoops.makes are done. */
-    uint32_t dropped;               /* How many rows of DynLoops.drops are done. */
-    uint32_t paired;                /* The last pair that has run as one; its second kernel is made. */
-    uint32_t chained;               /* The last chain that was tried. */
-    uint32_t arrived;               /* 1 + the extern step whose call has begun (dyn_call_arrive). */
-    int64_t reached;                /* How many snapshots the call has come to. */
-    int64_t leave_at;               /* The snapshot at which config.force_leave has it leave the graph; < 0: none. */
-    int flags;                      /* Floating-point flags of earlier steps. */
-    PyObject *strict;               /* Token of dyn_flags_strict; NULL: nothing was changed. */
-    bool is_strict;                 /* NumPy raises where it would warn. */
-    DynRunStatus status;            /* How the call ended, where a task says DYN_TASK_ENDED. */
+    DynArtifact *a;                     /* What runs. */
+    const DynLoops *p;                  /* Its loop IR. */
+    DynRun *run;                        /* What the caller hands in, and gets. */
+    const DynNativeTable *table;        /* The compiled kernels; NULL: the built-in tier runs them. */
+    DynGeom *geoms;                     /* By place: where its elements lie. */
+    PyObject **objects;                 /* By place: the array, an owned reference; NULL: not made yet, or dropped. */
+    char *temps;                        /* Memory of temporaries, from the pool; what groups need for one row comes first. */
+    size_t row_size;                    /* Bytes of that row. */
+    PyObject *held;                     /* What holds that memory, where it isn't the pool; owned. */
+    atomic_bool missed;                 /* An index named a place that isn't there. */
+    bool wrote;                         /* A kernel has written into an input. */
+    bool acted;                         /* An extern call has done something that can't be undone. */
+    bool ranged;                        /* A profiler of PyTorch's wants to know the steps. */
+    bool grad;                          /* PyTorch's recording of gradients was on, and is off during the call. */
+    struct DynCudaRecording *recording; /* What the call is recorded into (cuda/replay.h); NULL: it runs. */
+    DynUndo *undo;                      /* What the inputs held that kernels write; NULL: it isn't kept. */
+    uint32_t made;                      /* How many rows of DynLoops.makes are done. */
+    uint32_t dropped;                   /* How many rows of DynLoops.drops are done. */
+    uint32_t paired;                    /* The last pair that has run as one; its second kernel is made. */
+    uint32_t chained;                   /* The last chain that was tried. */
+    uint32_t arrived;                   /* 1 + the extern step whose call has begun (dyn_call_arrive). */
+    int64_t reached;                    /* How many snapshots the call has come to. */
+    int64_t leave_at;                   /* The snapshot at which config.force_leave has it leave the graph; < 0: none. */
+    int flags;                          /* Floating-point flags of earlier steps. */
+    PyObject *strict;                   /* Token of dyn_flags_strict; NULL: nothing was changed. */
+    bool is_strict;                     /* NumPy raises where it would warn. */
+    DynRunStatus status;                /* How the call ended, where a task says DYN_TASK_ENDED. */
 } DynCall;
 
 /* ---- tasks: steps as they run */

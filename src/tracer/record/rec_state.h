@@ -398,8 +398,8 @@ DYN_HIDDEN bool rec_effect_is_undone(const DynRec *r, uint32_t at);
 DYN_HIDDEN bool rec_has_one_text(DynRec *r, DynOperand o); /* str(o) is the same at every call: ints are burnt in */
 DYN_HIDDEN int rec_store_global(DynRec *r, PyObject *dict, PyObject *name, DynVal *value); /* after it ran */
 
-#define REC_MAX_DEPTH 100    /* of containers in containers */
-#define REC_MAX_TRIPS 16     /* of a loop that is unrolled */
+#define REC_MAX_DEPTH 100 /* of containers in containers */
+#define REC_MAX_TRIPS DYN_UNROLLED_TRIPS
 #define REC_MAX_MODULES 1000 /* … that runs over the layers of a network */
 /* Is it the first of two that are one for CPython (STORE_FAST_STORE_FAST)? No frame can stand between them. */
 DYN_HIDDEN bool rec_is_first_half(const RecFrame *f, const DynInstr *in);

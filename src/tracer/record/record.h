@@ -5,6 +5,8 @@
 #include "tracer/bytecode/asm.h"
 #include "ir/capture.h"
 
+#define DYN_UNROLLED_TRIPS 16 /* of a loop whose trips are recorded one behind the other */
+
 /* What a recording asks of the caller and hands to it. The callbacks run in the middle of the recorded call, with the GIL; they
  * must not run Python code of the user, and leave no exception set. */
 typedef struct DynRecording DynRecording;

@@ -440,10 +440,8 @@ bool plan_fill_vector(Plan *p, PlanValue n, int number, PlanValue *out) {
 /* One line of elements goes into another one that may be of the same memory and lie in other steps: NumPy stores each before it
  * reads the next, so the loop is left where they overlap. */
 static void leave_in_numpys_order(Plan *p, const PlanValue *from, const PlanValue *to) {
-    const PlanValue *both[2] = {from, to};
-    for (int i = 0; i < 2; i++) {
-        plan_emit(p, DYN_RO_OPERAND, both[i]->v.regs[1], plan_stride(p, both[i], 0), size_of(both[i], 0));
-    }
+    plan_put_operand(p, from, 0);
+    plan_put_operand(p, to, 0);
     plan_emit_or(p, DYN_RO_LINES, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_ALIASING);
 }
 

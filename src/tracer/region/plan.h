@@ -279,6 +279,7 @@ DYN_HIDDEN bool plan_iter(Plan *p, PlanValue v, PlanValue *out);
 DYN_HIDDEN Went plan_next(Plan *p, const DynInstr *in);
 
 DYN_HIDDEN uint32_t plan_stride(Plan *p, const PlanValue *a, uint32_t axis);
+DYN_HIDDEN void plan_put_operand(Plan *p, const PlanValue *a, uint32_t axis);      /* for what is called next: vectors.c */
 DYN_HIDDEN bool plan_as_element(Plan *p, PlanValue v, DynDtype dt, uint32_t *reg); /* a number, as it is stored */
 DYN_HIDDEN DynRegionOp plan_load_op(DynDtype dt);
 DYN_HIDDEN DynRegionOp plan_store_op(DynDtype dt);

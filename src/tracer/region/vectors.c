@@ -20,7 +20,7 @@ static bool is_of_doubles(const PlanValue *v, uint32_t rank) {
 
 static uint32_t size_of(const PlanValue *a, uint32_t axis) { return a->v.regs[2 + axis]; }
 
-static void put_operand(Plan *p, const PlanValue *a, uint32_t axis) {
+void plan_put_operand(Plan *p, const PlanValue *a, uint32_t axis) {
     plan_emit(p, DYN_RO_OPERAND, a->v.regs[1], plan_stride(p, a, axis), size_of(a, axis));
 }
 
@@ -38,12 +38,12 @@ static bool with_matrix(Plan *p, const PlanValue *both, bool vector_first, PlanV
     const PlanValue *matrix = &both[vector_first], *vector = &both[!vector_first];
     PlanValue made = plan_new_vector(p, DYN_F64, size_of(matrix, vector_first), both, 2);
     if (vector_first) {
-        put_operand(p, vector, 0);
+        plan_put_operand(p, vector, 0);
     }
-    put_operand(p, matrix, 0);
-    put_operand(p, matrix, 1);
+    plan_put_operand(p, matrix, 0);
+    plan_put_operand(p, matrix, 1);
     if (!vector_first) {
-        put_operand(p, vector, 0);
+        plan_put_operand(p, vector, 0);
     }
     p->r->warns = true;
     plan_emit_or(p, vector_first ? DYN_RO_VECMAT : DYN_RO_MATVEC, made.v.regs[1], DYN_NONE, DYN_NONE, DYN_R_FLAGS);
@@ -157,7 +157,7 @@ bool plan_vector_ufunc(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, 
     p->r->warns = true;
     for (uint32_t i = 0; i < n; i++) {
         if (plan_is_array(&operands[i])) {
-            put_operand(p, &operands[i], 0);
+            plan_put_operand(p, &operands[i], 0);
         } else {
             plan_double(p, operands[i], &reg);
             plan_emit(p, DYN_RO_OPERANDD, reg, DYN_NONE, DYN_NONE);

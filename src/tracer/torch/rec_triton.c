@@ -302,14 +302,13 @@ static bool has_hooks(PyObject *kernel) {
 /* The arguments that the launch has written, by their numbers in the call. -1: that isn't known. */
 static int arguments_written(PyObject *compiled, const RecCall *c, int *written) {
     PyObject *texts = part(compiled, "asm"), *source = part(compiled, "src"), *signature = part(source, "signature");
-    PyObject *text = texts == NULL ? NULL : PyMapping_GetItemString(texts, "ttir"),
-             *names = part(part(source, "fn"), "arg_names");
+    PyObject *text = texts == NULL ? NULL : PyMapping_GetItemString(texts, "ttir");
     PyObject *name, *type;
     Py_ssize_t at = 0;
     Mask mask = 0;
     int n = 0, nparameters = 0, i = 0, argument = 1;
     PyErr_Clear();
-    bool known = text != NULL && PyUnicode_Check(text) && signature != NULL && PyDict_Check(signature) && names != NULL &&
+    bool known = text != NULL && PyUnicode_Check(text) && signature != NULL && PyDict_Check(signature) &&
                  read_text(PyUnicode_AsUTF8(text), &mask, &nparameters) == 0;
     while (known && PyDict_Next(signature, &at, &name, &type)) {
         bool constant = PyUnicode_Check(type) && PyUnicode_CompareWithASCIIString(type, "constexpr") == 0;
@@ -326,7 +325,6 @@ static int arguments_written(PyObject *compiled, const RecCall *c, int *written)
     Py_XDECREF(source);
     Py_XDECREF(signature);
     Py_XDECREF(text);
-    Py_XDECREF(names);
     return known ? n : -1;
 }
 
