@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Python face, these are tables.
 FOLDERS = (
     ("dynoc", "base", "ir")
-    + ("tracer/bytecode", "tracer/region", "tracer/record", "tracer/numpy", "tracer/torch", "tracer/python")
+    + ("tracer/bytecode", "tracer/region", "tracer/record", "tracer/numpy", "tracer/cupy", "tracer/torch", "tracer/python")
     + ("codegen", "codegen/loops", "codegen/c", "codegen/run", "codegen/build", "codegen/cuda", "codegen/region")
     + ("evalframe/guards", "evalframe")
 )

@@ -6,7 +6,7 @@
 #include "base/arrays.h"
 #include "base/pool.h"
 #include "base/scalar.h"
-#include "base/torch.h"
+#include "base/tensors.h"
 #include <math.h>
 
 const DynDtypeInfo dyn_dtypes[DYN_DTYPE_COUNT] = {
@@ -85,13 +85,13 @@ DynDtype dyn_dtype_parse(const char *name) {
 
 /* ---- where elements lie */
 
-bool dyn_array_is(PyObject *o) { return PyArray_CheckExact(o) || dyn_torch_is(o); }
+bool dyn_array_is(PyObject *o) { return PyArray_CheckExact(o) || dyn_tensor_is(o); }
 
 bool dyn_array_view(PyObject *o, DynArrayView *out) { return dyn_array_look(o, out) && out->device == 0; }
 
 bool dyn_array_look(PyObject *o, DynArrayView *out) {
     if (!PyArray_CheckExact(o)) {
-        return dyn_torch_is(o) && dyn_torch_look(o, out);
+        return dyn_tensor_is(o) && dyn_tensor_look(o, out);
     }
     PyArrayObject *a = (PyArrayObject *)o;
     DynDtype dt = dyn_dtype_of(PyArray_DESCR(a));
@@ -425,4 +425,17 @@ bool dyn_npscalar_is(PyObject *o, int how) {
     case DYN_F64: return Py_IS_TYPE(o, &PyDoubleArrType_Type);
     default: return false;
     }
+}
+
+PyObject *dyn_int_tuple(int n, const int64_t *values, int64_t divisor) {
+    PyObject *t = PyTuple_New(n);
+    for (int i = 0; i < n && t != NULL; i++) {
+        PyObject *o = PyLong_FromLongLong(values[i] / divisor);
+        if (o == NULL) {
+            Py_CLEAR(t);
+        } else {
+            PyTuple_SET_ITEM(t, i, o);
+        }
+    }
+    return t;
 }

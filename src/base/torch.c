@@ -488,19 +488,6 @@ int dyn_torch_bump(PyObject *const *tensors, Py_ssize_t n) {
 
 /* ---- new tensors */
 
-static PyObject *int_tuple(int n, const int64_t *values, int64_t divisor) {
-    PyObject *t = PyTuple_New(n);
-    for (int i = 0; i < n && t != NULL; i++) {
-        PyObject *o = PyLong_FromLongLong(values[i] / divisor);
-        if (o == NULL) {
-            Py_CLEAR(t);
-        } else {
-            PyTuple_SET_ITEM(t, i, o);
-        }
-    }
-    return t;
-}
-
 /* What empty_strided is called with. Tuples of sizes and strides are kept: of graphs that are called again they are the same. */
 #define MOST_KEPT 4 /* axes */
 static PyObject *sizes_and_strides(DynDtype dt, int ndim, const int64_t *dims, const int64_t *strides) {
@@ -520,7 +507,7 @@ static PyObject *sizes_and_strides(DynDtype dt, int ndim, const int64_t *dims, c
     if (same_rank && memcmp(k->dims, dims, bytes) == 0 && memcmp(k->strides, strides, bytes) == 0) {
         return Py_NewRef(k->args);
     }
-    PyObject *shape = int_tuple(ndim, dims, 1), *steps = int_tuple(ndim, strides, size);
+    PyObject *shape = dyn_int_tuple(ndim, dims, 1), *steps = dyn_int_tuple(ndim, strides, size);
     PyObject *args = shape == NULL || steps == NULL ? NULL : PyTuple_Pack(2, shape, steps);
     Py_XDECREF(shape);
     Py_XDECREF(steps);
@@ -654,7 +641,7 @@ static PyObject *window(PyObject *base, const DynArrayView *of_base, const DynAr
             steps[i] = i + 1 < view->ndim ? view->dims[i + 1] * steps[i + 1] : size;
         }
     }
-    PyObject *dims = int_tuple(view->ndim, view->dims, 1), *strides = int_tuple(view->ndim, steps, size);
+    PyObject *dims = dyn_int_tuple(view->ndim, view->dims, 1), *strides = dyn_int_tuple(view->ndim, steps, size);
     PyObject *start = PyLong_FromLongLong(at), *args[4] = {base, dims, strides, start};
     if (dims != NULL && strides != NULL && start != NULL) {
         t = PyObject_Vectorcall(ob.as_strided, args, 4, NULL);

@@ -5,7 +5,7 @@
  * tuple (callable, ids of symbols, ids of sources, suppress): the callable takes the symbols' values, the graph's inputs and the
  * objects at the sources, and returns the outputs. */
 #include "base/cpy.h"
-#include "base/torch.h"
+#include "base/tensors.h"
 #include "codegen/run/flags.h"
 #include "evalframe/door.h"
 
@@ -132,7 +132,7 @@ static PyObject *arguments(const DynGraph *g, PyObject *symbols, PyObject *sourc
 /* Is the object of the kind that the node says, so that Python gets it as it is? */
 static bool is_as_wanted(const DynNode *n, PyObject *o) {
     bool scalar = n->flags & DYN_NODE_NPSCALAR, tensor = n->flags & DYN_NODE_TENSOR;
-    if (n->flags & DYN_NODE_OBJECT || (tensor && dyn_torch_is(o))) {
+    if (n->flags & DYN_NODE_OBJECT || (tensor && dyn_tensor_is(o))) {
         return true;
     }
     if (scalar) {

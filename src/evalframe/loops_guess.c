@@ -1,7 +1,7 @@
 /* loops_guess.c: what is guessed of a loop before anything is known of it: how long it runs, whether a graph would have more of
  * it, and whether it can be planned later. Called by loops.c and loops_arrive.c, with the GIL; no Python code runs. */
 #include "base/cpy_region.h"
-#include "base/torch.h"
+#include "base/tensors.h"
 #include "evalframe/loops.h"
 #include "tracer/record/record.h"
 
@@ -76,7 +76,7 @@ static bool is_read_in_loop(const DynCode *c, const bool *members, uint32_t slot
     return read;
 }
 
-static bool is_array(PyObject *o) { return o != NULL && (PyArray_Check(o) || dyn_torch_is(o)); }
+static bool is_array(PyObject *o) { return o != NULL && (PyArray_Check(o) || dyn_tensor_is(o)); }
 
 /* Is there an array that the loop doesn't look at, and that waits on the stack or is read behind the loop, in no other loop? Then
  * it is likely for an operation on all of it. */

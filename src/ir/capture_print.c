@@ -1,6 +1,6 @@
 /* capture_print.c: guards and captures as text, for the guards and graph logs, fast.entries and debug folders. Reads only; runs
  * repr of plain types alone (dyn_object_print). */
-#include "base/torch.h"
+#include "base/tensors.h"
 #include "ir/capture.h"
 
 /* ---- guards */
@@ -55,20 +55,23 @@ static void print_tensor(const DynCapture *c, const DynGuard *g, DynStr *out) {
     dyn_str_puts(out, " and ");
     dyn_source_print(&c->sources, g->source, out);
     dyn_str_puts(out, ".dtype is ");
-    dyn_object_print(dyn_torch_dtype_object((DynDtype)(g->number & 255)), out);
+    dyn_object_print(dyn_tensor_dtype_name(g->obj, (DynDtype)(g->number & 255)), out);
     dyn_str_puts(out, " and ");
     dyn_source_print(&c->sources, g->source, out);
     dyn_str_printf(out, ".ndim == %d and ", ndim);
-    dyn_source_print(&c->sources, g->source, out);
     int device = (int)(g->number >> DYN_TENSOR_DEVICE & 255);
     if (device != 0) {
-        dyn_str_printf(out, ".device is cuda:%d and ", device - 1);
         dyn_source_print(&c->sources, g->source, out);
+        dyn_str_printf(out, ".device is cuda:%d and ", device - 1);
     }
-    dyn_str_printf(out, ".requires_grad is %s and ", g->number & DYN_TENSOR_GRAD ? "True" : "False");
+    bool cupy = g->obj == (PyObject *)dyn_cupy_array;
+    if (!cupy) {
+        dyn_source_print(&c->sources, g->source, out);
+        dyn_str_printf(out, ".requires_grad is %s and ", g->number & DYN_TENSOR_GRAD ? "True" : "False");
+    }
     dyn_str_puts(out, g->layout.kind == DYN_LAYOUT_STRIDED ? "not " : "");
     dyn_source_print(&c->sources, g->source, out);
-    dyn_str_puts(out, ".is_contiguous()");
+    dyn_str_puts(out, cupy ? ".flags.c_contiguous" : ".is_contiguous()");
     print_axes(g, ndim, out);
 }
 

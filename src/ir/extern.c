@@ -2,7 +2,7 @@
  * interpreter, with the GIL; the recorder (rec_numpy_extern.c) makes the rows. The graph owns the references in them. */
 #include "ir/extern.h"
 #include "base/cpy.h"
-#include "base/torch.h"
+#include "base/tensors.h"
 
 void dyn_extern_drop(DynExtern *x) {
     Py_CLEAR(x->callable);
@@ -164,7 +164,8 @@ static bool is_framework_method(PyObject *f) {
         return false;
     }
     PyTypeObject *of = ((PyDescrObject *)f)->d_type;
-    return of == &PyUFunc_Type || (dyn_torch_tensor != NULL && PyType_IsSubtype(dyn_torch_tensor, of));
+    return of == &PyUFunc_Type || (dyn_torch_tensor != NULL && PyType_IsSubtype(dyn_torch_tensor, of)) ||
+           (dyn_cupy_array != NULL && PyType_IsSubtype(dyn_cupy_array, of));
 }
 
 static bool is_compiled(PyObject *callable) {
@@ -241,7 +242,7 @@ PyObject *dyn_extern_owner(PyObject *array) {
 }
 
 /* Where the elements of an array or tensor lie, whatever else it is. */
-static bool place_of(PyObject *o, DynArrayView *v) { return dyn_torch_is(o) ? dyn_torch_place(o, v) : dyn_array_view(o, v); }
+static bool place_of(PyObject *o, DynArrayView *v) { return dyn_tensor_is(o) ? dyn_tensor_place(o, v) : dyn_array_view(o, v); }
 
 bool dyn_extern_overlap(PyObject *a, PyObject *b) {
     DynArrayView v, w;
@@ -249,7 +250,7 @@ bool dyn_extern_overlap(PyObject *a, PyObject *b) {
 }
 
 bool dyn_extern_one_memory(PyObject *a, PyObject *b) {
-    return dyn_torch_is(a) || dyn_torch_is(b) ? dyn_extern_overlap(a, b) : dyn_extern_owner(a) == dyn_extern_owner(b);
+    return dyn_tensor_is(a) || dyn_tensor_is(b) ? dyn_extern_overlap(a, b) : dyn_extern_owner(a) == dyn_extern_owner(b);
 }
 
 bool dyn_extern_shares(PyObject *result, PyObject *arg) {
@@ -269,7 +270,7 @@ bool dyn_extern_shares(PyObject *result, PyObject *arg) {
         }
         return false;
     }
-    if (dyn_torch_is(result) || dyn_torch_is(arg)) {
+    if (dyn_tensor_is(result) || dyn_tensor_is(arg)) {
         return dyn_extern_overlap(result, arg);
     }
     if (!PyArray_Check(result) || !PyArray_Check(arg)) {
@@ -292,7 +293,7 @@ typedef struct Reader {
 /* Is it a tensor, a scalar or an array, as the node was when it was recorded? */
 static bool is_of_recorded_kind(const DynNode *n, PyObject *o) {
     if (n->flags & DYN_NODE_TENSOR) {
-        return dyn_torch_is(o) && dyn_torch_requires_grad(o) == ((n->flags & DYN_NODE_GRAD) != 0);
+        return dyn_tensor_is(o) && dyn_tensor_requires_grad(o) == ((n->flags & DYN_NODE_GRAD) != 0);
     }
     if (n->flags & DYN_NODE_NPSCALAR) {
         return !PyArray_Check(o) && PyArray_CheckScalar(o);

@@ -34,7 +34,7 @@ typedef struct DynArg {
 #define DYN_NODE_WARNS 8u         /* where it divides by zero eager warns or raises, whatever np.errstate says */
 #define DYN_NODE_READONLY 16u     /* diagonals, windows, x.imag of a real array: can't be written (a BROADCAST never can) */
 #define DYN_NODE_OBJECT 64u       /* no array: an object that an extern call made (a random generator, a list), of rank 0 */
-#define DYN_NODE_TENSOR 128u      /* eager's value is a tensor of PyTorch's: torch.h */
+#define DYN_NODE_TENSOR 128u      /* eager's value is a tensor: base/tensors.h */
 #define DYN_NODE_DENSE 256u       /* of an extern call: elements lie densely, in the order of the layout; looked at behind it */
 #define DYN_NODE_TURNED 512u      /* of a GATHER: eager's value is a view of what it found, which has its axes in another order */
 #define DYN_NODE_OR_NOTHING 2048u /* a MAX or MIN that may be of nothing, and is its identity then: `initial=` follows */
@@ -157,6 +157,7 @@ typedef struct DynGraph {
     bool derived;    /* gradients are among its nodes, which CPython can't compute: the call isn't made again for a warning */
     uint32_t graded; /* so many nodes say whether they require gradients: DYN_NODE_GRAD */
     uint8_t device;  /* Where its arrays and tensors lie, all of them, as DynArrayView says it … */
+    bool cupy;       /* … which are CuPy's, all of them … */
     bool placed;     /* … once there is one. */
 } DynGraph;
 

@@ -201,7 +201,7 @@ void dyn_graph_print(const DynGraph *g, DynStr *out) {
     }
     dyn_str_printf(out, "graph %s", g->name);
     if (g->device != 0) {
-        dyn_str_printf(out, " on cuda:%d", g->device - 1);
+        dyn_str_printf(out, " on cuda:%d%s", g->device - 1, g->cupy ? " of cupy" : "");
     }
     dyn_str_putc(out, '\n');
     print_symbols(g, &names, out);
@@ -642,6 +642,7 @@ static int parse_graph(Parser *p) {
             return wrong(p, "expected the number of a device");
         }
         p->g->device = (uint8_t)(1 + device);
+        p->g->cupy = take(p, "of cupy");
     }
     p->g->placed = true;
     return p->g->name == NULL ? wrong(p, "memory is out") : 0;

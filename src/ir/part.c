@@ -125,6 +125,7 @@ static int copy_node(const DynGraph *g, DynGraph *out, uint32_t id, uint32_t *ma
 int dyn_part_copy(const DynGraph *g, DynGraph *out, DynList inputs, DynList outputs, uint32_t *map, DynStr *error) {
     bool *needed = DYN_NEW_N(out->arena, bool, g->nodes.n + 1), *stops = DYN_NEW_N(out->arena, bool, g->nodes.n + 1);
     out->device = g->device;
+    out->cupy = g->cupy;
     if (!DYN_ALLOCATED(needed, stops)) {
         return fail(error, "memory is out");
     }

@@ -4,7 +4,7 @@
  * works on behind it. The form is chosen here, and the struct of cuda.h is filled (arrange.c puts axes in order). Memory that a
  * launch needs for itself is a tensor, which the framework's allocator takes back in the stream's order, so that it can be given
  * back at once. */
-#include "base/torch.h"
+#include "base/tensors.h"
 #include "codegen/cuda/replay.h"
 
 #define MOST_GRID ((int64_t)0x7fffffff) /* blocks along x */
@@ -216,7 +216,9 @@ static int launch_reduction(const Stream *s, DynCudaLine *l) {
 
 static int begin(DynCall *c, Stream *s) {
     *s = (Stream){.c = c, .info = dyn_cuda_info(c->p->graph->device - 1)};
-    return s->info != NULL && dyn_torch_stream(c->p->graph->device, &s->stream) ? 0 : -1;
+    const DynGraph *g = c->p->graph;
+    bool known = s->info != NULL && (g->cupy ? dyn_cupy_stream(&s->stream) : dyn_torch_stream(g->device, &s->stream));
+    return known ? 0 : -1;
 }
 
 /* Is there nothing to compute? A reduction of nothing gives what it begins with. */
@@ -321,7 +323,7 @@ static void find_rowed(const DynCall *c, const int64_t *at, DynCudaLine *l) {
         if (c->p->places[place].kind == DYN_P_ROW) {
             int64_t from = l->b.base[i] - c->geoms[place].data, begins = c->geoms[place].data - c->temps;
             l->rowed |= 1u << i;
-            l->b.base[i] = (char *)NULL + (at == NULL ? begins : at[place]) + from;
+            l->b.base[i] = (char *)(intptr_t)((at == NULL ? begins : at[place]) + from);
         }
     }
 }

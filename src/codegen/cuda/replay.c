@@ -300,6 +300,9 @@ static bool is_free(const DynCall *c, void **stream) {
 bool dyn_cuda_replay(DynCall *c, DynRunStatus *status) {
     DynReplays *all = replays_of(c->a);
     void *stream;
+    if (all != NULL && !all->off && c->p->graph->cupy) {
+        dyn_replay_refuse(all, c->p, "its arrays are CuPy's");
+    }
     if (all == NULL || all->off || !is_free(c, &stream) || dyn_call_find_inputs(c) < 0) {
         PyErr_Clear();
         return false;

@@ -3,7 +3,7 @@
  * Memory is the framework's: arrays and temporaries are its tensors, whose allocator works in the order of its stream, so that
  * what is given back while the device still uses it goes to no one on another stream. Calls that aren't kernels are the
  * framework's own. There are no floating-point flags: PyTorch gives no warnings. */
-#include "base/torch.h"
+#include "base/tensors.h"
 #include "codegen/cuda/replay.h"
 
 /* What is allocated while a call is recorded is in a pool of the graph's own, which stays: the stand-in of tests has none. */
@@ -14,16 +14,21 @@ static PyObject *keep(const DynCall *c, PyObject *tensor) {
     return tensor;
 }
 
+static PyObject *array_of(const DynCall *c, DynDtype dtype, int ndim, const int64_t *dims, const DynLayout *layout) {
+    const DynGraph *g = c->p->graph;
+    return g->cupy ? dyn_cupy_new(dtype, ndim, dims, layout) : dyn_torch_new(dtype, ndim, dims, layout, g->device);
+}
+
 static PyObject *allocate(const DynCall *c, uint32_t place, uint8_t dtype, int ndim, const int64_t *dims,
                           const DynLayout *layout) {
     (void)place;
-    return keep(c, dyn_torch_new((DynDtype)dtype, ndim, dims, layout, c->p->graph->device));
+    return keep(c, array_of(c, (DynDtype)dtype, ndim, dims, layout));
 }
 
 char *dyn_cuda_memory(const DynCall *c, int64_t bytes, PyObject **holder) {
     DynArrayView v;
-    *holder = keep(c, dyn_torch_new(DYN_U8, 1, &bytes, NULL, c->p->graph->device));
-    return *holder != NULL && dyn_torch_place(*holder, &v) ? v.data : NULL;
+    *holder = keep(c, array_of(c, DYN_U8, 1, &bytes, NULL));
+    return *holder != NULL && dyn_tensor_place(*holder, &v) ? v.data : NULL;
 }
 
 static char *reserve(DynCall *c, size_t bytes) { return dyn_cuda_memory(c, bytes > 0 ? (int64_t)bytes : 1, &c->held); }

@@ -113,9 +113,11 @@ static int lower_node(DynLower *L, uint32_t id) {
     }
 }
 
-/* Is it an operator of tensors that kernels on a device have? What NumPy's scalars and arrays hold isn't there. */
+/* Is it an operator of tensors that kernels on a device have? What NumPy's scalars and arrays hold isn't there, but for a scalar
+ * that comes in, which is a number as others are. */
 static bool runs_on_device(const DynNode *n, bool computes) {
-    bool of_numpy = n->flags & DYN_NODE_NPSCALAR, of_complex = computes && dyn_dtype_is_complex((DynDtype)n->compute);
+    bool of_numpy = n->flags & DYN_NODE_NPSCALAR && n->op != DYN_OP_SCALAR,
+         of_complex = computes && dyn_dtype_is_complex((DynDtype)n->compute);
     return dyn_op_on_device((DynOp)n->op, n->dtype) && !of_complex && !of_numpy;
 }
 
@@ -182,7 +184,7 @@ static int find_written(DynLower *L) {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(g, i);
         L->p->tensors |= (n->flags & DYN_NODE_TENSOR) != 0;
-        L->p->asks_torch |= may_be_followed(g, n);
+        L->p->asks_torch |= !g->cupy && may_be_followed(g, n);
     }
     for (uint32_t i = 0; (warns || L->p->tensors) && i < g->inputs.n; i++) {
         uint32_t writes = 0, most = L->p->tensors ? UINT32_MAX : 1;

@@ -2,7 +2,7 @@
  * Python gets for nodes.
  *
  * Called by run.c and by the tasks (task_*.c), with the GIL. What is made here belongs to the DynCall: run.c gives it back. */
-#include "base/torch.h"
+#include "base/tensors.h"
 #include "codegen/run/call.h"
 #include "codegen/target.h"
 
@@ -21,7 +21,7 @@ static void geom_of_view(const DynArrayView *v, DynGeom *g) {
 int dyn_call_geom(PyObject *array, DynGeom *g) {
     if (DYN_UNLIKELY(!PyArray_Check(array))) {
         DynArrayView v;
-        if (!dyn_torch_place(array, &v)) {
+        if (!dyn_tensor_place(array, &v)) {
             PyErr_SetString(PyExc_SystemError, "dynoc: a tensor without elements in memory");
             return -1;
         }
@@ -227,7 +227,8 @@ static PyObject *object_of(DynCall *c, uint32_t node) {
     memcpy(v.dims, g->dims, sizeof(*v.dims) * n->ndim);
     memcpy(v.strides, g->strides, sizeof(*v.strides) * n->ndim);
     if (n->flags & DYN_NODE_TENSOR) {
-        return c->objects[node] = dyn_torch_window(of, &v, dyn_graph_detaches(c->p->graph, n));
+        bool cupy = dyn_cupy_is(of), detached = dyn_graph_detaches(c->p->graph, n);
+        return c->objects[node] = cupy ? dyn_cupy_window(of, &v) : dyn_torch_window(of, &v, detached);
     }
     bool readonly = n->flags & DYN_NODE_READONLY || (n->op == DYN_OP_BROADCAST && !(n->flags & DYN_NODE_WRITE_WARNS));
     bool writeable = PyArray_ISWRITEABLE((PyArrayObject *)of) && !readonly;

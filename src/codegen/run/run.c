@@ -207,9 +207,9 @@ DynRunStatus dyn_call_hand_out(DynCall *c) {
 /* Tensors that came in and were written have a new version for each time, by which autograd knows that. */
 static int bump_versions(const DynCall *c) {
     const DynGraph *g = c->p->graph;
-    PyObject *written[16];
+    PyObject *written[16]; /* arrays of CuPy's have no versions */
     Py_ssize_t n = 0;
-    for (uint32_t i = 0; i < c->p->written.n; i++) {
+    for (uint32_t i = 0; !g->cupy && i < c->p->written.n; i++) {
         uint32_t at = c->p->written.at[i];
         if (dyn_graph_node(g, g->inputs.at[at])->flags & DYN_NODE_TENSOR) {
             written[n++] = c->run->inputs[at];

@@ -1,7 +1,7 @@
 /* guards_explain.c: after a miss, says which guard failed first, in recording order, with the old value and the new one, and how
  * many fail. Called for the recompiles log only, so it evaluates everything afresh by the tables (with references of its own) and
  * not by the program: what it says doesn't depend on the order that the program has at the moment. */
-#include "base/torch.h"
+#include "base/tensors.h"
 #include "evalframe/guards/guards.h"
 
 typedef struct Look { /* one explanation */
@@ -138,16 +138,16 @@ static void explain_tensor(Look *l, const DynGuard *g, PyObject *o) {
         dyn_object_print(g->obj, l->out);
         arrow(l);
         dyn_object_print((PyObject *)Py_TYPE(o), l->out);
-    } else if (!dyn_torch_look(o, &v)) {
+    } else if (!dyn_tensor_look(o, &v)) {
         source_text(l, g, "", " has elements that lie in memory: True");
         arrow(l);
         dyn_str_puts(l->out, "False");
     } else if (v.dtype != (g->number & 255)) {
         l->more += v.ndim != ndim;
         source_text(l, g, "", ".dtype: ");
-        dyn_object_print(dyn_torch_dtype_object((DynDtype)(g->number & 255)), l->out);
+        dyn_object_print(dyn_tensor_dtype_name(g->obj, (DynDtype)(g->number & 255)), l->out);
         arrow(l);
-        dyn_object_print(dyn_torch_dtype_object((DynDtype)v.dtype), l->out);
+        dyn_object_print(dyn_tensor_dtype_name(g->obj, (DynDtype)v.dtype), l->out);
     } else if (v.ndim != ndim) {
         source_text(l, g, "", ".ndim == ");
         dyn_str_printf(l->out, "%d: %d", ndim, ndim);
@@ -158,7 +158,7 @@ static void explain_tensor(Look *l, const DynGuard *g, PyObject *o) {
         print_device(l->out, (int)(g->number >> DYN_TENSOR_DEVICE & 255));
         arrow(l);
         print_device(l->out, v.device);
-    } else if (dyn_torch_requires_grad(o) != grad) {
+    } else if (dyn_tensor_requires_grad(o) != grad) {
         source_text(l, g, "", ".requires_grad: ");
         dyn_str_puts(l->out, grad ? "True" : "False");
         arrow(l);

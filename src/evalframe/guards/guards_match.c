@@ -1,5 +1,6 @@
 /* guards_match.c: single comparisons between what a guard wants and an object. No Python code runs, no exception stays. Called by
  * the guard program (guards.c) and by the explanation of a miss, so that the two can't differ. */
+#include "base/tensors.h"
 #include "evalframe/guards/guards.h"
 #include <math.h>
 
@@ -75,7 +76,7 @@ static bool array_holds(const DynGuard *g, PyObject *o) {
 }
 
 bool dyn_guard_tensor(const DynGuard *g, PyObject *o, DynArrayView *view) {
-    if ((PyObject *)Py_TYPE(o) != g->obj || !dyn_torch_look(o, view)) {
+    if ((PyObject *)Py_TYPE(o) != g->obj || !dyn_tensor_look(o, view)) {
         return false;
     }
     if (view->dtype != (g->number & 255) || view->ndim != (g->number >> 8 & 255) || !view->aligned) {
@@ -84,7 +85,7 @@ bool dyn_guard_tensor(const DynGuard *g, PyObject *o, DynArrayView *view) {
     if (view->device != (g->number >> DYN_TENSOR_DEVICE & 255)) {
         return false;
     }
-    return dyn_torch_requires_grad(o) == ((g->number & DYN_TENSOR_GRAD) != 0) && dyn_layout_fits(&g->layout, view);
+    return dyn_tensor_requires_grad(o) == ((g->number & DYN_TENSOR_GRAD) != 0) && dyn_layout_fits(&g->layout, view);
 }
 
 static Py_ssize_t length_of(PyObject *o) {
@@ -138,7 +139,7 @@ static bool keys_hold(PyObject *keys, PyObject *o) {
 
 /* Where the elements of an array lie whose kind other guards have looked at. */
 static bool find_place(PyObject *o, DynArrayView *view) {
-    return dyn_torch_is(o) ? dyn_torch_place(o, view) : dyn_array_look(o, view);
+    return dyn_tensor_is(o) ? dyn_tensor_place(o, view) : dyn_array_look(o, view);
 }
 
 static bool are_disjoint(PyObject *x, PyObject *y) {

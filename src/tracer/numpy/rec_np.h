@@ -211,6 +211,19 @@ DYN_HIDDEN DynVal *dyn_np_extern_launch(DynRec *r, PyObject *callable, const cha
 DYN_HIDDEN DynVal *dyn_np_extern_once(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
                                       PyObject *kwnames, PyObject *result); /* has an effect: made once, in its place */
 
+/* Nothing is done, but the array counts as written: what reads it keeps its side. false: that can't be said. */
+DYN_HIDDEN bool dyn_np_say_written(DynRec *r, DynOperand array);
+
+/* ---- rec_cupy.c */
+DYN_HIDDEN const DynBinding *dyn_cupy_binding(PyObject *callable); /* a callable of CuPy's; NULL: nothing is known of it */
+DYN_HIDDEN bool dyn_cupy_is_bound(const DynBinding *b);            /* is it one of those? */
+DYN_HIDDEN bool dyn_cupy_has_rule_for(PyObject *attribute);        /* do NumPy's rules hold for this attribute of an array? */
+DYN_HIDDEN DynVal *dyn_cupy_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand index, PyObject *result);
+DYN_HIDDEN int dyn_cupy_store_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand index, DynOperand value);
+DYN_HIDDEN DynVal *cp_rule_ufunc(DynRec *r, NpCall *c);
+DYN_HIDDEN DynVal *cp_rule_kernel(DynRec *r, NpCall *c); /* a call of a kernel that the program wrote */
+DYN_HIDDEN DynVal *cp_rule_raw(DynRec *r, NpCall *c);    /* a launch of one in CUDA's language */
+
 /* ---- rec_numpy_shape.c */
 /* A view that can't be written by Python (rules may); steps (aux) are 0 yet. */
 DYN_HIDDEN uint32_t dyn_np_affine(DynRec *r, uint32_t a, int ndim, const uint32_t *start, const uint32_t *shape);

@@ -1,7 +1,7 @@
 /* rec_numpy.c: from NumPy's callables and methods to rules. Fills the binding tables from bind.def, lays out arguments, and holds
  * what all rules need: operands, results, failing. Called by the recorder's handlers through rec.h. The tables live as long as
  * the process. */
-#include "base/torch.h"
+#include "base/tensors.h"
 #include "tracer/numpy/rec_np.h"
 #include "ir/extern.h"
 
@@ -139,7 +139,11 @@ const DynBinding *dyn_np_find(PyObject *callable) {
     }
     nmodules = now;
     DynBinding **found = bsearch(&key, by_address, NFUNCTIONS, sizeof(by_address[0]), by_callable);
-    return found == NULL ? dyn_torch_binding(callable) : *found;
+    if (found != NULL) {
+        return *found;
+    }
+    const DynBinding *of_cupy = dyn_cupy_binding(callable);
+    return of_cupy != NULL ? of_cupy : dyn_torch_binding(callable);
 }
 
 bool dyn_np_has_rule(const DynBinding *b) { return b->rule != np_rule_call && b->rule != np_rule_call_write; }
@@ -266,8 +270,8 @@ uint32_t dyn_np_unary_node(DynRec *r, DynOp op, DynDtype dtype, uint32_t operand
 DynDtype dyn_np_dtype_of(PyObject *o) {
     DynDtype dt = DYN_NO_DTYPE;
     DynArrayView view;
-    if (dyn_torch_is(o)) {
-        dt = dyn_torch_look(o, &view) ? (DynDtype)view.dtype : DYN_NO_DTYPE;
+    if (dyn_tensor_is(o)) {
+        dt = dyn_tensor_look(o, &view) ? (DynDtype)view.dtype : DYN_NO_DTYPE;
     } else if (PyArray_CheckExact(o)) {
         dt = dyn_dtype_of(PyArray_DESCR((PyArrayObject *)o));
     } else if (PyArray_CheckScalar(o)) {
@@ -541,7 +545,7 @@ DynVal *dyn_np_result(DynRec *r, uint32_t node, PyObject *result) {
     if (view.dtype != n->dtype || view.ndim != n->ndim) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
-    if (!dyn_rec_lies_with(r, view.device)) {
+    if (!dyn_rec_lies_with(r, result, view.device)) {
         return dyn_np_refuse(r, DYN_R_DEVICE);
     }
     for (int i = 0; i < n->ndim; i++) {
@@ -549,8 +553,8 @@ DynVal *dyn_np_result(DynRec *r, uint32_t node, PyObject *result) {
             return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
         }
     }
-    if (dyn_torch_is(result)) {
-        if (rec_torch_grade(r, node, result) < 0) {
+    if (dyn_tensor_is(result)) {
+        if (dyn_torch_is(result) && rec_torch_grade(r, node, result) < 0) {
             return dyn_np_refuse(r, DYN_R_REQUIRES_GRAD);
         }
         for (DynNode *m = n; m != NULL;) { /* what it is a view of is one too */
@@ -684,7 +688,7 @@ static DynVal *as_it_was_made(DynRec *r, NpCall *c, uint32_t first, DynVal *v) {
 
 /* Notes the tensor that is given as out=, if it is the result. */
 static void find_out(NpCall *c) {
-    for (int i = c->npos; i < c->npos + c->nkw && dyn_torch_is(c->result); i++) {
+    for (int i = c->npos; i < c->npos + c->nkw && dyn_tensor_is(c->result); i++) {
         if (c->args[i].real == c->result && c->args[i].v->kind == DV_ARRAY &&
             PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, i - c->npos), "out") == 0) {
             c->out = c->args[i];
@@ -728,6 +732,16 @@ static DynVal *left_as_call(DynRec *r, const NpCall *c) {
 /* Did the rule itself decide that the call can't stay one? */
 static bool rule_has_the_last_word(NpRule rule) { return rule == np_rule_random || rule == tt_rule_call; }
 
+/* Of NumPy's functions on arrays of CuPy's, which hand them on to CuPy, ufuncs alone are as the rule has them. */
+static bool knows_its_operands(DynRec *r, const DynBinding *b) {
+    const DynGraph *g = dyn_rec_graph(r);
+    bool known = !g->cupy || b->rule == np_rule_ufunc || dyn_cupy_is_bound(b);
+    if (!known) {
+        dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
+    }
+    return known;
+}
+
 DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int npos, PyObject *kwnames, PyObject *result) {
     NpCall c = {.b = b, .args = args, .npos = npos, .kwnames = kwnames, .result = result};
     c.nkw = kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(kwnames);
@@ -740,7 +754,7 @@ DynVal *dyn_np_call(DynRec *r, const DynBinding *b, const DynOperand *args, int 
         }
     }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
-    DynVal *v = dyn_np_take_back(r, nnodes, by_rule(r, &c));
+    DynVal *v = knows_its_operands(r, b) ? dyn_np_take_back(r, nnodes, by_rule(r, &c)) : NULL;
     if (v != NULL && dyn_rec_whole(r)) {
         v = as_it_was_made(r, &c, nnodes, v);
     } else if (v != NULL) {

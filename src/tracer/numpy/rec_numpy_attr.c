@@ -1,7 +1,7 @@
 /* rec_numpy_attr.c: attributes of arrays: sizes, strides, parts of complex numbers, the base of a view, flags, and what is
  * reached through x.flat and x.flags. Called by the recorder's handlers through rec.h, and through the binding table (np.real,
  * np.angle). */
-#include "base/torch.h"
+#include "base/tensors.h"
 #include "tracer/numpy/rec_np.h"
 
 DynVal *dyn_np_shape_tuple(DynRec *r, uint32_t a, PyObject *result) {
@@ -265,6 +265,9 @@ DynVal *dyn_np_attr(DynRec *r, DynOperand a, PyObject *name, PyObject *result) {
     }
     if (node == DYN_NONE || attr == NULL) {
         return NULL;
+    }
+    if (dyn_cupy_is(a.real)) {
+        return dyn_cupy_has_rule_for(name) ? attr_of(r, a, node, name, result) : dyn_np_unsupported(r);
     }
     bool tensor = dyn_np_node_at(r, node)->flags & DYN_NODE_TENSOR;
     return dyn_np_take_back(r, nnodes, tensor ? dyn_torch_attr(r, a, node, name, result) : attr_of(r, a, node, name, result));

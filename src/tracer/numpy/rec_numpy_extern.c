@@ -637,6 +637,21 @@ DynVal *np_rule_mapped(DynRec *r, NpCall *c) {
     return whole_call(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, effect);
 }
 
+static PyObject *do_nothing(PyObject *module, PyObject *array) {
+    (void)module, (void)array;
+    Py_RETURN_NONE;
+}
+
+bool dyn_np_say_written(DynRec *r, DynOperand array) {
+    static PyMethodDef method = {"written", do_nothing, METH_O, NULL};
+    static PyObject *written;
+    if (written == NULL && (written = PyCFunction_New(&method, NULL)) == NULL) {
+        PyErr_Clear();
+        return false;
+    }
+    return dyn_np_extern_write(r, written, "written", &array, 1, NULL, Py_None) != NULL;
+}
+
 DynVal *dyn_np_mapped_call(DynRec *r, PyObject *callable, const DynOperand *args, int npos, PyObject *kwnames, PyObject *result) {
     return whole_call(r, callable, "vectorize.__call__", args, npos, kwnames, result, (Effect){.writes = -1, .maps = true});
 }
@@ -645,7 +660,8 @@ DynVal *dyn_np_mapped_call(DynRec *r, PyObject *callable, const DynOperand *args
 
 /* A permutation has the sizes of what is permuted; of a number it is that long. */
 static int sizes_of_permuted(DynRec *r, DynOperand x, PyObject *result, uint32_t *shape) {
-    int ndim = PyArray_NDIM((PyArrayObject *)result);
+    DynArrayView view;
+    int ndim = rank_of(result, &view);
     if (is_array_of_rank(r, x, ndim)) {
         memcpy(shape, dyn_np_node_at(r, rec_node_of(x.v))->shape, sizeof(*shape) * (size_t)ndim);
         return 0;
@@ -688,13 +704,14 @@ static int sizes_of_arguments(DynRec *r, const NpCall *c, int first, uint32_t *s
 
 /* The sizes of an array of random numbers. 1: they are in `shape`; 0: they are known behind the call; -1: failed. */
 static int sizes_of_random(DynRec *r, NpCall *c, uint32_t *shape) {
+    DynArrayView view;
     DynOperand size = dyn_np_slot(c, "size"), x = dyn_np_slot(c, "x");
     int first = dyn_np_slot(c, "self").v != NULL;
     bool fits = c->npos > first && c->npos - first <= DYN_MAX_NDIM;
     if (c->b->op == 2 && fits && c->nkw == 0) {
         return sizes_of_arguments(r, c, first, shape);
     }
-    if (!PyArray_CheckExact(c->result)) {
+    if (!dyn_array_is(c->result)) {
         return 0;
     }
     if (size.v == NULL) {
@@ -704,7 +721,7 @@ static int sizes_of_random(DynRec *r, NpCall *c, uint32_t *shape) {
     if (n < 0) {
         return -1;
     }
-    int extra = PyArray_NDIM((PyArrayObject *)c->result) - n; /* rows of a multivariate distribution and the like */
+    int extra = rank_of(c->result, &view) - n; /* rows of a multivariate distribution and the like */
     return extra == 0 || (extra > 0 && sizes_of_draw(r, c, extra, &shape[n]) == 0);
 }
 

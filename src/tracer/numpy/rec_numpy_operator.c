@@ -1,7 +1,7 @@
 /* rec_numpy_operator.c: operators of arrays and NumPy scalars, comparisons, and the builtins that are operators (abs, pow,
  * divmod, round). Called by the recorder's handlers through rec.h. An operator becomes a node of its row of ops.def, or else a
  * call of the function that the module `operator` has for it. */
-#include "base/torch.h"
+#include "base/tensors.h"
 #include "tracer/bytecode/decode.h"
 #include "tracer/numpy/rec_np.h"
 
@@ -12,7 +12,7 @@ static DynVal *operator_result(DynRec *r, DynOp op, DynOperand *o, int n, bool i
         if (dyn_np_operand(r, o[i], &args[i]) < 0) {
             return NULL;
         }
-        scalars = scalars && !PyArray_Check(o[i].real);
+        scalars = scalars && !PyArray_Check(o[i].real) && !dyn_tensor_is(o[i].real);
         tensors = tensors || dyn_torch_is(o[i].real);
     }
     NpForm form = scalars ? NP_SCALARS : NP_OPERATOR;
@@ -132,6 +132,10 @@ DynVal *dyn_np_binary(DynRec *r, int nb, bool inplace, DynOperand a, DynOperand 
     if (ops[nb] >= 0) {
         return operation(r, ops[nb], o, 2, inplace, result);
     }
+    if (dyn_cupy_is(a.real) || dyn_cupy_is(b.real)) {
+        bool known = dyn_np_resolve(r, a, 0) == 0 && dyn_np_resolve(r, b, 0) == 0;
+        return known ? operator_call(r, DYN_OP_MATMUL, o, 2, false, result) : NULL;
+    }
     if (dyn_torch_is(a.real) || dyn_torch_is(b.real)) {
         PyObject *matmul = PyObject_GetAttrString(dyn_torch_module, "matmul");
         const DynBinding *row = matmul == NULL ? NULL : dyn_torch_binding(matmul);
@@ -181,7 +185,8 @@ DynVal *dyn_np_builtin(DynRec *r, const char *name, const DynOperand *args, int 
     if (strcmp(name, "divmod") == 0 && n == 2) {
         return dyn_np_call(r, dyn_np_binding("divmod", false), o, 2, NULL, result);
     }
-    if (strcmp(name, "round") == 0 && n == 2 && args[1].real != Py_None) { /* None: a Python int, as without it */
+    if (strcmp(name, "round") == 0 && n == 2 && args[1].real != Py_None &&
+        !dyn_cupy_is(args[0].real)) { /* None: a Python int, as without it */
         return dyn_np_call(r, dyn_np_binding("round", true), o, 2, NULL, result);
     }
     return dyn_np_refuse(r, DYN_R_DATA_DEPENDENT);

@@ -1,7 +1,7 @@
 /* rec_numpy_view.c: views: indexing, the order of axes, axes of size 1, and assignment to what an index names. Called by
  * rec_numpy.c and the recorder's handlers. A slice's bounds become symbols; where they lie in range now, a guard says
  * that they do at every call, which keeps the sizes simple (n - 2 in place of slice_len(…)). */
-#include "base/torch.h"
+#include "base/tensors.h"
 #include "tracer/numpy/rec_np.h"
 
 static bool is_int(DynRec *r, uint32_t sym, int64_t value) {
@@ -389,6 +389,9 @@ DynVal *dyn_np_subscr(DynRec *r, DynOperand a, DynOperand index, PyObject *resul
         return base == DYN_NONE ? NULL : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n;
+    if (dyn_cupy_is(a.real)) {
+        return dyn_np_take_back(r, nnodes, dyn_cupy_subscr(r, a, base, index, result));
+    }
     if (dyn_np_node_at(r, base)->flags & DYN_NODE_TENSOR) {
         return dyn_np_take_back(r, nnodes, dyn_torch_subscr(r, a, base, index, result));
     }
@@ -494,7 +497,9 @@ int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand va
     bool known = tensor || stored_value(r, a, value, &v) == 0;
     bool ordered = !tensor && known && stores_in_numpys_order(r, base, a, index, value, v);
     int ok;
-    if (tensor) {
+    if (dyn_cupy_is(a.real)) {
+        ok = dyn_cupy_store_subscr(r, a, base, index, value);
+    } else if (tensor) {
         ok = dyn_torch_store_subscr(r, a, base, index, value);
     } else if (known && is_array_operand(index) && PyArray_ISBOOL((PyArrayObject *)index.real)) {
         ok = store_masked(r, base, a, index, v);

@@ -1,7 +1,7 @@
 /* rec_builtins.c: builtins and math functions, as the recorder understands them: called for real, with a shadow for the result.
  *
  * Each function is the handler of rows of callables.def, asked by rec_callables.c with arguments that were looked at. */
-#include "base/torch.h"
+#include "base/tensors.h"
 #include "tracer/record/rec_callables.h"
 #include "tracer/numpy/rec_types.h"
 
@@ -408,7 +408,7 @@ static int items_or_rows(DynRec *r, DynOperand o, DynVal ***items, uint32_t *n) 
     }
     o.v->real = o.real;
     *n = (uint32_t)size;
-    if (dyn_torch_is(o.real) || PyArray_NDIM((PyArrayObject *)o.real) > 1) { /* rows of a tensor are tensors */
+    if (dyn_tensor_is(o.real) || PyArray_NDIM((PyArrayObject *)o.real) > 1) { /* rows of a tensor are tensors */
         return rows_now(r, o, *n, *items);
     }
     for (uint32_t i = 0; i < (uint32_t)size; i++) {

@@ -221,8 +221,9 @@ DYN_HIDDEN int rec_torch_grade(DynRec *r, uint32_t node, PyObject *result);
 DYN_HIDDEN DynReason rec_torch_why_none(PyObject *tensor);
 /* rec_resolve.c: why an array or tensor isn't captured; OK: it is neither. */
 DYN_HIDDEN DynReason dyn_rec_why_no_array(PyObject *o);
-/* Does what lies there (DynArrayView) lie where the graph's arrays do? The first one says where that is. */
-DYN_HIDDEN bool dyn_rec_lies_with(DynRec *r, uint8_t device);
+/* Does the array, which lies there (DynArrayView), lie where the graph's arrays do, and is it of their framework? The first one
+ * says what that is. */
+DYN_HIDDEN bool dyn_rec_lies_with(DynRec *r, PyObject *array, uint8_t device);
 DYN_HIDDEN int rec_torch_begin(DynRec *r); /* torch's state (torch.h) when the segment began */
 DYN_HIDDEN int rec_torch_guard(DynRec *r); /* it is that at every call */
 /* A call of a C function that changes the process's state, made again behind the graph. 0, or -1: it can't be. */

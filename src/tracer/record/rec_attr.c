@@ -2,7 +2,7 @@
  * what the kind of the value says.
  *
  * Called from record.c's table and by builtins that ask for attributes. */
-#include "base/torch.h"
+#include "base/tensors.h"
 #include "tracer/record/rec_state.h"
 
 /* Is `name` in the instance's own dict? Instances without a dict have none. */
@@ -288,7 +288,7 @@ static bool is_append(PyObject *name) { return PyUnicode_CompareWithASCIIString(
 static DynVal *unbound_function(DynRec *r, DynOperand o, PyObject *name, PyObject *method) {
     /* The methods of a type that can't change are no attributes of the object's. */
     bool fixed = (Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && !PyFunction_Check(method);
-    bool of_tensor = o.v->kind == DV_ARRAY && dyn_torch_is(o.real);
+    bool of_tensor = o.v->kind == DV_ARRAY && dyn_tensor_is(o.real);
     if (o.v->kind != DV_OPAQUE && (Py_IS_TYPE(method, &PyMethodDescr_Type) || of_tensor || fixed)) {
         return dyn_rec_const(r, method);
     }

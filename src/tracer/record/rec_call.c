@@ -3,7 +3,7 @@
  * operators); what is left is opaque: run for real, a graph break. call_any shows the order on one page.
  *
  * Called from record.c's table. The callee's frame comes back in through dyn_record_inlined. */
-#include "base/torch.h"
+#include "base/tensors.h"
 #include "tracer/record/rec_callables.h"
 #include "tracer/record/rec_segment.h"
 
@@ -286,7 +286,7 @@ static DynVal *fallback_for_numpy(DynRec *r, const RecCall *c, const DynBinding 
 
 static bool is_array_method(const RecCall *c) {
     PyObject *f = c->callable.real;
-    bool of_array = c->npos > 0 && rec_is_array(c->args[0].v) && !dyn_torch_is(c->args[0].real);
+    bool of_array = c->npos > 0 && rec_is_array(c->args[0].v) && !dyn_tensor_is(c->args[0].real);
     return of_array && Py_TYPE(f) == &PyMethodDescr_Type;
 }
 

@@ -2,7 +2,7 @@
  * and as opcodes.def says, and what a shadow claims holds of the real object (a column of shadow.def).
  *
  * Called by record.c behind each instruction. */
-#include "base/torch.h"
+#include "base/tensors.h"
 #include "tracer/record/rec_segment.h"
 
 #ifdef DYN_DEBUG
@@ -21,7 +21,7 @@ static bool agrees_with_any(const DynRec *r, const DynVal *v, PyObject *o) {
 static bool agrees_with_array(const DynRec *r, const DynVal *v, PyObject *o) {
     const DynNode *n = dyn_graph_node(&r->cap->graph, rec_node_of(v));
     DynArrayView view;
-    bool tensor = (n->flags & DYN_NODE_TENSOR) != 0, same = dyn_array_look(o, &view) && dyn_torch_is(o) == tensor;
+    bool tensor = (n->flags & DYN_NODE_TENSOR) != 0, same = dyn_array_look(o, &view) && dyn_tensor_is(o) == tensor;
     bool ok = same && view.dtype == n->dtype && view.ndim == n->ndim;
     for (int d = 0; ok && d < n->ndim; d++) {
         ok = dyn_sym_at(&r->cap->syms, n->shape[d])->hint.i == view.dims[d];

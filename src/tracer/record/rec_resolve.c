@@ -3,7 +3,7 @@
  *
  * Called by every handler before it looks at a value (dyn_rec_resolve). Owns nothing: shadows, guards and sources are the
  * recording's. */
-#include "base/torch.h"
+#include "base/tensors.h"
 #include "ir/extern.h"
 #include "tracer/record/rec_callables.h"
 
@@ -35,7 +35,7 @@ static bool may_be_placed(const DynGraph *g, uint8_t device) {
     return may;
 }
 
-bool dyn_rec_lies_with(DynRec *r, uint8_t device) {
+bool dyn_rec_lies_with(DynRec *r, PyObject *array, uint8_t device) {
     DynGraph *g = &r->cap->graph;
     if (!g->placed && !may_be_placed(g, device)) {
         return false;
@@ -43,8 +43,9 @@ bool dyn_rec_lies_with(DynRec *r, uint8_t device) {
     if (!g->placed) {
         g->placed = true;
         g->device = device;
+        g->cupy = dyn_cupy_is(array);
     }
-    return g->device == device;
+    return g->device == device && g->cupy == dyn_cupy_is(array);
 }
 
 DynReason dyn_rec_why_no_array(PyObject *o) {
@@ -119,11 +120,11 @@ static int size_symbols(DynRec *r, uint32_t source, uint32_t node, const DynArra
 
 static int resolve_array(DynRec *r, DynVal *v, PyObject *a) {
     DynArrayView view;
-    if (!dyn_array_look(a, &view) || !may_capture(r, a, &view) || !dyn_rec_lies_with(r, view.device)) {
+    if (!dyn_array_look(a, &view) || !may_capture(r, a, &view) || !dyn_rec_lies_with(r, a, view.device)) {
         v->kind = DV_OBJECT; /* an operation on it is a break */
         return rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(a));
     }
-    bool tensor = dyn_torch_is(a);
+    bool tensor = dyn_tensor_is(a);
     DynDtype dt = (DynDtype)view.dtype;
     int ndim = view.ndim;
     for (uint32_t i = 0; i < r->seen.n; i++) {
@@ -143,12 +144,12 @@ static int resolve_array(DynRec *r, DynVal *v, PyObject *a) {
         .kind = DYN_GUARD_ARRAY, .source = v->source, .source2 = DYN_NONE, .number = dt | ndim << 8, .place = dyn_rec_place(r)};
     if (tensor) {
         g.kind = DYN_GUARD_TENSOR;
-        g.number |= dyn_torch_requires_grad(a) ? DYN_TENSOR_GRAD : 0;
+        g.number |= dyn_tensor_requires_grad(a) ? DYN_TENSOR_GRAD : 0;
         g.number |= (int64_t)view.device << DYN_TENSOR_DEVICE;
         g.obj = (PyObject *)Py_TYPE(a);
     }
     dyn_layout_of(&view, &g.layout);
-    if ((tensor && rec_torch_guard(r) < 0) || dyn_capture_guard(r->cap, &g) < 0) {
+    if ((dyn_torch_is(a) && rec_torch_guard(r) < 0) || dyn_capture_guard(r->cap, &g) < 0) {
         r->why = DYN_R_NO_MEMORY;
         return -1;
     }

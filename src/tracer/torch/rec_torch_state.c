@@ -6,13 +6,17 @@
  * What a node is made of has to have a gradient that is PyTorch's: else the rule's nodes are taken back, and the call stays one,
  * with PyTorch's own derivative. A change in place that autograd follows is such a call, too. In graphs that are handed on
  * gradients are not followed: the operation is a break, and autograd sees it as it would without dynoc. */
+#include "base/cupy.h"
 #include "ir/derive.h"
 #include "tracer/torch/rec_torch.h"
 #include "tracer/record/rec_state.h"
 
 int rec_torch_begin(DynRec *r) { return r->torch; }
 
-void rec_torch_segment(DynRec *r) { r->torch = dyn_torch_find() ? dyn_torch_state() : -1; }
+void rec_torch_segment(DynRec *r) {
+    (void)dyn_cupy_find();
+    r->torch = dyn_torch_find() ? dyn_torch_state() : -1;
+}
 
 static bool is_followed(int state, PyObject *tensor) { return (state & DYN_TORCH_GRAD) && dyn_torch_requires_grad(tensor); }
 

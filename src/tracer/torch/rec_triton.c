@@ -330,26 +330,10 @@ static int arguments_written(PyObject *compiled, const RecCall *c, int *written)
 
 /* ---- the call */
 
-static PyObject *do_nothing(PyObject *module, PyObject *tensor) {
-    (void)module, (void)tensor;
-    Py_RETURN_NONE;
-}
-
-/* A node that says that the tensor is written, and does nothing. */
-static bool say_written(DynRec *r, DynOperand tensor) {
-    static PyMethodDef method = {"written", do_nothing, METH_O, NULL};
-    static PyObject *written;
-    if (written == NULL && (written = PyCFunction_New(&method, NULL)) == NULL) {
-        PyErr_Clear();
-        return false;
-    }
-    return dyn_np_extern_write(r, written, "written", &tensor, 1, NULL, Py_None) != NULL;
-}
-
 static DynVal *launch_node(DynRec *r, const RecCall *c, const char *name, const int *written, int n, PyObject *result) {
     PyObject *kwnames = c->nkw ? c->kwnames : NULL;
     for (int i = 1; i < n; i++) {
-        if (!say_written(r, c->args[written[i]])) {
+        if (!dyn_np_say_written(r, c->args[written[i]])) {
             return NULL;
         }
     }
@@ -359,7 +343,7 @@ static DynVal *launch_node(DynRec *r, const RecCall *c, const char *name, const 
                                                    n > 0 ? written[0] - 1 : -1);
     Py_XDECREF(run);
     for (int i = 1; i < n && v != NULL; i++) {
-        v = say_written(r, c->args[written[i]]) ? v : NULL;
+        v = dyn_np_say_written(r, c->args[written[i]]) ? v : NULL;
     }
     return v;
 }
