@@ -23,6 +23,7 @@ NAV = {
     "How it works": "how_it_works.md",
     "Loops": "loops.md",
     "PyTorch": "pytorch.md",
+    "CuPy": "cupy.md",
     "Performance": "performance.md",
     "Debugging": "debugging.md",
     "Reasons": "graph_breaks.md",

@@ -148,6 +148,20 @@ bool dyn_cupy_is_bound(const DynBinding *b) { return found(b->callable) == b; }
 
 /* ---- rules */
 
+/* bench/gpu_cupy.py compares all ufuncs. Of floats CuPy's quotient is floor(x / y), which is infinite for a division by zero, and
+ * the remainder follows from it. */
+bool dyn_cupy_computes_otherwise(DynOp op, DynDtype compute) {
+    switch (op) {
+    case DYN_OP_FLOOR_DIVIDE:
+    case DYN_OP_REMAINDER: return dyn_dtype_is_inexact(compute);
+    case DYN_OP_GCD:
+    case DYN_OP_LCM: return true;
+    case DYN_OP_DEG2RAD:
+    case DYN_OP_RADIANS: return dyn_dtype_is_half(compute);
+    default: return false;
+    }
+}
+
 DynVal *cp_rule_ufunc(DynRec *r, NpCall *c) {
     NpArg args[3];
     int n = dyn_ops[c->b->op].arity;

@@ -220,6 +220,8 @@ DYN_HIDDEN bool dyn_cupy_is_bound(const DynBinding *b);            /* is it one 
 DYN_HIDDEN bool dyn_cupy_has_rule_for(PyObject *attribute);        /* do NumPy's rules hold for this attribute of an array? */
 DYN_HIDDEN DynVal *dyn_cupy_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand index, PyObject *result);
 DYN_HIDDEN int dyn_cupy_store_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand index, DynOperand value);
+/* Does CuPy compute the operator otherwise than NumPy, so that it stays a call of CuPy's? */
+DYN_HIDDEN bool dyn_cupy_computes_otherwise(DynOp op, DynDtype compute);
 DYN_HIDDEN DynVal *cp_rule_ufunc(DynRec *r, NpCall *c);
 DYN_HIDDEN DynVal *cp_rule_kernel(DynRec *r, NpCall *c); /* a call of a kernel that the program wrote */
 DYN_HIDDEN DynVal *cp_rule_raw(DynRec *r, NpCall *c);    /* a launch of one in CUDA's language */

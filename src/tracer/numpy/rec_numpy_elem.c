@@ -225,6 +225,9 @@ uint32_t dyn_np_elementwise_as(DynRec *r, DynOp op, DynDtype compute, DynDtype r
             nodes[nnodes++] = args[i].arg.id;
         }
     }
+    if (dyn_rec_graph(r)->cupy && dyn_cupy_computes_otherwise(op, compute)) {
+        return dyn_np_unsupported(r), DYN_NONE;
+    }
     for (int i = 0; i < nnodes; i++) {
         if (dyn_np_stays_call(r, nodes[i])) {
             return dyn_np_unsupported(r), DYN_NONE;
