@@ -183,7 +183,8 @@ def measure(f, *args, seconds=0.3):
 def show_times():
     rows = [("tiny chain, 16", saxpy_chain, 16, 2), ("chain, 1000 x 1000", saxpy_chain, (1000, 1000), 2)]
     rows += [("chain, 1e8", saxpy_chain, 100_000_000, 2), ("softmax, 8192 x 8192", softmax, (8192, 8192), 1)]
-    rows += [("sum of squares, 1e8", lambda x: (x * x).sum(), 100_000_000, 1), ("Black-Scholes, 1e7", black_scholes, 10_000_000, 3)]
+    rows += [("sum of squares, 1e8", lambda x: (x * x).sum(), 100_000_000, 1)]
+    rows += [("Black-Scholes, 1e7", black_scholes, 10_000_000, 3)]
     print("| work | CuPy | dynoc | cupy.fuse |\n|---|---:|---:|---:|")
     for name, f, shape, n in rows:
         args = [cp.random.random(shape, dtype="f4") + 0.5 for _ in range(n)]

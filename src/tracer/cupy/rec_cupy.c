@@ -200,16 +200,15 @@ DynVal *cp_rule_raw(DynRec *r, NpCall *c) {
     if (n < 0 || found_arrays == 0) {
         return dyn_np_unsupported(r);
     }
-    for (int i = 0; i < found_arrays; i++) {
-        if (!dyn_np_say_written(r, arrays[i])) {
-            return NULL;
-        }
-    }
-    DynVal *v = dyn_np_extern_launch(r, c->b->callable, c->b->path, c->args, c->npos, NULL, c->result, -1);
-    for (int i = 0; i < found_arrays && v != NULL; i++) {
-        v = dyn_np_say_written(r, arrays[i]) ? v : NULL;
-    }
-    return v;
+    NpLaunch launch = {.callable = c->b->callable,
+                       .name = c->b->path,
+                       .args = c->args,
+                       .npos = c->npos,
+                       .result = c->result,
+                       .writes = -1,
+                       .others = arrays,
+                       .nothers = found_arrays};
+    return dyn_np_launch(r, &launch);
 }
 
 /* ---- attributes and items */

@@ -211,8 +211,18 @@ DYN_HIDDEN DynVal *dyn_np_extern_launch(DynRec *r, PyObject *callable, const cha
 DYN_HIDDEN DynVal *dyn_np_extern_once(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
                                       PyObject *kwnames, PyObject *result); /* has an effect: made once, in its place */
 
-/* Nothing is done, but the array counts as written: what reads it keeps its side. false: that can't be said. */
-DYN_HIDDEN bool dyn_np_say_written(DynRec *r, DynOperand array);
+/* ---- rec_numpy_launch.c */
+typedef struct NpLaunch {
+    PyObject *callable;
+    const char *name;
+    const DynOperand *args;
+    int npos;
+    PyObject *kwnames, *result;
+    int writes; /* the argument that is written; -1: none, or those within arguments */
+    const DynOperand *others;
+    int nothers; /* … and these arrays */
+} NpLaunch;
+DYN_HIDDEN DynVal *dyn_np_launch(DynRec *r, const NpLaunch *l);
 
 /* ---- rec_cupy.c */
 DYN_HIDDEN const DynBinding *dyn_cupy_binding(PyObject *callable); /* a callable of CuPy's; NULL: nothing is known of it */

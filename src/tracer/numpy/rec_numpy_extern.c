@@ -637,21 +637,6 @@ DynVal *np_rule_mapped(DynRec *r, NpCall *c) {
     return whole_call(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result, effect);
 }
 
-static PyObject *do_nothing(PyObject *module, PyObject *array) {
-    (void)module, (void)array;
-    Py_RETURN_NONE;
-}
-
-bool dyn_np_say_written(DynRec *r, DynOperand array) {
-    static PyMethodDef method = {"written", do_nothing, METH_O, NULL};
-    static PyObject *written;
-    if (written == NULL && (written = PyCFunction_New(&method, NULL)) == NULL) {
-        PyErr_Clear();
-        return false;
-    }
-    return dyn_np_extern_write(r, written, "written", &array, 1, NULL, Py_None) != NULL;
-}
-
 DynVal *dyn_np_mapped_call(DynRec *r, PyObject *callable, const DynOperand *args, int npos, PyObject *kwnames, PyObject *result) {
     return whole_call(r, callable, "vectorize.__call__", args, npos, kwnames, result, (Effect){.writes = -1, .maps = true});
 }

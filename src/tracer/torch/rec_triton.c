@@ -3,7 +3,7 @@
  * kernel[grid](...) is a call of the kernel's method `run`, which rec_call.c asks this file about before it looks into it. Which
  * tensors a launch writes is read off the kernel's intermediate text (TTIR), which the compiled kernel that `run` gives has: a
  * pointer that a store or an atomic operation may get is one of a parameter's, and that parameter is written. Launches that write
- * several have nodes before and behind them that do nothing but say so of each of the others: reads keep their side of them. */
+ * several are rec_numpy_launch.c's. */
 #include "base/torch.h"
 #include "tracer/numpy/rec_np.h"
 #include "tracer/record/rec_callables.h"
@@ -331,20 +331,22 @@ static int arguments_written(PyObject *compiled, const RecCall *c, int *written)
 /* ---- the call */
 
 static DynVal *launch_node(DynRec *r, const RecCall *c, const char *name, const int *written, int n, PyObject *result) {
-    PyObject *kwnames = c->nkw ? c->kwnames : NULL;
+    DynOperand others[MOST_PARAMETERS];
     for (int i = 1; i < n; i++) {
-        if (!dyn_np_say_written(r, c->args[written[i]])) {
-            return NULL;
-        }
+        others[i - 1] = c->args[written[i]];
     }
     PyObject *run = PyMethod_New(c->callable.real, c->args[0].real);
-    DynVal *v = run == NULL ? NULL
-                            : dyn_np_extern_launch(r, run, name, c->args + 1, (int)c->npos - 1, kwnames, result,
-                                                   n > 0 ? written[0] - 1 : -1);
+    NpLaunch launch = {.callable = run,
+                       .name = name,
+                       .args = c->args + 1,
+                       .npos = (int)c->npos - 1,
+                       .kwnames = c->nkw ? c->kwnames : NULL,
+                       .result = result,
+                       .writes = n > 0 ? written[0] - 1 : -1,
+                       .others = others,
+                       .nothers = n > 1 ? n - 1 : 0};
+    DynVal *v = run == NULL ? NULL : dyn_np_launch(r, &launch);
     Py_XDECREF(run);
-    for (int i = 1; i < n && v != NULL; i++) {
-        v = dyn_np_say_written(r, c->args[written[i]]) ? v : NULL;
-    }
     return v;
 }
 
