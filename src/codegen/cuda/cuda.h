@@ -7,12 +7,10 @@
  *                 of ANY_MAP: elements along the last axis
  *     axes        half a word: how many axes are kept and how many reduced (8 bits each); WIDE
  *     splits      half a word, of a reduction: how many blocks share one result, which then goes to `parts`
- *     rowed       half a word (the other half is nothing): bit i says that operand i lies in the memory of one
- *                 row, and at[i] is how far from its beginning
  *     parts       memory for an accumulator of each split and result
  *     size[R]     sizes of axes, in groups of the last one
  *     magic[R]    what divides by them (launch.c: magic_of)
- *     at[N]       where each operand's first element lies
+ *     at[N]       where each operand's first element lies; of one in the memory of a row how far from its beginning
  *     step[N][R]  bytes from one position of each axis to the next
  *     scalar[P]   numbers by value
  *
@@ -37,7 +35,7 @@
 #define DYN_CUDA_MOST_HELD 8        /* so many groups of V elements of each row at the most, … */
 #define DYN_CUDA_HELD_BYTES 256     /* … which are so many bytes */
 #define DYN_CUDA_MOST_PLACES 64     /* whose rows are held, or laid anew; of more, the others lie where the plan has them */
-#define DYN_CUDA_HEAD 5             /* words in front of size */
+#define DYN_CUDA_HEAD 4             /* words in front of size */
 #define DYN_CUDA_GROUP_HEAD 3       /* words of a group in front of its kernels' */
 #define DYN_CUDA_MOST_WORDS 500     /* of what a function is handed: 4 KB */
 #define DYN_CUDA_ANY_LANES 4        /* V of ANY_MAP */

@@ -249,6 +249,21 @@ static void put_distance(DynStr *out, const DynLoops *p, const DynKernel *k, uin
     }
 }
 
+/* Is it one element for the whole of a row, which is read in front of the row's loop? */
+static bool stands_in_row(const DynLoops *p, const DynKernel *k, uint32_t operand) {
+    bool loaded = k->group != DYN_NONE && dyn_kernel_is_loaded(k, operand);
+    return loaded && !is_stored(k, operand) && !dyn_cuda_walks(p, k, operand, dyn_cuda_inner(k));
+}
+
+static void put_row_elements(DynStr *out, const DynLoops *p, const DynKernel *k) {
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        if (stands_in_row(p, k, i)) {
+            dyn_str_printf(out, "    %s c%u[1] = {}; if (FAST && groups > 0) dyn_take<1, 0>(c%u, b%u);\n",
+                           dyn_emit_memory_type((DynDtype)k->operands.at[i].dtype), i, i, i);
+        }
+    }
+}
+
 static void put_loads(DynStr *out, const DynLoops *p, const DynKernel *k) {
     uint32_t inner = dyn_cuda_inner(k);
     int last = dyn_cuda_rank(k) - 1;
@@ -259,6 +274,11 @@ static void put_loads(DynStr *out, const DynLoops *p, const DynKernel *k) {
             dyn_str_printf(out, "        %s x%u[V]; ", type, i);
             if (holds(p, k, i)) {
                 dyn_str_printf(out, "if (HELD) dyn_copy<V>(x%u, held.h%u[h]); else ", i, k->operands.at[i].place);
+            }
+            if (stands_in_row(p, k, i)) {
+                dyn_str_printf(out, "if (FAST) dyn_spread<V>(x%u, c%u[0]); else ", i, i);
+                dyn_str_printf(out, "dyn_take_any<V>(x%u, b%u + off[%u], a.step[%u][%d], m);\n", i, i, i, i, last);
+                continue;
             }
             dyn_str_puts(out, "if (FAST) dyn_take<V, ");
             if (along != across && k->reduced && k->group == DYN_NONE) {
@@ -333,13 +353,12 @@ static int put_group(DynStr *out, const DynLoops *p, const DynKernel *k) {
     return failed;
 }
 
-/* Where operands lie: in a group some in the memory of the row. */
-static void put_pointers(DynStr *out, const DynKernel *k, bool grouped) {
+/* Where operands lie: in a group some in the memory of the row. Which those are is known here, so that the others' pointers are
+ * known to be the device's memory. */
+static void put_pointers(DynStr *out, const DynLoops *p, const DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
-        dyn_str_printf(out,
-                       grouped ? "    char *b%u = a.rowed >> %u & 1 ? memory + (i64)a.at[%u] : a.at[%u];\n"
-                               : "    char *b%u = a.at[%u];\n",
-                       i, i, i, i);
+        bool row = p->places[dyn_loops_storage(p, k->operands.at[i].place)].kind == DYN_P_ROW;
+        dyn_str_printf(out, row ? "    char *b%u = memory + (i64)a.at[%u];\n" : "    char *b%u = a.at[%u];\n", i, i);
     }
 }
 
@@ -372,7 +391,7 @@ static int put_elementwise(DynStr *out, const DynLoops *p, const DynKernel *k) {
         put_entry(out, k, form);
         dyn_str_printf(out, "    const int V = %d;\n    const bool FAST = %s;\n", any ? DYN_CUDA_ANY_LANES : dyn_cuda_lanes(p, k),
                        any ? "false" : "true");
-        put_pointers(out, k, false);
+        put_pointers(out, p, k);
         put_scalars(out, k);
         dyn_str_printf(
             out,
@@ -399,7 +418,7 @@ static int put_lambda(DynStr *out, const DynInsn *insn) {
 
 /* A reduction over rows or columns, or the part of a group that is one kernel: what one line of threads does, which has a row.
  * FAST: there is one axis of either kind. */
-static void put_line_head(DynStr *out, const DynKernel *k) {
+static void put_line_head(DynStr *out, const DynLoops *p, const DynKernel *k) {
     bool grouped = k->group != DYN_NONE;
     int rank = dyn_cuda_rank(k);
     uint32_t nops = k->operands.n;
@@ -411,7 +430,7 @@ static void put_line_head(DynStr *out, const DynKernel *k) {
                    "    const int kept = DYN_KEPT(a), reduced = DYN_REDUCED(a), R = %d;\n"
                    "    const bool in = row < a.count;\n    i64 base[%u] = {};\n",
                    rank, nops);
-    put_pointers(out, k, grouped);
+    put_pointers(out, p, k);
     put_scalars(out, k);
     if (rank > 1) {
         dyn_str_printf(out,
@@ -428,8 +447,9 @@ static void put_line_head(DynStr *out, const DynKernel *k) {
 
 /* Where rows are held a thread's groups are so many, and each has a number that is known when it is compiled. So that all can be
  * read at once nothing is asked before: where a row has fewer, it is the first again, and what comes of it is thrown away. */
-static void put_loop_head(DynStr *out, const DynKernel *k) {
+static void put_loop_head(DynStr *out, const DynLoops *p, const DynKernel *k) {
     dyn_str_puts(out, "    const i64 groups = in ? a.groups : 0;\n");
+    put_row_elements(out, p, k);
     if (k->group == DYN_NONE) {
         dyn_str_puts(out, "    _Pragma(\"unroll (FAST ? 4 : 1)\") for (i64 g = lane + (i64)lanes * blockIdx.y; g < groups; "
                           "g += lanes * a.splits) {\n");
@@ -445,7 +465,7 @@ static void put_loop_head(DynStr *out, const DynKernel *k) {
 static int put_line_loop(DynStr *out, const DynLoops *p, const DynKernel *k) {
     int rank = dyn_cuda_rank(k);
     uint32_t nops = k->operands.n;
-    put_loop_head(out, k);
+    put_loop_head(out, p, k);
     dyn_str_printf(out,
                    "        i64 off[%u] = {};\n"
                    "        if (!FAST) dyn_place<%d, %u>(a.size, a.magic, a.step, COLUMNS ? R - kept - reduced : R - reduced, "
@@ -487,7 +507,7 @@ static int put_line_end(DynStr *out, const DynKernel *k, const DynInsn *insn, in
 static int put_line(DynStr *out, const DynLoops *p, const DynKernel *k) {
     const DynInsn *results[DYN_MAX_RESULTS];
     int n = dyn_cuda_results(k, results), failed = 0;
-    put_line_head(out, k);
+    put_line_head(out, p, k);
     for (int r = 0; r < n; r++) {
         dyn_str_printf(out, "    %s r%d[V]; for (int j = 0; j < V; j++) r%d[j] = ", type_of((DynDtype)results[r]->compute), r, r);
         put_identity(out, results[r]);
@@ -559,6 +579,17 @@ int dyn_cuda_group_words(const DynLoops *p, uint32_t step) {
     return words;
 }
 
+/* Does the kernel read or write rows that threads hold? Any other walks as far as its own row goes: one of an element is one
+ * thread's. */
+static bool touches_held(const DynLoops *p, const DynKernel *k) {
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        if (holds(p, k, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void put_group_entry(DynStr *out, const DynLoops *p, uint32_t step, DynCudaForm form) {
     uint64_t places;
     int first = dyn_loops_kernel_at(p, step)->number, held = form == DYN_CUDA_HELD_GROUP ? dyn_cuda_held(p, step, &places) : 0;
@@ -577,7 +608,8 @@ static void put_group_entry(DynStr *out, const DynLoops *p, uint32_t step, DynCu
         dyn_str_printf(
             out,
             "        k%d_line<%s, %d, false, %d>(a.k%d, row, lane, lanes, memory, shared, held);\n        __syncthreads();\n",
-            k->number, any ? "false" : "true", any ? 1 : dyn_cuda_lanes(p, k), held, k->number);
+            k->number, any ? "false" : "true", any ? 1 : dyn_cuda_lanes(p, k), held > 0 && touches_held(p, k) ? held : 0,
+            k->number);
     }
     dyn_str_puts(out, "    }\n}\n");
 }

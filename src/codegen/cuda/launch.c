@@ -53,8 +53,7 @@ static void fill(const DynCudaLine *l, int64_t *w) {
     w[0] = l->count;
     w[1] = l->groups;
     w[2] = (int64_t)(axes | (uint64_t)l->splits << 32);
-    w[3] = l->rowed;
-    memcpy(&w[4], &l->parts, sizeof(l->parts));
+    memcpy(&w[3], &l->parts, sizeof(l->parts));
     for (int d = 0; d < rank; d++) {
         size[d] = d < first ? 1 : size_of(l, d - first);
         magic[d] = magic_of(size[d]);
