@@ -448,17 +448,19 @@ static void put_line_head(DynStr *out, const DynLoops *p, const DynKernel *k) {
 /* Where rows are held a thread's groups are so many, and each has a number that is known when it is compiled. So that all can be
  * read at once nothing is asked before: where a row has fewer, it is the first again, and what comes of it is thrown away. */
 static void put_loop_head(DynStr *out, const DynLoops *p, const DynKernel *k) {
-    dyn_str_puts(out, "    const i64 groups = in ? a.groups : 0;\n");
+    bool grouped = k->group != DYN_NONE;
+    dyn_str_puts(out, grouped ? "    typedef typename Index<HELD>::type I;\n    const I groups = in ? (I)a.groups : 0;\n"
+                              : "    const i64 groups = in ? a.groups : 0;\n");
     put_row_elements(out, p, k);
     if (k->group == DYN_NONE) {
         dyn_str_puts(out, "    _Pragma(\"unroll (FAST ? 4 : 1)\") for (i64 g = lane + (i64)lanes * blockIdx.y; g < groups; "
                           "g += lanes * a.splits) {\n");
     } else {
         dyn_str_puts(
-            out, "    i64 next = lane;\n"
+            out, "    I next = lane;\n"
                  "    _Pragma(\"unroll (HELD ? HELD : FAST ? 2 : 1)\") for (int h = 0; HELD ? h < HELD && groups > 0 : next < "
                  "groups; h++, next += lanes) {\n"
-                 "        const bool here = !HELD || next < groups;\n        const i64 g = here ? next : 0;\n");
+                 "        const bool here = !HELD || next < groups;\n        const I g = here ? next : 0;\n");
     }
 }
 
