@@ -98,6 +98,13 @@ def test_one_value_and_none():
         same(fast(x), several(x))
 
 
+def test_integers_are_rounded_to_themselves():
+    x = torch.tensor([2**53 + 1, -(2**62) - 1, 5])
+    fast = dynoc.optimize(lambda x: torch.round(x) * 1, wait=True)
+    for _ in range(3):
+        same(fast(x), x)
+
+
 WRONG = {
     "gcd of floats": lambda x: torch.gcd(x, x),
     "heaviside of two dtypes": lambda x: torch.heaviside(x, x.double()),

@@ -2,10 +2,10 @@
 
 Used by test_torch_opinfo.py for a slice, and as a program for all:
 
-    torch_ops.py [--shards N --shard I] [--limit SAMPLES] [--names A,B]     exit status 1 where something differs
+    torch_ops.py [--shards N --shard I] [--limit SAMPLES] [--names A,B] [--device cuda]     exit status 1 where something differs
 
 One line on stdout for each operator and dtype that differs, with its first sample that does, and counts at the end. Each operator
-has a process of its own.
+has a process of its own; on a device, where a process takes seconds to begin, they share one.
 """
 
 import argparse
@@ -31,10 +31,10 @@ def operators():
     return [op for op in op_db if op.name not in UNSTEADY]
 
 
-def samples(op, dtype, limit):
+def samples(op, dtype, limit, device="cpu"):
     """The first `limit` samples of the operator, made the same way each time."""
     torch.manual_seed(7)
-    made = op.sample_inputs("cpu", dtype, requires_grad=False)
+    made = op.sample_inputs(device, dtype, requires_grad=False)
     return [sample for sample, _ in zip(made, range(limit), strict=False)]
 
 
@@ -99,10 +99,10 @@ def variants(op):
         yield "in place", op.inplace_variant
 
 
-def check(op, dtype, limit, forms=("function", "method", "in place")):
+def check(op, dtype, limit, forms=("function", "method", "in place"), device="cpu"):
     """(number of samples, what differs): each sample is called twice, the second time natively."""
     n, wrong = 0, []
-    for number, sample in enumerate(samples(op, dtype, limit)):
+    for number, sample in enumerate(samples(op, dtype, limit, device)):
         arguments = (sample.input, sample.args, sample.kwargs)
         for form, fn in variants(op):
             if form not in forms:
@@ -158,12 +158,31 @@ def run(op, limit):
     return total, failed + (status != 0)
 
 
+def run_here(op, limit, device):
+    """The same in this process, on a device: samples that can't be made there are none."""
+    total = failed = 0
+    for dtype in DTYPES:
+        if dtype in op.supported_dtypes(device):
+            try:
+                n, wrong = check(op, dtype, limit, ("function",), device)
+            except (RuntimeError, NotImplementedError, TypeError) as error:
+                print(f"{op.formatted_name} {dtype}: no samples: {str(error)[:100]}", flush=True)
+                continue
+            total += n
+            failed += len(wrong)
+            if wrong:
+                print(f"{op.formatted_name} {dtype}: {len(wrong)} of {n}: {wrong[0]}", flush=True)
+            dynoc.reset()
+    return total, failed
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--shard", type=int, default=0)
     parser.add_argument("--limit", type=int, default=1000)
     parser.add_argument("--names")
+    parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -172,7 +191,7 @@ def main():
     for number, op in enumerate(operators()):
         if number % options.shards != options.shard or (names and op.name not in names):
             continue
-        n, wrong = run(op, options.limit)
+        n, wrong = run(op, options.limit) if options.device == "cpu" else run_here(op, options.limit, options.device)
         total += n
         failed += wrong
     print(f"{total} calls, {failed} differ", flush=True)

@@ -302,7 +302,8 @@ static int row_for(DynOp op, DynDtype compute) {
     switch (op) {
     case DYN_OP_FLOOR:
     case DYN_OP_CEIL:
-    case DYN_OP_TRUNC: return DYN_OP_POSITIVE;
+    case DYN_OP_TRUNC:
+    case DYN_OP_RINT: return DYN_OP_POSITIVE;
     case DYN_OP_POWER: return DYN_OP_INT_POWER;
     default: return op;
     }
