@@ -441,5 +441,6 @@ int dyn_cpy_init(void) {
     if (dyn_cpy_function_init() < 0 || dyn_cpy_frame_init() < 0) {
         return -1;
     }
+    dyn_cpy_short_of_stack(); /* where this thread's stack ends takes a while to learn: not in its first call */
     return dyn_cpy_known() ? dyn_cpy_dict_init() : 0;
 }

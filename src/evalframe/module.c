@@ -314,6 +314,7 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__dynoc(void) {
     PyObject *module = PyModule_Create(&definition);
+    dyn_cycles_start();
     start.lock = PyThread_allocate_lock();
     if (start.lock == NULL) {
         PyErr_NoMemory();

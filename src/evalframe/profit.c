@@ -50,17 +50,20 @@ static struct {
     int64_t ns;
 } zero;
 
+void dyn_cycles_start(void) {
+    zero.ns = dyn_now_ns();
+    zero.cycles = dyn_cycles();
+}
+
+/* Longer than LEAST_NS from the zero the ratio is right to some thousandths. Who asks sooner waits: that is a program whose first
+ * call comes so soon behind the import of the extension, which NumPy's import is part of. */
 static double ns_per_cycle(void) {
+    enum { LEAST_NS = 200000 };
     int64_t ns = dyn_now_ns();
-    uint64_t cycles = dyn_cycles();
-    if (zero.ns == 0 || ns - zero.ns < 1000000) { /* too short to tell */
-        struct timespec pause = {.tv_nsec = 1000000};
-        zero.ns = ns;
-        zero.cycles = cycles;
-        nanosleep(&pause, NULL);
-        return ns_per_cycle();
+    while (ns - zero.ns < LEAST_NS) {
+        ns = dyn_now_ns();
     }
-    return (double)(ns - zero.ns) / (double)(cycles - zero.cycles);
+    return (double)(ns - zero.ns) / (double)(dyn_cycles() - zero.cycles);
 }
 
 double dyn_cycles_ns(double cycles) { return cycles * ns_per_cycle(); }

@@ -27,6 +27,7 @@ static inline int dyn_cycles_compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 struct DynCache;
+DYN_HIDDEN void dyn_cycles_start(void);         /* once, at the import: what cycles are in time is measured from then on */
 DYN_HIDDEN double dyn_cycles_ns(double cycles); /* as nanoseconds */
 DYN_HIDDEN uint64_t dyn_cycles_of_ns(double ns);
 DYN_HIDDEN bool dyn_profit_is_judged(const struct DynCache *c);   /* may what doesn't pay be given up? */

@@ -27,6 +27,7 @@ typedef struct Loop {
     uint8_t *in;       /* For each block: it belongs to the loop. */
     uint8_t *assigned; /* For each register: the loop assigns it; MOVED: by a move. */
     uint32_t *order;   /* The blocks of the loop, each behind those that come before it in a trip. */
+    uint32_t *ahead;   /* For each block: from how many places of the loop that aren't in `order` yet it is jumped to. */
     uint32_t n;
     Affine *at;    /* For each block and register, at its beginning. */
     uint8_t *seen; /* For each block: `at` holds something. */
@@ -46,22 +47,25 @@ static uint32_t ways(const DynRegionBlock *b, uint32_t to[2]) {
     return end->op == DYN_RO_BR ? 2 : 1;
 }
 
-/* `seen`: all that is reached from an entry without coming to the head. */
+static void see(Loop *l, uint32_t block) {
+    if (block != l->head && !l->seen[block]) {
+        l->seen[block] = 1;
+        l->order[l->n++] = block;
+    }
+}
+
+/* `seen`: all that is reached from an entry without coming to the head. `order` has the blocks whose ways aren't gone yet. */
 static void reach_past_head(Loop *l) {
     const DynRegion *r = l->r;
     memset(l->seen, 0, l->nblocks);
+    l->n = 0;
     for (uint32_t i = 0; i < r->entries.n; i++) {
-        l->seen[r->entries.at[i].block] = r->entries.at[i].block != l->head;
+        see(l, r->entries.at[i].block);
     }
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (uint32_t i = 0; i < l->nblocks; i++) {
-            uint32_t to[2], n = l->seen[i] ? ways(&r->blocks.at[i], to) : 0;
-            for (uint32_t k = 0; k < n; k++) {
-                bool fresh = to[k] != l->head && !l->seen[to[k]];
-                l->seen[to[k]] |= fresh;
-                changed = changed || fresh;
-            }
+    while (l->n > 0) {
+        uint32_t to[2], n = ways(&r->blocks.at[l->order[--l->n]], to);
+        for (uint32_t k = 0; k < n; k++) {
+            see(l, to[k]);
         }
     }
 }
@@ -90,28 +94,20 @@ static bool find_loop(Loop *l) {
 
 /* Every block behind those that lead to it; false where that can't be: there is a loop in it. */
 static bool order_blocks(Loop *l) {
-    uint32_t done = 0;
-    l->order[done++] = l->head;
+    uint32_t to[2], done = 0;
     l->n = 0;
+    memset(l->ahead, 0, l->nblocks * sizeof(uint32_t));
     for (uint32_t i = 0; i < l->nblocks; i++) {
         l->n += l->in[i];
-        l->seen[i] = 0;
+        for (uint32_t w = 0, n = l->in[i] ? ways(&l->r->blocks.at[i], to) : 0; w < n; w++) {
+            l->ahead[to[w]]++;
+        }
     }
-    l->seen[l->head] = 1;
-    for (bool more = true; more;) {
-        more = false;
-        for (uint32_t i = 0; i < l->nblocks; i++) {
-            bool ready = l->in[i] && !l->seen[i];
-            for (uint32_t k = 0; k < l->nblocks && ready; k++) {
-                uint32_t to[2], n = l->in[k] && !l->seen[k] ? ways(&l->r->blocks.at[k], to) : 0;
-                for (uint32_t w = 0; w < n; w++) {
-                    ready = ready && to[w] != i;
-                }
-            }
-            if (ready) {
-                l->seen[i] = 1;
-                l->order[done++] = i;
-                more = true;
+    l->order[done++] = l->head;
+    for (uint32_t at = 0; at < done; at++) {
+        for (uint32_t w = 0, n = ways(&l->r->blocks.at[l->order[at]], to); w < n; w++) {
+            if (to[w] != l->head && l->in[to[w]] && --l->ahead[to[w]] == 0) {
+                l->order[done++] = to[w];
             }
         }
     }
@@ -367,11 +363,12 @@ static bool hoist_from(DynRegion *r, uint32_t head, uint32_t nblocks) {
     size_t states = (size_t)(nblocks + 1) * nregs;
     Loop l = {.r = r, .head = head, .nblocks = nblocks, .nregs = nregs};
     uint8_t *bytes = PyMem_RawMalloc(2 * (size_t)nblocks + nregs);
-    uint32_t *numbers = PyMem_RawMalloc(2 * (size_t)nblocks * sizeof(uint32_t));
+    uint32_t *numbers = PyMem_RawMalloc(3 * (size_t)nblocks * sizeof(uint32_t)); /* `order`, copies, and `ahead` */
     l.in = bytes;
     l.seen = bytes + nblocks;
     l.assigned = bytes + 2 * (size_t)nblocks;
     l.order = numbers;
+    l.ahead = numbers + 2 * (size_t)nblocks;
     bool there = bytes != NULL && numbers != NULL;
     if (there && find_loop(&l) && order_blocks(&l)) {
         l.at = PyMem_RawCalloc(states, sizeof(Affine));
