@@ -193,7 +193,7 @@ static PyObject *take_turn(DynCache *c, DynTurn turn, PyObject *func, bool froze
         dyn_profit_eager_end(before);
     }
     bool as_told = eager || dyn_hit_serves(kind);
-    dyn_profit_tell(c, turn, began, result != NULL && as_told && recordings == dyn_hook_recordings());
+    dyn_profit_tell(c, turn, began, as_told && recordings == dyn_hook_recordings());
     dyn_cache_decref(c);
     return result;
 }

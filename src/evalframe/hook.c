@@ -522,7 +522,7 @@ static PyObject *take_turn(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject
     if (eager) {
         dyn_profit_eager_end(outer);
     }
-    dyn_profit_tell(c, turn, began, result != NULL && before == recordings && served == !eager);
+    dyn_profit_tell(c, turn, began, before == recordings && served == !eager);
     return result;
 }
 

@@ -91,7 +91,7 @@ const char *dyn_op_function(DynOp op, int *result) {
 
 const DynOpHelper *dyn_op_helper(const char *name, size_t length) {
     for (const DynOpHelper *h = dyn_op_helpers; h->name != NULL; h++) {
-        if (strlen(h->name) == length && memcmp(h->name, name, length) == 0) {
+        if (h->name[0] == name[0] && strncmp(h->name, name, length) == 0 && h->name[length] == 0) {
             return h;
         }
     }

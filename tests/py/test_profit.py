@@ -123,6 +123,24 @@ def test_a_small_function(perf):
     assert any("a call" in text and ".two " in text for text in retired(perf.records))
 
 
+def test_a_small_function_that_raises(perf):
+    """A call that ends in an exception is a call like others."""
+
+    def two(a, b):
+        if a[0] < b[0]:
+            raise ValueError("smaller")
+        raise KeyError("larger")
+
+    fast = dynoc.optimize(two)
+    rows = np.random.default_rng(1).random((60, 2))
+    for _ in range(3):
+        for a in rows:
+            for b in rows[:4]:
+                with pytest.raises(ValueError if a[0] < b[0] else KeyError):
+                    fast(a, b)
+    assert any("a call" in text and ".two " in text for text in retired(perf.records))
+
+
 def test_what_pays_stays(perf):
     def chain(x):
         y = x * 2.0 + 1.0
