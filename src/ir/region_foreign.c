@@ -77,9 +77,11 @@ static bool find_ctypes(void) {
 }
 
 static bool is_of_ctypes(PyObject *o) { return find_ctypes() && PyObject_TypeCheck(o, ctypes.function) != 0; }
-bool dyn_foreign_is(PyObject *o) { return is_of_ctypes(o) || dyn_foreign_is_special(o); }
+bool dyn_foreign_is(PyObject *o) { return is_of_ctypes(o) || dyn_foreign_is_special(o) || dyn_foreign_is_cffi(o); }
 
-bool dyn_foreign_is_library(PyObject *o) { return find_ctypes() && PyObject_TypeCheck(o, ctypes.library) != 0; }
+bool dyn_foreign_is_library(PyObject *o) {
+    return (find_ctypes() && PyObject_TypeCheck(o, ctypes.library) != 0) || dyn_foreign_is_cffi_library(o);
+}
 
 static DynForeignType type_of(PyObject *type) {
     for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
@@ -250,7 +252,9 @@ bool dyn_foreign_of(PyObject *o, DynForeign *f) {
     if (dyn_foreign_is_special(o)) {
         return dyn_foreign_of_special(o, f);
     }
-    if (!is_of_ctypes(o)) {
+    if (dyn_foreign_is_cffi(o)) {
+        f->pure = dyn_foreign_of_cffi(o, f) && is_mathematics(f);
+    } else if (!is_of_ctypes(o)) {
         f->why = "a function that loops in native code don't know";
     } else if (is_plain(o, f) && read_signature(o, f)) {
         f->why = read_address(o, f) ? NULL : "a function of ctypes whose address lies elsewhere";

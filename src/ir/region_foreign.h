@@ -41,12 +41,21 @@ typedef struct DynForeign {
     bool pure;        /* It belongs to the C library's mathematics: it neither blocks nor calls back, and can be called again. */
     bool skips;       /* Its last argument is 0, which the caller of the object doesn't give: region_cython.c. */
     bool floats_only; /* Its arguments are floats, and nothing that could become one. */
+    bool checks;      /* Ints that don't fit its parameters are errors, and errno is kept for the program: region_cffi.c. */
     const char *why;  /* Where it can't be called natively: why, in words. */
 } DynForeign;
-DYN_HIDDEN bool dyn_foreign_is(PyObject *o);         /* Is it an object of ctypes, or of SciPy, that stands for a function? */
+DYN_HIDDEN bool dyn_foreign_is(PyObject *o);         /* Is it an object of ctypes, cffi or SciPy that stands for a function? */
 DYN_HIDDEN bool dyn_foreign_is_special(PyObject *o); /* … of SciPy: region_cython.c */
 DYN_HIDDEN bool dyn_foreign_of_special(PyObject *o, DynForeign *f);
+DYN_HIDDEN bool dyn_foreign_is_cffi(PyObject *o); /* … of cffi: region_cffi.c */
+DYN_HIDDEN bool dyn_foreign_of_cffi(PyObject *o, DynForeign *f);
+DYN_HIDDEN bool dyn_foreign_is_cffi_library(PyObject *o);
 DYN_HIDDEN bool dyn_foreign_is_library(PyObject *o); /* … for a library, whose attributes are its functions? */
+/* What a module that cffi has compiled calls `lib` has this function for its name as long as it lives. Borrowed, or NULL. */
+DYN_HIDDEN PyObject *dyn_foreign_of_cffi_library(PyObject *o, PyObject *name);
+/* Around a call of cffi's: the program's errno becomes C's, and the other way round. */
+DYN_HIDDEN int dyn_foreign_errno_back(void);
+DYN_HIDDEN int dyn_foreign_errno_keep(void);
 /* What it says of its function now. false: it can't be called natively, and f->why says why. No Python code runs. */
 DYN_HIDDEN bool dyn_foreign_of(PyObject *o, DynForeign *f);
 

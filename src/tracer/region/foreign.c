@@ -1,4 +1,4 @@
-/* foreign.c: calls of functions reached through ctypes, and of scipy.special.cython_special's. Called by calls.c.
+/* foreign.c: calls of functions reached through ctypes and cffi, and of scipy.special.cython_special's. Called by calls.c.
  *
  * The address is data that comes in at each entry, which also asks whether the function still says what it said (run.c); its
  * signature is part of the code. Arguments are what ctypes takes for a type: what it doesn't take, CPython gets to see. Functions
@@ -41,6 +41,16 @@ static uint32_t address_of(Plan *p, PyObject *o, const DynForeign *f) {
         fact->extra = plan_extra(p, &v);
     }
     return fact == NULL || p->stop != DYN_R_OK ? 0 : p->extras.at[fact->extra].regs[0];
+}
+
+/* cffi takes what fits. An int that is larger than any of C's with a sign comes in no register. */
+static void check_int(Plan *p, DynForeignType type, uint32_t reg) {
+    static const signed char bits[DYN_FT_COUNT] = {[DYN_FT_I8] = 8,   [DYN_FT_U8] = -8,   [DYN_FT_I16] = 16, [DYN_FT_U16] = -16,
+                                                   [DYN_FT_I32] = 32, [DYN_FT_U32] = -32, [DYN_FT_U64] = -63};
+    if (bits[type] != 0) {
+        plan_emit_or(p, DYN_RO_IFITS, reg, DYN_NONE, DYN_NONE, DYN_R_EXCEPTION);
+        plan_last(p)->imm.i = bits[type];
+    }
 }
 
 /* The argument in a register of the type's kind, as ctypes makes it of a number; narrowing is the call's. */
@@ -111,7 +121,10 @@ static PlanValue result_of(Plan *p, DynForeignType type, uint32_t reg) {
     return plan_value(type == DYN_FT_BOOL ? DYN_RK_BOOL : dyn_foreign_types[type].by == 'D' ? DYN_RK_FLOAT : DYN_RK_INT, reg);
 }
 
-static uint32_t call(Plan *p, uint32_t address, uint32_t signature, const uint32_t *regs) {
+static uint32_t call(Plan *p, uint32_t address, uint32_t signature, const DynForeign *f, const uint32_t *regs) {
+    if (f->checks) {
+        plan_emit(p, DYN_RO_ERRNOBACK, DYN_NONE, DYN_NONE, DYN_NONE);
+    }
     for (uint32_t i = 0; i < dyn_foreign_nargs(signature); i++) {
         bool number = dyn_foreign_types[dyn_foreign_arg(signature, i)].by == 'D';
         plan_emit(p, number ? DYN_RO_ARGD : DYN_RO_ARGI, regs[i], DYN_NONE, DYN_NONE);
@@ -120,6 +133,9 @@ static uint32_t call(Plan *p, uint32_t address, uint32_t signature, const uint32
     char by = dyn_foreign_types[dyn_foreign_result(signature)].by;
     uint32_t reg = plan_emit(p, by == 'D' ? DYN_RO_CALLD : by == 'I' ? DYN_RO_CALLI : DYN_RO_CALLN, address, DYN_NONE, DYN_NONE);
     plan_last(p)->imm.i = signature;
+    if (f->checks) {
+        plan_emit(p, DYN_RO_ERRNOKEEP, DYN_NONE, DYN_NONE, DYN_NONE);
+    }
     return reg;
 }
 
@@ -152,10 +168,13 @@ Went plan_call_foreign(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, 
         if (!argument(p, dyn_foreign_arg(signature, i), args[i], &regs[i])) {
             return WENT_NOWHERE;
         }
+        if (f.checks && p->stop == DYN_R_OK) {
+            check_int(p, dyn_foreign_arg(signature, i), regs[i]);
+        }
     }
     uint32_t address = address_of(p, o, &f), reg;
     if (f.pure) {
-        reg = call(p, address, signature, regs);
+        reg = call(p, address, signature, &f, regs);
         p->s.n -= slots;
         plan_push(p, result_of(p, dyn_foreign_result(signature), reg));
         return WENT_ON;
@@ -166,7 +185,7 @@ Went plan_call_foreign(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, 
         keep(p, &p->s.values[i]);
     }
     uint32_t released = plan_emit(p, DYN_RO_RELEASE, DYN_NONE, DYN_NONE, DYN_NONE);
-    reg = call(p, address, signature, regs);
+    reg = call(p, address, signature, &f, regs);
     plan_emit(p, DYN_RO_HOLD, released, DYN_NONE, DYN_NONE);
     p->s.n -= slots;
     plan_push(p, result_of(p, dyn_foreign_result(signature), reg));

@@ -1,5 +1,6 @@
 /* names.c: globals, builtins, attributes of modules and arrays. Called by step.c. What a name stands for is taken for granted,
  * and becomes a fact of the region that is looked at each time it is entered. */
+#include "ir/region_foreign.h"
 #include "tracer/region/plan.h"
 #include "base/cpy_region.h"
 
@@ -255,6 +256,11 @@ bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out) {
     PyObject *object = plan_object(p, &o);
     if (object != NULL && PyModule_CheckExact(object)) {
         return module_attribute(p, object, name, out);
+    }
+    PyObject *function = object == NULL ? NULL : dyn_foreign_of_cffi_library(object, name);
+    if (function != NULL) {
+        *out = plan_const(p, function);
+        return true;
     }
     const char *text = PyUnicode_AsUTF8(name);
     if (text == NULL) {
