@@ -330,6 +330,12 @@ static bool lacks_arrays(const DynCache *c, PyObject *const *args, size_t n) {
     return lacks;
 }
 
+void dyn_cache_try_no_more(DynCache *c) {
+    if (c->without_arrays > 0) {
+        c->without_arrays = MAX_REFUSALS;
+    }
+}
+
 bool dyn_cache_passes(const DynCache *c, PyObject *const *args, size_t n) {
     return c->entries.n == 0 && c->dead == DYN_R_OK && lacks_arrays(c, args, n);
 }

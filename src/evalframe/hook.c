@@ -275,6 +275,7 @@ static PyObject *go_on(DynRecording *r, PyThreadState *ts, DynFrame *f, uint32_t
  * that the function got to the entry's end. */
 #define INSTRUCTION_NS 800.0
 #define FRAME_NS 3e4
+#define LONG_FOR_NOTHING 1000 /* instructions of a recording that isn't made again for nothing */
 
 static uint64_t recordings;
 
@@ -337,6 +338,9 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
         dyn_budget_spend(dyn_cycles_ns((double)rec.compiling) + (double)rec.base.ninstrs * INSTRUCTION_NS + FRAME_NS);
     }
     c->works |= rec.base.worked;
+    if (rec.base.ninstrs > LONG_FOR_NOTHING && !c->works && dyn_profit_is_measured(c)) {
+        dyn_cache_try_no_more(c);
+    }
     root_of(&rec)->loud |= rec.base.loud;
     root_of(&rec)->raises |= rec.base.raises;
     wait_for_native(&rec);

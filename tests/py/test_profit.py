@@ -141,6 +141,26 @@ def test_a_small_function_that_raises(perf):
     assert any("a call" in text and ".two " in text for text in retired(perf.records))
 
 
+def test_a_long_recording_that_comes_to_nothing_is_made_once():
+    def one(rows, x):
+        for i, row in enumerate(rows):
+            for j, v in enumerate(row):
+                if v == x:
+                    return i, j
+        return None
+
+    def all_of_them(rows):
+        return [one(rows, x) for x in range(12)]
+
+    rows = [[(i * 31 + j * 17) % 97 for j in range(12)] for i in range(12)]
+    fast = dynoc.optimize(all_of_them)
+    recorded = []
+    for _ in range(4):
+        assert fast(rows) == all_of_them(rows)
+        recorded.append(dynoc.counters["frames"]["total"])
+    assert recorded == recorded[:1] * 4
+
+
 def test_what_pays_stays(perf):
     def chain(x):
         y = x * 2.0 + 1.0
