@@ -22,14 +22,16 @@ enum { UNDECLARED = 15 }; /* in place of the first argument's type: there are no
 static const struct {
     const char *name;
     DynForeignType type;
-} names[] = {{"c_bool", DYN_FT_BOOL},  {"c_byte", DYN_FT_I8},   {"c_ubyte", DYN_FT_U8},  {"c_short", DYN_FT_I16},
-             {"c_ushort", DYN_FT_U16}, {"c_int", DYN_FT_I32},   {"c_uint", DYN_FT_U32},  {"c_long", DYN_FT_I64},
-             {"c_ulong", DYN_FT_U64},  {"c_float", DYN_FT_F32}, {"c_double", DYN_FT_F64}}; /* others are names of these */
+} names[] = {{"c_bool", DYN_FT_BOOL}, {"c_byte", DYN_FT_I8},    {"c_ubyte", DYN_FT_U8},
+             {"c_short", DYN_FT_I16}, {"c_ushort", DYN_FT_U16}, {"c_int", DYN_FT_I32},
+             {"c_uint", DYN_FT_U32},  {"c_long", DYN_FT_I64},   {"c_ulong", DYN_FT_U64},
+             {"c_float", DYN_FT_F32}, {"c_double", DYN_FT_F64}, {"c_void_p", DYN_FT_PTR}}; /* others are names of these */
 
 static struct {
     PyTypeObject *function, *library; /* CFuncPtr, CDLL; strong, as all of these. NULL: ctypes isn't imported. */
     PyObject *argtypes, *restype, *errcheck, *flags;
-    PyMethodDef *from_param; /* what converts an argument for any of the types */
+    PyMethodDef *from_param;         /* what converts an argument for any of the types, */
+    PyMethodDef *pointer_from_param; /* but for c_void_p */
     PyObject *types[DYN_COUNTOF(names)];
 } ctypes;
 
@@ -37,6 +39,13 @@ static PyObject *of_module(const char *module, const char *name) {
     PyObject *found = PyDict_GetItemString(PyImport_GetModuleDict(), module);
     PyObject *dict = found != NULL && PyModule_Check(found) ? PyModule_GetDict(found) : NULL;
     return dict == NULL ? NULL : PyDict_GetItemString(dict, name);
+}
+
+static PyMethodDef *method_from_param(PyObject *type) {
+    PyObject *converter = PyObject_GetAttrString(type, "from_param");
+    PyMethodDef *method = converter != NULL && PyCFunction_Check(converter) ? ((PyCFunctionObject *)converter)->m_ml : NULL;
+    Py_XDECREF(converter);
+    return method;
 }
 
 static bool find_ctypes(void) {
@@ -57,11 +66,10 @@ static bool find_ctypes(void) {
     ctypes.restype = dyn_cpy_lookup_named(t, "restype");
     ctypes.errcheck = dyn_cpy_lookup_named(t, "errcheck");
     ctypes.flags = PyUnicode_InternFromString("_flags_");
-    PyObject *converter = PyObject_GetAttrString(ctypes.types[0], "from_param");
-    ctypes.from_param = converter != NULL && PyCFunction_Check(converter) ? ((PyCFunctionObject *)converter)->m_ml : NULL;
-    Py_XDECREF(converter);
+    ctypes.from_param = method_from_param(ctypes.types[0]);
+    ctypes.pointer_from_param = method_from_param(ctypes.types[DYN_COUNTOF(names) - 1]);
     bool known = ctypes.argtypes != NULL && ctypes.restype != NULL && ctypes.errcheck != NULL && ctypes.flags != NULL;
-    if (!known || ctypes.from_param == NULL) {
+    if (!known || ctypes.from_param == NULL || ctypes.pointer_from_param == NULL) {
         PyErr_Clear();
         return false;
     }
@@ -189,8 +197,10 @@ bool dyn_foreign_is_as(PyObject *o, PyObject *snapshot) {
 
 /* The type of which this is what converts an argument. */
 static PyObject *converts_for(PyObject *converter) {
-    bool method = PyCFunction_Check(converter) && PyCFunction_GET_SELF(converter) != NULL;
-    return method && ((PyCFunctionObject *)converter)->m_ml == ctypes.from_param ? PyCFunction_GET_SELF(converter) : NULL;
+    PyObject *type = PyCFunction_Check(converter) ? PyCFunction_GET_SELF(converter) : NULL;
+    PyMethodDef *method = type == NULL ? NULL : ((PyCFunctionObject *)converter)->m_ml;
+    bool pointer = type != NULL && type_of(type) == DYN_FT_PTR;
+    return method != NULL && method == (pointer ? ctypes.pointer_from_param : ctypes.from_param) ? type : NULL;
 }
 
 static bool read_parameters(PyObject *args, const Look *look, DynForeign *f) {
@@ -222,7 +232,7 @@ static bool read_signature(PyObject *o, DynForeign *f) {
     ctypes.function->tp_traverse(o, look_at, &look);
     f->signature = result == NULL ? DYN_FT_END : type_of(result);
     f->why = look.why;
-    if (f->why == NULL && (f->signature == DYN_FT_END || args == NULL)) {
+    if (f->why == NULL && (f->signature == DYN_FT_END || f->signature == DYN_FT_PTR || args == NULL)) {
         f->why = "a function of ctypes whose restype isn't known";
     }
     if (f->why == NULL) {
@@ -233,14 +243,16 @@ static bool read_signature(PyObject *o, DynForeign *f) {
     return f->why == NULL;
 }
 
-/* The C library's mathematics, but what sets modes of the processor: that takes and gives no floating-point number. */
+/* The C library's mathematics, but what sets modes of the processor, which takes and gives no floating-point number, and what
+ * stores results where it is told. */
 static bool is_mathematics(const DynForeign *f) {
     Dl_info in;
-    bool computes = dyn_foreign_types[dyn_foreign_result(f->signature)].by == 'D';
+    bool computes = dyn_foreign_types[dyn_foreign_result(f->signature)].by == 'D', stores = false;
     for (uint32_t i = 0; i < DYN_FOREIGN_ARGS && (f->signature >> 4 & 15) != UNDECLARED; i++) {
         computes = computes || dyn_foreign_types[dyn_foreign_arg(f->signature, i)].by == 'D';
+        stores = stores || dyn_foreign_arg(f->signature, i) == DYN_FT_PTR;
     }
-    if (!computes || dladdr(f->address, &in) == 0 || in.dli_fname == NULL) {
+    if (!computes || stores || dladdr(f->address, &in) == 0 || in.dli_fname == NULL) {
         return false;
     }
     const char *slash = strrchr(in.dli_fname, '/'), *file = slash == NULL ? in.dli_fname : slash + 1;
@@ -348,6 +360,7 @@ static int64_t narrow(DynForeignType type, int64_t i) {
     case DYN_FT_U32: return (unsigned int)i;
     case DYN_FT_I64:
     case DYN_FT_U64:
+    case DYN_FT_PTR:
     case DYN_FT_F32:
     case DYN_FT_F64:
     case DYN_FT_VOID:

@@ -30,6 +30,9 @@ double mixed(double a, int b, float c, long d, _Bool e, signed char f, double g)
     return a + 2 * b + 3 * c + 4 * (double)d + 5 * e + 6 * f + 7 * g;
 }
 long seven(long a, long b, long c, long d, long e, long f, int g) { return a + 2*b + 3*c + 4*d + 5*e + 6*f + 7*g; }
+double total(const double *x, long n) { double s = 0; for (long i = 0; i < n; i++) s += x[i]; return s; }
+void scale(double *x, long n, double by) { for (long i = 0; i < n; i++) x[i] *= by; }
+long is_null(void *p) { return p == 0; }
 long eight(long a, long b, long c, long d, long e, long f, long g, long h) { return a + h; }
 long sleeps(int us) { usleep(us); return us; }
 long fails(int e) { errno = e; return -1; }
@@ -157,6 +160,87 @@ def test_many_arguments_of_several_types(lib):
         return total
 
     check(many, (lib.mixed, lib.seven, 5, 0.0), [iter(range(5))])
+
+
+def test_addresses_of_arrays(lib):
+    """What is stored through an address is seen behind the call."""
+
+    def rows(total, scale, a, at, out):
+        for i in range(len(a)):
+            scale(at + 32 * i, 4, 0.5 * i)
+            out.append(total(at, 4 * (i + 1)) + a[i, 1])
+        return out
+
+    total = declare(lib, "total", ctypes.c_double, ctypes.c_void_p, ctypes.c_long)
+    scale = declare(lib, "scale", None, ctypes.c_void_p, ctypes.c_long, ctypes.c_double)
+    fast = dynoc.optimize(rows, wait=True)
+    for _ in range(3):
+        found = []
+        for function in (rows, fast):
+            a = np.arange(20.0).reshape(5, 4)
+            found.append((function(total, scale, a, a.ctypes.data, []), a.tolist()))
+        assert found[0] == found[1]
+    assert native(fast)
+
+
+@pytest.mark.parametrize("xs", [[0, 1, -1, 2**62], [True, False]])
+def test_addresses_are_ints(lib, xs):
+    f = declare(lib, "is_null", ctypes.c_long, ctypes.c_void_p)
+    text = check(gathered, (f, xs, []), [iter(xs)])
+    assert "i64(ptr)" in text
+
+
+def test_what_is_no_address_is_cpythons(lib):
+    f = declare(lib, "is_null", ctypes.c_long, ctypes.c_void_p)
+    fast = dynoc.optimize(gathered, wait=True)
+    for xs in ([None, None, 0], [b"x", b"y", 1], [ctypes.c_double(1.0)] * 2):
+        for function in (gathered, fast):
+            if isinstance(xs[0], ctypes.c_double):
+                with pytest.raises(ctypes.ArgumentError):
+                    function(f, xs, [])
+            else:
+                assert function(f, xs, []) == [int(not x) for x in xs]
+    with pytest.raises(ctypes.ArgumentError):
+        fast(f, np.arange(3), [])
+    pointer = declare(lib, "long_of", ctypes.c_void_p, ctypes.c_long)
+    assert fast(pointer, [-1, 0], []) == [None, 1]
+
+
+def test_the_mathematics_library_stores_where_it_is_told():
+    def parts(modf, xs, at, whole, out):
+        for x in xs:
+            out.append(modf(x, at))
+            out.append(whole[0])
+        return out
+
+    modf = libm("modf", ctypes.c_double, ctypes.c_void_p)
+    whole = np.zeros(1)
+    fast = dynoc.optimize(parts, wait=True)
+    for _ in range(2):
+        assert fast(modf, [1.5, -2.25], whole.ctypes.data, whole, []) == [0.5, 1.0, -0.25, -2.0]
+    assert native(fast)
+
+
+def test_a_function_of_cython_blas_by_its_address():
+    blas = pytest.importorskip("scipy.linalg.cython_blas")
+    capsule = blas.__pyx_capi__["ddot"]
+    api = ctypes.pythonapi
+    name, pointer = ctypes.c_char_p, ctypes.c_void_p
+    get_name = ctypes.PYFUNCTYPE(name, ctypes.py_object)(("PyCapsule_GetName", api))
+    get_pointer = ctypes.PYFUNCTYPE(pointer, ctypes.py_object, name)(("PyCapsule_GetPointer", api))
+    ddot = ctypes.CFUNCTYPE(ctypes.c_double, *[pointer] * 5)(get_pointer(capsule, get_name(capsule)))
+
+    def dots(ddot, at, n, one, rows, row, out):
+        for i in range(rows):
+            out.append(ddot(n, at, one, at + i * row, one))
+        return out
+
+    a, sizes = np.arange(24.0).reshape(4, 6), np.array([6, 1], np.intc)
+    n = sizes.ctypes.data
+    fast = dynoc.optimize(dots, wait=True)
+    for _ in range(2):
+        assert fast(ddot, a.ctypes.data, n, n + sizes.itemsize, 4, a.strides[0], []) == (a @ a[0]).tolist()
+    assert native(fast)
 
 
 def test_without_argtypes_ints_are_c_ints(path):

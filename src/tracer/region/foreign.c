@@ -68,7 +68,7 @@ static bool argument(Plan *p, DynForeignType type, PlanValue v, uint32_t *reg) {
     if (dyn_foreign_types[type].by == 'D') {
         return plan_is_number(&v) ? plan_double(p, v, reg) : no(p, "an argument that ctypes takes for no float");
     }
-    if (!integer) {
+    if (!integer || (type == DYN_FT_PTR && v.v.kind == DYN_RK_NP)) {
         return no(p, "an argument that ctypes takes for no int");
     }
     *reg = plan_reg(p, &v);
