@@ -9,62 +9,6 @@
 #include "codegen/run/flags.h"
 #include "evalframe/door.h"
 
-/* ---- classes that a back end changes for a while (torch's compilers put another __call__ into Module while they trace): they
- * have another version then, and are the same. */
-
-static PyTypeObject *guarded_class(const DynCapture *c, const DynGuard *g) {
-    PyObject *o = g->kind == DYN_GUARD_CLASS ? c->sources.v.at[g->source].obj : NULL;
-    return o != NULL && PyType_Check(o) ? (PyTypeObject *)o : NULL;
-}
-
-/* The content of guarded classes and their bases: a dict by class. NULL without an exception: nothing to compare with. */
-static PyObject *look_at_classes(const DynCapture *c) {
-    PyObject *seen = PyDict_New();
-    for (uint32_t i = 0; i < c->guards.n && seen != NULL; i++) {
-        PyTypeObject *type = guarded_class(c, &c->guards.at[i]);
-        bool stale = type != NULL && (int64_t)type->tp_version_tag != c->guards.at[i].number;
-        for (Py_ssize_t k = 0; seen != NULL && type != NULL && k < PyTuple_GET_SIZE(type->tp_mro); k++) {
-            PyTypeObject *base = (PyTypeObject *)PyTuple_GET_ITEM(type->tp_mro, k);
-            if (base->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) {
-                continue;
-            }
-            PyObject *copy = stale ? NULL : PyDict_Copy(base->tp_dict);
-            if (copy == NULL || PyDict_SetItem(seen, (PyObject *)base, copy) < 0) {
-                Py_CLEAR(seen);
-            }
-            Py_XDECREF(copy);
-        }
-    }
-    PyErr_Clear();
-    return seen;
-}
-
-static bool same_content(PyObject *a, PyObject *b) {
-    PyObject *key, *value;
-    Py_ssize_t position = 0;
-    bool same = PyDict_GET_SIZE(a) == PyDict_GET_SIZE(b);
-    while (same && PyDict_Next(a, &position, &key, &value)) {
-        same = PyDict_GetItem(b, key) == value;
-    }
-    return same;
-}
-
-static void take_new_versions(DynCapture *c, PyObject *seen) {
-    for (uint32_t i = 0; seen != NULL && i < c->guards.n; i++) {
-        PyTypeObject *type = guarded_class(c, &c->guards.at[i]);
-        bool same = type != NULL && (int64_t)type->tp_version_tag != c->guards.at[i].number;
-        for (Py_ssize_t k = 0; same && k < PyTuple_GET_SIZE(type->tp_mro); k++) {
-            PyTypeObject *base = (PyTypeObject *)PyTuple_GET_ITEM(type->tp_mro, k);
-            PyObject *before = PyDict_GetItem(seen, (PyObject *)base);
-            same = (base->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) || (before != NULL && same_content(before, base->tp_dict));
-        }
-        if (same) {
-            dyn_cpy_lookup_named(type, "__init__"); /* gives the class a version where it has none */
-            c->guards.at[i].number = type->tp_version_tag;
-        }
-    }
-}
-
 /* ---- handing on */
 
 int dyn_hand_on(DynEntry *e, const DynOptions *o) {
@@ -73,12 +17,7 @@ int dyn_hand_on(DynEntry *e, const DynOptions *o) {
     PyObject *face = PyImport_ImportModule("dynoc._backends"), *entry = dyn_pyentry_new(e), *handed = NULL;
     bool suppress = dyn_options_config(o).suppress_errors;
     if (face != NULL && entry != NULL && examples != NULL) {
-        PyObject *classes = look_at_classes(e->capture);
         handed = PyObject_CallMethod(face, "hand_on", "OOOi", entry, o->dict, examples, (int)suppress);
-        if (handed != NULL) {
-            take_new_versions(e->capture, classes);
-        }
-        Py_XDECREF(classes);
     }
     Py_XDECREF(examples);
     Py_XDECREF(entry);

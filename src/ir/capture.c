@@ -3,6 +3,7 @@
  * The recorder makes and fills captures, evalframe/compile.c verifies them and hands them to a cache entry, which frees them. A
  * capture owns its arena, its tables and a reference to every Python object in them. */
 #include "ir/capture.h"
+#include "base/cpy.h"
 
 const DynGuardRow dyn_guard_rows[DYN_GUARD_COUNT] = {
 #define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags, group) \
@@ -301,6 +302,7 @@ static bool is_wanted_object(DynGuardObject wanted, PyObject *obj) {
     case DYN_WANTS_TUPLE: return obj != NULL && PyTuple_CheckExact(obj);
     case DYN_WANTS_DICT: return obj != NULL && PyDict_Check(obj);
     case DYN_WANTS_CODE: return obj != NULL && PyCode_Check(obj);
+    case DYN_WANTS_FACTS: return obj == NULL || dyn_cpy_is_class_facts(obj);
     }
     return false;
 }

@@ -42,7 +42,8 @@ enum { /* no kind of guard, so that switches over kinds are complete without it 
     OBJECT(TYPE)                  \
     OBJECT(TUPLE)                 \
     OBJECT(DICT)                  \
-    OBJECT(CODE)
+    OBJECT(CODE)                  \
+    OBJECT(FACTS)
 /* GROUP(name, heading, cure): what a program can do whose calls differ in such a guard. */
 #define DYN_GUARD_GROUPS(GROUP)                                                                                            \
     GROUP(ARRAYS, "arrays and tensors",                                                                                    \

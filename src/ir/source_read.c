@@ -152,7 +152,7 @@ DynRead dyn_source_attr(PyObject *base, PyObject *key, PyObject **out) {
     if (get == PyModule_Type.tp_getattro) {
         return attr_of_module(base, key, out);
     }
-    if (Py_IS_TYPE(base, &PyType_Type)) {
+    if (get == PyType_Type.tp_getattro) {
         return attr_of_class(base, key, out);
     }
     return DYN_READ_FAILED;

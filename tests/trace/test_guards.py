@@ -339,8 +339,11 @@ def test_attributes_of_instances(cls):
 
 
 def test_attributes_that_would_run_code_are_misses():
-    for o in (WithProperty(), WithGetattr(), WithGetattribute(), type("M", (type,), {})("C", (), {"w": 1})):
+    asks = type("M", (type,), {"__getattribute__": lambda cls, name: 2})
+    computes = type("M", (type,), {"w": property(lambda cls: 2)})
+    for o in (WithProperty(), WithGetattr(), WithGetattribute(), asks("C", (), {"w": 1}), computes("C", (), {"w": 1})):
         assert attribute("w").check(o) is None
+    assert attribute("w").check(type("M", (type,), {})("C", (), {"w": 1})) == [(1,)]
     assert attribute("w").explain(WithProperty()) == "o.w: readable → not readable"
 
 

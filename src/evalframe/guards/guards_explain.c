@@ -337,8 +337,12 @@ static void print_other_globals(Look *l, const DynGuard *g, PyObject *o) {
 }
 
 static void print_change_of_class(Look *l, const DynGuard *g, PyObject *o) {
-    (void)g;
-    dyn_str_puts(l->out, PyType_Check(o) ? "changed, or another class" : "no class");
+    PyObject *name = PyType_Check(o) && g->obj != NULL ? dyn_cpy_class_changed(g->obj, (PyTypeObject *)o) : NULL;
+    if (name != NULL && PyUnicode_Check(name)) {
+        dyn_str_printf(l->out, "changed in %s", PyUnicode_AsUTF8(name));
+    } else {
+        dyn_str_puts(l->out, PyType_Check(o) ? "changed, or another class" : "no class");
+    }
 }
 
 static void print_found_defaults(Look *l, const DynGuard *g, PyObject *o) {

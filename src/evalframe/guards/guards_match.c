@@ -194,6 +194,13 @@ static int is_member(PyObject *set, PyObject *key) {
     return has;
 }
 
+static bool class_stands(const DynGuard *g, PyTypeObject *type) {
+    if (g->obj != NULL) {
+        return dyn_cpy_class_stands(g->obj, type);
+    }
+    return (int64_t)type->tp_version_tag == g->number && g->number != 0;
+}
+
 bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2) {
     switch ((DynGuardKind)g->kind) {
     case DYN_GUARD_TYPE: return (PyObject *)Py_TYPE(o) == g->obj;
@@ -216,7 +223,7 @@ bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2) {
     case DYN_GUARD_DEFAULTS: return PyFunction_Check(o) && count_of_defaults(o) == (Py_ssize_t)g->number;
     case DYN_GUARD_MEMBER: return is_member(o, g->obj) == (int)g->number;
     case DYN_GUARD_MAXLEN: return has_maxlen(o, g->obj);
-    case DYN_GUARD_CLASS: return PyType_Check(o) && (int64_t)((PyTypeObject *)o)->tp_version_tag == g->number && g->number != 0;
+    case DYN_GUARD_CLASS: return PyType_Check(o) && class_stands(g, (PyTypeObject *)o);
     case DYN_GUARD_SYM:
     case DYN_GUARD_MISSING: break; /* not about a loaded source: the callers' own */
     }

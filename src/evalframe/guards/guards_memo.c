@@ -14,7 +14,7 @@ typedef enum FactKind {
     FACT_TYPE,  /* a is of type b */
     FACT_DICT,  /* the pointer to a dict at a is b */
     FACT_TOKEN, /* dict a is as `token` says */
-    FACT_CLASS, /* class a has the version number of `token` */
+    FACT_CLASS, /* class a has the version number of `token`, or is as the facts b (NULL: none) of a guard say */
     FACT_LOAD,  /* source `id` of the base a is b */
     FACT_GUARD, /* guard `id` holds for a and b */
     FACT_LAYOUT /* guard `id`, of the array or tensor a, which has the sizes and strides from b on in `sizes` */
@@ -248,10 +248,23 @@ static void own_dict(Maker *k, PyObject *o) {
     }
 }
 
+/* What the guards remember of the class, what it has for the key included. Borrowed; NULL: nothing. */
+static PyObject *facts_of(const Maker *k, PyTypeObject *type, PyObject *key) {
+    const DynCapture *c = k->p->capture;
+    for (uint32_t i = 0; i < c->guards.n; i++) {
+        const DynGuard *g = &c->guards.at[i];
+        if (g->kind == DYN_GUARD_CLASS && g->obj != NULL && c->sources.v.at[g->source].obj == (PyObject *)type) {
+            return dyn_cpy_class_note(g->obj, type, key) ? g->obj : NULL;
+        }
+    }
+    return NULL;
+}
+
 static void class_of(Maker *k, PyTypeObject *type, PyObject *key) {
     dyn_cpy_lookup_special(type, key); /* gives it a number where it has none */
-    k->failed = k->failed || type->tp_version_tag == 0;
-    add(k, (Fact){.kind = FACT_CLASS, .a = type, .token = {.value = type->tp_version_tag}});
+    PyObject *facts = facts_of(k, type, key);
+    k->failed = k->failed || (type->tp_version_tag == 0 && facts == NULL);
+    add(k, (Fact){.kind = FACT_CLASS, .a = type, .b = facts, .token = {.value = type->tp_version_tag}});
 }
 
 static void loaded(Maker *k, uint32_t id, PyObject *base, PyObject *value) {
@@ -508,6 +521,12 @@ static bool load_holds(DynGuardProgram *p, const Fact *f, PyObject *func) {
     return same;
 }
 
+static bool class_holds(const Fact *f) {
+    const PyTypeObject *type = f->a;
+    bool same = type->tp_version_tag == f->token.value && f->token.value != 0;
+    return DYN_LIKELY(same) || (f->b != NULL && dyn_cpy_class_stands(f->b, f->a));
+}
+
 static bool holds(DynGuardProgram *p, PyObject *func, PyObject *const *locals) {
     const DynMemo *m = p->memo;
     for (uint32_t i = 0; i < m->roots.n; i++) {
@@ -521,7 +540,7 @@ static bool holds(DynGuardProgram *p, PyObject *func, PyObject *const *locals) {
         case FACT_TYPE: ok = (void *)Py_TYPE((PyObject *)f->a) == f->b; break;
         case FACT_DICT: ok = *(PyObject **)f->a == (PyObject *)f->b; break;
         case FACT_TOKEN: ok = dyn_dict_token_same(f->a, &f->token); break;
-        case FACT_CLASS: ok = ((PyTypeObject *)f->a)->tp_version_tag == f->token.value; break;
+        case FACT_CLASS: ok = class_holds(f); break;
         case FACT_LOAD: ok = load_holds(p, f, func); break;
         case FACT_GUARD: ok = dyn_guard_holds(&p->capture->guards.at[f->id], f->a, f->b); break;
         case FACT_LAYOUT: ok = layout_holds(p, f); break;

@@ -95,7 +95,7 @@ DynVal *rec_on_len(DynRec *r, const RecCall *c, PyObject **result, int arg) {
         return checked(r, dyn_graph_node(&r->cap->graph, rec_node_of(v))->shape[0], *result);
     }
     if (rec_is_enum_class(c->args[0])) {
-        return rec_guard_class(r, (PyTypeObject *)c->args[0].real) < 0 ? NULL : dyn_rec_const(r, *result);
+        return rec_guard_whole_class(r, (PyTypeObject *)c->args[0].real) < 0 ? NULL : dyn_rec_const(r, *result);
     }
     if (v->kind == DV_DICT) {
         return dyn_rec_const(r, *result);
@@ -332,7 +332,7 @@ DynVal *rec_on_isinstance(DynRec *r, const RecCall *c, PyObject **result, int ar
     if (v->kind == DV_OPAQUE || dyn_rec_burn(r, c->args[1].v, c->args[1].real) < 0) {
         return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
     }
-    if (heap && v->kind != DV_CONST && rec_guard_class(r, Py_TYPE(c->args[0].real)) < 0) {
+    if (heap && v->kind != DV_CONST && rec_guard_class(r, Py_TYPE(c->args[0].real), NULL) < 0) {
         return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, NULL);
     }
     return dyn_rec_const(r, *result); /* the type is guarded or made here */

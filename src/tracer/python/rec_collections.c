@@ -93,7 +93,8 @@ static int resolve_dict(DynRec *r, DynVal *v, PyObject *o) {
 }
 
 int rec_resolve_collection(DynRec *r, DynVal *v, PyObject *o) {
-    if (rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o)) < 0 || rec_guard_class(r, Py_TYPE(o)) < 0) {
+    if (rec_guard(r, DYN_GUARD_TYPE, v->source, DYN_NONE, 0, (PyObject *)Py_TYPE(o)) < 0 ||
+        rec_guard_whole_class(r, Py_TYPE(o)) < 0) {
         return -1;
     }
     return is_deque(o) ? resolve_deque(r, v, o) : resolve_dict(r, v, o);
@@ -115,7 +116,7 @@ DynVal *rec_on_new_dict(DynRec *r, const RecCall *c, PyObject **result, int arg)
 
 /* Counter(…) of plain constants, burnt in. */
 DynVal *rec_on_new_counter(DynRec *r, const RecCall *c, PyObject **result, int arg) {
-    bool known = c->npos <= 1 && c->nkw == 0 && rec_guard_class(r, counter) == 0;
+    bool known = c->npos <= 1 && c->nkw == 0 && rec_guard_whole_class(r, counter) == 0;
     if (known && c->npos == 1) {
         PyObject *o = c->args[0].real;
         bool listed = rec_is_tuple_or_list(o) || PyUnicode_CheckExact(o);
@@ -514,7 +515,7 @@ DynVal *rec_counter_method(DynRec *r, DynOperand o, PyObject *name) {
     bool of_counter = o.v->kind == DV_DICT && o.v->type == (PyObject *)counter && Py_IS_TYPE(o.real, counter);
     PyObject *descr = of_counter && is_plain_counter(o.real) ? dyn_cpy_lookup_special(counter, name) : NULL;
     bool method = descr != NULL && (PyFunction_Check(descr) || Py_IS_TYPE(descr, &PyMethodDescr_Type));
-    return method && rec_guard_class(r, counter) == 0 ? rec_new_method(r, dyn_rec_const(r, descr), o.v) : NULL;
+    return method && rec_guard_whole_class(r, counter) == 0 ? rec_new_method(r, dyn_rec_const(r, descr), o.v) : NULL;
 }
 
 DynVal *rec_collection_attr(DynVal *v, PyObject *name) {

@@ -36,7 +36,7 @@ static PyTypeObject *class_of(DynRec *r, DynOperand o) {
     PyTypeObject *type = Py_TYPE(o.real);
     bool plain = dyn_cpy_lookup_named(type, "__class__") == dyn_cpy_lookup_named(&PyBaseObject_Type, "__class__");
     bool seen = dyn_rec_resolve(r, o.v, o.real) == 0 && o.v->kind != DV_OPAQUE && o.v->kind != DV_MADE;
-    return seen && plain && rec_guard_class(r, type) == 0 ? type : NULL;
+    return seen && plain && rec_guard_class(r, type, NULL) == 0 ? type : NULL;
 }
 
 /* The entry of the registry that counts for the class: no abstract class is in there, so it is the first of its bases. */
@@ -108,7 +108,7 @@ int rec_cached_attr(DynRec *r, PyObject *descr, DynOperand o, PyObject *name, Re
     PyObject *func = rec_part(descr, s_func), *own = rec_part(descr, s_attrname);
     bool by_function = func != NULL && PyFunction_Check(func);
     bool same_name = own != NULL && PyUnicode_CheckExact(own) && PyUnicode_Compare(own, name) == 0;
-    bool plain = by_function && same_name && rec_guard_class(r, cached_property) == 0;
+    bool plain = by_function && same_name && rec_guard_class(r, cached_property, NULL) == 0;
     uint32_t s = plain ? constant(r, descr) : DYN_NONE;
     s = s == DYN_NONE ? s : dyn_source_intern(&r->cap->sources, DYN_SRC_ATTR, s, 0, NULL, s_func);
     DynOperand f = {s == DYN_NONE ? NULL : rec_source(r, s), func};

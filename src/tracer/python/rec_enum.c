@@ -50,7 +50,7 @@ DynVal *rec_call_enum(DynRec *r, const RecCall *c, PyObject **result) {
     }
     PyObject *value = c->args[0].real;
     bool plain = dyn_rec_resolve(r, c->args[0].v, value) == 0 && (rec_plain_key(value) || is_member(c->args[0]));
-    bool known = plain && has_standard(type, "_missing_") && rec_guard_class(r, type) == 0;
+    bool known = plain && has_standard(type, "_missing_") && rec_guard_whole_class(r, type) == 0;
     known = known && dyn_rec_burn(r, c->args[0].v, value) == 0;
     *result = rec_call_real(c);
     if (*result == NULL) {
@@ -64,13 +64,13 @@ DynVal *rec_call_enum(DynRec *r, const RecCall *c, PyObject **result) {
 DynVal *rec_enum_item(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
     PyTypeObject *type = (PyTypeObject *)o.real;
     bool by_name = PyUnicode_CheckExact(index.real) && dyn_rec_burn(r, index.v, index.real) == 0;
-    bool known = by_name && Py_TYPE(result) == type && rec_guard_class(r, type) == 0;
+    bool known = by_name && Py_TYPE(result) == type && rec_guard_whole_class(r, type) == 0;
     return known ? dyn_rec_const(r, result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "enum");
 }
 
 /* Its members, in order. */
 int rec_enum_members(DynRec *r, DynOperand o, DynVal ***items, uint32_t *n) {
-    PyObject *all = rec_guard_class(r, (PyTypeObject *)o.real) == 0 ? PySequence_List(o.real) : NULL;
+    PyObject *all = rec_guard_whole_class(r, (PyTypeObject *)o.real) == 0 ? PySequence_List(o.real) : NULL;
     *n = all ? (uint32_t)PyList_GET_SIZE(all) : 0;
     *items = all ? DYN_NEW_N(&r->arena, DynVal *, *n + 1) : NULL;
     for (uint32_t i = 0; *items != NULL && i < *n; i++) {
@@ -101,7 +101,7 @@ DynVal *rec_enum_operator(DynRec *r, const char *name, DynOperand a, DynOperand 
         }
         for (size_t k = 0; is_member(both[i]) && k < DYN_COUNTOF(own); k++) {
             bool standard = Py_IS_TYPE(type, enum_type) && has_standard(type, own[k]) && has_standard(type, "_missing_");
-            if (!standard || rec_guard_class(r, type) < 0) {
+            if (!standard || rec_guard_whole_class(r, type) < 0) {
                 return NULL;
             }
         }
@@ -125,7 +125,7 @@ RecAttr rec_enum_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
     if (descr == NULL || type->tp_getattro != PyObject_GenericGetAttr || !is_written_descriptor(descr)) {
         return REC_ATTR_SOURCE;
     }
-    return rec_guard_class(r, type) < 0 ? REC_ATTR_UNKNOWN : rec_bound_attr(r, descr, o, c, v);
+    return rec_guard_whole_class(r, type) < 0 ? REC_ATTR_UNKNOWN : rec_bound_attr(r, descr, o, c, v);
 }
 
 int rec_enum_init(void) {

@@ -19,7 +19,7 @@ static bool by_identity(DynRec *r, DynOperand o) {
         return false;
     }
     bool as_object = type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
-    return as_object && rec_guard_class(r, type) == 0;
+    return as_object && rec_guard_class(r, type, NULL) == 0;
 }
 
 int rec_has_member(DynRec *r, DynOperand o, DynOperand set) {

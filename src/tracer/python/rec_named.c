@@ -56,7 +56,7 @@ bool rec_is_named_type(PyTypeObject *type) {
 
 /* Is it tuple, or a class below whose tuples are known, at every call? */
 static bool is_known_tuple_type(DynRec *r, PyTypeObject *type) {
-    return type == &PyTuple_Type || (rec_is_named_type(type) && rec_guard_class(r, type) == 0);
+    return type == &PyTuple_Type || (rec_is_named_type(type) && rec_guard_whole_class(r, type) == 0);
 }
 
 /* tuple.__new__(cls, items): as what a class's own __new__ ends in, or called by name. */
@@ -107,7 +107,7 @@ RecAttr rec_named_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynV
     r->detail = "attribute of a named tuple";
     *v = NULL;
     PyObject *descr = dyn_cpy_lookup_special(type, name);
-    if (descr == NULL || (PyObject *)type != o.v->type || rec_guard_class(r, type) < 0) {
+    if (descr == NULL || (PyObject *)type != o.v->type || rec_guard_whole_class(r, type) < 0) {
         return REC_ATTR_UNKNOWN;
     }
     Py_ssize_t i = field_index(descr, type);
@@ -138,7 +138,7 @@ DynVal *rec_call_replace(DynRec *r, const RecCall *c, PyObject **result) {
         return REC_DECLINED;
     }
     bool of_class = o.v->kind == DV_TUPLE && o.v->type != NULL && o.v->type == (PyObject *)Py_TYPE(o.real);
-    if (!of_class || !makes_plainly(Py_TYPE(o.real)) || rec_guard_class(r, Py_TYPE(o.real)) < 0) {
+    if (!of_class || !makes_plainly(Py_TYPE(o.real)) || rec_guard_whole_class(r, Py_TYPE(o.real)) < 0) {
         return REC_DECLINED;
     }
     DynVal **items = DYN_NEW_N(&r->arena, DynVal *, o.v->n + 1), *v = NULL;

@@ -9,7 +9,10 @@ static DynVal *fresh_object(DynRec *r, PyObject *o) {
         v->type = (PyObject *)Py_TYPE(o);
     }
     PyTypeObject *dict = rec_dict_base(Py_TYPE(o));
-    if (v == NULL || rec_keep(r, v->type) < 0 || rec_guard_class(r, Py_TYPE(o)) < 0) {
+    if (v == NULL || rec_keep(r, v->type) < 0) {
+        return NULL;
+    }
+    if ((dict != NULL ? rec_guard_whole_class(r, Py_TYPE(o)) : rec_guard_class(r, Py_TYPE(o), NULL)) < 0) {
         return NULL;
     }
     return dict != NULL && rec_dict_made(r, v, dict) < 0 ? NULL : v;
@@ -130,7 +133,10 @@ DynVal *rec_call_class(DynRec *r, const RecCall *c, PyObject **result) {
     }
     bool error = makes_plain_exceptions(type), named = rec_is_named_type(type);
     bool known = error || named || makes_plain_instances(type);
-    if (!known || Py_TYPE(type)->tp_call != PyType_Type.tp_call || rec_guard_class(r, type) < 0) {
+    if (!known || Py_TYPE(type)->tp_call != PyType_Type.tp_call) {
+        return REC_DECLINED;
+    }
+    if ((named ? rec_guard_whole_class(r, type) : rec_guard_class(r, type, NULL)) < 0) {
         return REC_DECLINED;
     }
     PyObject *make = dyn_cpy_lookup_named(type, "__new__"), *init = dyn_cpy_lookup_named(type, "__init__");

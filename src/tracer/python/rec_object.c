@@ -30,13 +30,16 @@ int rec_object_init(void) {
 
 /* ---- what a class says */
 
-int rec_guard_class(DynRec *r, PyTypeObject *type) {
+static uint32_t class_source(DynRec *r, PyTypeObject *type) {
+    return dyn_source_intern(&r->cap->sources, DYN_SRC_CONST, DYN_NONE, 0, (PyObject *)type, NULL);
+}
+
+int rec_guard_whole_class(DynRec *r, PyTypeObject *type) {
     if (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) {
         return 0;
     }
     dyn_cpy_lookup_special(type, s_init); /* gives the class a tag where it has none */
-    uint32_t tag = type->tp_version_tag;
-    uint32_t s = dyn_source_intern(&r->cap->sources, DYN_SRC_CONST, DYN_NONE, 0, (PyObject *)type, NULL);
+    uint32_t tag = type->tp_version_tag, s = class_source(r, type);
     if (tag == 0 || s == DYN_NONE) {
         r->why = DYN_R_UNSUPPORTED_VALUE;
         return -1;
@@ -44,9 +47,33 @@ int rec_guard_class(DynRec *r, PyTypeObject *type) {
     return rec_guard(r, DYN_GUARD_CLASS, s, DYN_NONE, tag, NULL);
 }
 
+/* The facts of the class that this recording has a guard for; borrowed, NULL: none. */
+static PyObject *facts_of(DynRec *r, PyTypeObject *type, uint32_t source) {
+    for (uint32_t i = r->cap->guards.n; i-- > 0;) {
+        const DynGuard *g = &r->cap->guards.at[i];
+        if (g->kind == DYN_GUARD_CLASS && g->source == source && g->obj != NULL && dyn_cpy_class_stands(g->obj, type)) {
+            return g->obj;
+        }
+    }
+    return NULL;
+}
+
+int rec_guard_class(DynRec *r, PyTypeObject *type, PyObject *name) {
+    if (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) {
+        return 0;
+    }
+    uint32_t s = class_source(r, type);
+    PyObject *found = s == DYN_NONE ? NULL : facts_of(r, type, s),
+             *facts = found != NULL ? Py_NewRef(found) : dyn_cpy_class_facts(type);
+    bool noted = s != DYN_NONE && facts != NULL && (name == NULL || dyn_cpy_class_note(facts, type, name));
+    int status = noted ? rec_guard(r, DYN_GUARD_CLASS, s, DYN_NONE, 0, facts) : rec_guard_whole_class(r, type);
+    Py_XDECREF(facts);
+    return status;
+}
+
 /* What the class has for a name, guarded. Borrowed; NULL: nothing, or (-1 in *status) unknown. */
 static PyObject *class_has(DynRec *r, PyTypeObject *type, PyObject *name, int *status) {
-    *status = rec_guard_class(r, type);
+    *status = rec_guard_class(r, type, name);
     return *status < 0 ? NULL : dyn_cpy_lookup_special(type, name);
 }
 
@@ -357,14 +384,14 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
     uint32_t own = own_index(o.v, name);
     if (is_fresh_exception(o) && own != DYN_NONE && is_data(descr)) { /* args, __cause__ */
         *v = o.v->items[own + 1];
-        return *v != NULL && rec_guard_class(r, type) == 0 ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+        return *v != NULL && rec_guard_class(r, type, name) == 0 ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
     }
     if (is_data(descr) && Py_TYPE(descr) != &PyMemberDescr_Type) {
         return by_data_descriptor(r, o, name, c, v);
     }
     if (own != DYN_NONE && o.v->items[own + 1] != NULL) {
         *v = o.v->items[own + 1];
-        return rec_guard_class(r, type) == 0 ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+        return rec_guard_class(r, type, name) == 0 ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
     }
     bool came_in = !o.v->fresh && own == DYN_NONE; /* and nothing was stored under the name */
     if (came_in && rec_is_cached_property(descr) && has_none_yet(r, o, name)) {
@@ -468,7 +495,10 @@ RecAttr rec_find_store(DynRec *r, DynOperand o, PyObject *name, DynOperand value
     if (type->tp_setattro != PyObject_GenericSetAttr && f != dyn_cpy_lookup_special(&PyBaseObject_Type, hook)) {
         return REC_ATTR_UNKNOWN;
     }
-    descr = dyn_cpy_lookup_special(type, name);
+    descr = class_has(r, type, name, &status);
+    if (status < 0) {
+        return REC_ATTR_UNKNOWN;
+    }
     if (!is_data(descr) || Py_TYPE(descr) == &PyMemberDescr_Type) {
         return REC_ATTR_VALUE;
     }
@@ -588,7 +618,7 @@ static bool stores_plainly(DynRec *r, const RecCall *c, bool set) {
     if (name == NULL || !PyUnicode_CheckExact(name)) {
         return false;
     }
-    if (dyn_rec_burn(r, c->args[1].v, name) < 0 || rec_guard_class(r, Py_TYPE(o.real)) < 0) {
+    if (dyn_rec_burn(r, c->args[1].v, name) < 0 || rec_guard_class(r, Py_TYPE(o.real), name) < 0) {
         return false;
     }
     PyObject *descr = dyn_cpy_lookup_special(Py_TYPE(o.real), name);
@@ -662,7 +692,7 @@ static PyObject *after(PyTypeObject *type, PyTypeObject *start, PyObject *name) 
 RecAttr rec_super_attr(DynRec *r, PyTypeObject *type, DynOperand self, PyObject *name, RecCall *c, DynVal **v) {
     bool of_class = PyType_Check(self.real) && self.v->kind == DV_CONST;
     PyTypeObject *start = of_class ? (PyTypeObject *)self.real : Py_TYPE(self.real);
-    PyObject *descr = rec_guard_class(r, start) < 0 ? NULL : after(type, start, name), *f;
+    PyObject *descr = rec_guard_class(r, start, name) < 0 ? NULL : after(type, start, name), *f;
     *v = NULL;
     r->why = DYN_R_UNSUPPORTED_VALUE;
     r->detail = "super";
@@ -699,7 +729,7 @@ DynVal *rec_class_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result
     PyTypeObject *type = (PyTypeObject *)o.real, *meta = Py_TYPE(type);
     bool plain = meta->tp_getattro == PyType_Type.tp_getattro ||
                  dyn_cpy_lookup_special(meta, s_getattribute) == dyn_cpy_lookup_special(&PyType_Type, s_getattribute);
-    if (!plain || rec_guard_class(r, type) < 0 || rec_guard_class(r, meta) < 0) {
+    if (!plain || rec_guard_class(r, type, name) < 0 || rec_guard_class(r, meta, name) < 0) {
         return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "class attribute");
     }
     if (is_data(dyn_cpy_lookup_special(meta, name))) { /* __name__ … */

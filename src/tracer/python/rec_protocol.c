@@ -13,8 +13,9 @@ DynOperand rec_special(DynRec *r, DynOperand o, const char *name) {
         return none;
     }
     PyObject *f = dyn_cpy_lookup_named(Py_TYPE(o.real), name);
-    return f == NULL || !PyFunction_Check(f) || rec_guard_class(r, Py_TYPE(o.real)) < 0 ? none
-                                                                                        : (DynOperand){dyn_rec_const(r, f), f};
+    return f == NULL || !PyFunction_Check(f) || rec_guard_class(r, Py_TYPE(o.real), NULL) < 0
+               ? none
+               : (DynOperand){dyn_rec_const(r, f), f};
 }
 
 /* The instance's class has something else than a Python function for it: None, a builtin's method, an object that is called. */
@@ -203,7 +204,7 @@ static const int swapped[6] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
 /* Does the instance's class leave this comparison to object: identity, or not comparable? */
 static bool by_object(DynRec *r, DynOperand o, int cmp) {
     PyObject *f = dyn_cpy_lookup_named(Py_TYPE(o.real), compare_names[cmp]);
-    return f == dyn_cpy_lookup_named(&PyBaseObject_Type, compare_names[cmp]) && rec_guard_class(r, Py_TYPE(o.real)) == 0;
+    return f == dyn_cpy_lookup_named(&PyBaseObject_Type, compare_names[cmp]) && rec_guard_class(r, Py_TYPE(o.real), NULL) == 0;
 }
 
 /* Is the comparison of an instance neither a function that can be called nor object's own? */

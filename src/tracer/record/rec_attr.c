@@ -118,9 +118,12 @@ static DynVal *attribute_of_module(DynRec *r, DynOperand o, PyObject *name, PyOb
     return own ? rec_source_dict(r, dict, name) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "module attribute");
 }
 
-/* Of a class; one that the class itself has as it is, without a metaclass of the user's, has a source of its own. */
+/* Of a class; one that the class itself has as it is, where its metaclass has no say in it, has a source of its own. */
 static DynVal *attribute_of_class(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
-    bool own = Py_IS_TYPE(o.real, &PyType_Type) && dyn_cpy_lookup_special((PyTypeObject *)o.real, name) == result;
+    PyTypeObject *meta = Py_TYPE(o.real);
+    bool plain = meta->tp_getattro == PyType_Type.tp_getattro && !rec_is_enum_class(o);
+    plain = plain && (meta == &PyType_Type || dyn_cpy_lookup_special(meta, name) == NULL);
+    bool own = plain && dyn_cpy_lookup_special((PyTypeObject *)o.real, name) == result;
     return own ? attr_source(r, const_source(r, o.v, o.real), name) : rec_class_attr(r, o, name, result);
 }
 
@@ -132,7 +135,7 @@ static DynVal *attribute_of_constant(DynRec *r, DynOperand o, PyObject *name, Py
         return attribute_of_class(r, o, name, result);
     }
     if (rec_is_enum_member(o.real)) {
-        return rec_guard_class(r, Py_TYPE(o.real)) < 0 ? NULL : rec_wrap_result(r, result);
+        return rec_guard_whole_class(r, Py_TYPE(o.real)) < 0 ? NULL : rec_wrap_result(r, result);
     }
     if (dyn_torch_is_constant(o.real)) { /* dtypes, devices: nobody changes them */
         return rec_wrap_result(r, result);

@@ -529,8 +529,9 @@ DynOperand rec_type_method(DynRec *r, DynOperand o, const char *name) {
     PyObject *key = PyUnicode_InternFromString(name), *func = key ? dyn_cpy_lookup_special(type, key) : NULL;
     if (func != NULL && PyFunction_Check(func) &&
         !Py_IS_TYPE(type, &PyType_Type)) { /* its attributes aren't read as others' are */
+        bool guarded = rec_guard_class(r, type, key) == 0;
         Py_DECREF(key);
-        return rec_guard_class(r, type) < 0 ? none : (DynOperand){dyn_rec_const(r, func), func};
+        return guarded ? (DynOperand){dyn_rec_const(r, func), func} : none;
     }
     uint32_t s = func == NULL || !PyFunction_Check(func)
                      ? DYN_NONE

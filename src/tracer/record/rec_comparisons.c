@@ -37,7 +37,7 @@ static bool compares_constants(DynOperand a, DynOperand b) {
 /* o is a member of an enum that compares plainly with the other, and its class stays so. */
 static bool compares_members(DynRec *r, PyObject *o, PyObject *other, bool member_too) {
     bool plain = plain_comparison(o) && (rec_is_basic(other) || (member_too && plain_comparison(other)));
-    return plain && rec_guard_class(r, Py_TYPE(o)) == 0;
+    return plain && rec_guard_whole_class(r, Py_TYPE(o)) == 0;
 }
 
 static bool is_listed_set(const DynVal *v) { return v->kind == DV_VIEW || v->kind == DV_SET; }
@@ -308,7 +308,7 @@ DynVal *rec_contains(DynRec *r, bool negate, DynOperand a, DynOperand b, PyObjec
     if (known) {
         v = dyn_rec_const(r, result);
     } else if (resolved && is_member_of_class(a, b)) {
-        v = rec_guard_class(r, (PyTypeObject *)b.real) < 0 ? NULL : dyn_rec_const(r, result);
+        v = rec_guard_whole_class(r, (PyTypeObject *)b.real) < 0 ? NULL : dyn_rec_const(r, result);
     } else if (resolved) {
         v = rec_enum_operator(r, "contains", a, b, result);
     }

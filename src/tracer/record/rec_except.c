@@ -287,7 +287,7 @@ Step rec_CHECK_EXC_MATCH(DynRec *r, RecFrame *f, const DynInstr *in) {
     for (Py_ssize_t i = 0; PyTuple_CheckExact(type.real) && i < PyTuple_GET_SIZE(type.real); i++) {
         plain = (plain || i == 0) && PyExceptionClass_Check(PyTuple_GET_ITEM(type.real, i));
     }
-    if (!plain || !known || rec_guard_class(r, Py_TYPE(value.real)) < 0) {
+    if (!plain || !known || rec_guard_class(r, Py_TYPE(value.real), NULL) < 0) {
         return step_bail(r, DYN_R_EXCEPTION, "except");
     }
     PyObject *result = PyBool_FromLong(PyErr_GivenExceptionMatches(value.real, type.real));
@@ -333,7 +333,7 @@ Step rec_WITH_EXCEPT_START(DynRec *r, RecFrame *f, const DynInstr *in) {
     Py_XDECREF(name);
     tb = tb != NULL ? tb : Py_NewRef(Py_None);
     bool made = args != NULL && type != NULL && trace != NULL && kept;
-    bool known = made && is_known_exception(r, value.v, value.real) && rec_guard_class(r, Py_TYPE(value.real)) == 0;
+    bool known = made && is_known_exception(r, value.v, value.real) && rec_guard_class(r, Py_TYPE(value.real), NULL) == 0;
     if (!known || dyn_rec_resolve(r, leave.v, leave.real) < 0 || leave.v->kind != DV_METHOD) {
         Step s = exit_opaque(r, f, tb);
         Py_DECREF(tb);

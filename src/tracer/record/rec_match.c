@@ -8,7 +8,7 @@ static bool is_known_subject(DynRec *r, DynOperand o) {
     if (dyn_rec_resolve(r, o.v, o.real) < 0 || o.v->kind == DV_OPAQUE) {
         return false;
     }
-    return !rec_is_instance(o) || rec_guard_class(r, Py_TYPE(o.real)) == 0;
+    return !rec_is_instance(o) || rec_guard_class(r, Py_TYPE(o.real), NULL) == 0;
 }
 
 /* A fact about the type of the subject, which stays on the stack. */
@@ -108,7 +108,7 @@ static int take(DynRec *r, DynOperand o, PyObject *name, PyObject **real, DynVal
 
 /* The name of positional pattern i: the class's __match_args__. Borrowed. */
 static PyObject *positional(DynRec *r, PyTypeObject *type, Py_ssize_t i) {
-    PyObject *names = rec_guard_class(r, type) == 0 ? dyn_cpy_lookup_named(type, "__match_args__") : NULL;
+    PyObject *names = rec_guard_class(r, type, NULL) == 0 ? dyn_cpy_lookup_named(type, "__match_args__") : NULL;
     bool there = names != NULL && PyTuple_CheckExact(names) && i < PyTuple_GET_SIZE(names);
     return there && PyUnicode_CheckExact(PyTuple_GET_ITEM(names, i)) ? PyTuple_GET_ITEM(names, i) : NULL;
 }

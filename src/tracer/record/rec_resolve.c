@@ -516,7 +516,7 @@ static int as_named_tuple(DynRec *r, DynVal *v, PyObject *o) {
         return NEXT;
     }
     v->type = (PyObject *)Py_TYPE(o);
-    return resolve_sequence(r, v, o) < 0 ? -1 : rec_guard_class(r, Py_TYPE(o));
+    return resolve_sequence(r, v, o) < 0 ? -1 : rec_guard_whole_class(r, Py_TYPE(o));
 }
 
 static int as_dict(DynRec *r, DynVal *v, PyObject *o) { return PyDict_CheckExact(o) ? resolve_dict(r, v, o) : NEXT; }

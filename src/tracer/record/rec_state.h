@@ -547,8 +547,10 @@ typedef enum RecAttr {
     REC_ATTR_UNKNOWN
 } RecAttr;
 DYN_HIDDEN int rec_object_init(void);
-DYN_HIDDEN int rec_guard_class(DynRec *r, PyTypeObject *type); /* the class and its bases are as they are now */
-DYN_HIDDEN bool rec_is_instance(DynOperand o);                 /* of a Python class, fresh or found at a source */
+/* The class has the bases that it has now, and what it has now under special names, and (or NULL) under `name`. */
+DYN_HIDDEN int rec_guard_class(DynRec *r, PyTypeObject *type, PyObject *name);
+DYN_HIDDEN int rec_guard_whole_class(DynRec *r, PyTypeObject *type); /* the class and its bases are as they are now */
+DYN_HIDDEN bool rec_is_instance(DynOperand o);                       /* of a Python class, fresh or found at a source */
 DYN_HIDDEN bool rec_plain_layout(PyTypeObject *type);
 DYN_HIDDEN bool rec_is_enum_member(PyObject *o);
 DYN_HIDDEN RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v);

@@ -93,7 +93,7 @@ static int truth_of_object(DynRec *r, DynVal *v, PyObject *real) {
     if (!has_no_truth(Py_TYPE(real))) {
         return truth_unknown(r, v, real);
     }
-    return rec_guard_class(r, Py_TYPE(real)) < 0 ? -1 : 1;
+    return rec_guard_class(r, Py_TYPE(real), NULL) < 0 ? -1 : 1;
 }
 
 static int truth_of_array(DynRec *r, DynVal *v, PyObject *real) {

@@ -128,7 +128,7 @@ DynVal *dyn_rec_const(DynRec *r, PyObject *obj) {
 
 /* How members of an enum are hashed and compared, their class says. */
 int rec_guard_key_class(DynRec *r, PyObject *key) {
-    int status = rec_is_enum_member(key) ? rec_guard_class(r, Py_TYPE(key)) : 0;
+    int status = rec_is_enum_member(key) ? rec_guard_class(r, Py_TYPE(key), NULL) : 0;
     for (Py_ssize_t i = 0; PyTuple_CheckExact(key) && status == 0 && i < PyTuple_GET_SIZE(key); i++) {
         status = rec_guard_key_class(r, PyTuple_GET_ITEM(key, i));
     }

@@ -94,7 +94,7 @@ bool rec_tensor_lacks(DynRec *r, DynOperand tensor, PyObject *name) {
     if (own || !rec_is_array(tensor.v)) {
         return false;
     }
-    if (dyn_cpy_lookup_special(Py_TYPE(tensor.real), name) != NULL || rec_guard_class(r, Py_TYPE(tensor.real)) < 0) {
+    if (dyn_cpy_lookup_special(Py_TYPE(tensor.real), name) != NULL || rec_guard_class(r, Py_TYPE(tensor.real), name) < 0) {
         return false;
     }
     const DynNode *n = dyn_graph_node(&r->cap->graph, rec_node_of(tensor.v));
