@@ -140,12 +140,15 @@ static bool takes_loop(DynRecording *r, const DynCode *code, DynFrame *f, uint32
 /* PyTorch's functions that are left to CPython as a whole, by module and (unless NULL) by name; and those of torch.optim.
  * torch.compile's own take the hook away while they run: what they call is theirs. Optimisers, and what starts backward, come to
  * calls that nobody can see into, and on their way to states that no graph takes: recorded, they were tens of small entries
- * between breaks. */
+ * between breaks. So do a profiler's marks and what DistributedDataParallel does before and behind the model. */
 static const struct {
     const char *module, *name;
 } whole_calls[] = {{"torch._dynamo.eval_frame", NULL},
                    {"torch._compile", NULL},
                    {"torch.autograd", NULL},
+                   {"torch.autograd.profiler", NULL},
+                   {"torch.nn.parallel.distributed", "_pre_forward"},
+                   {"torch.nn.parallel.distributed", "_post_forward"},
                    {"torch._tensor", "backward"},
                    {"torch.nn.utils.clip_grad", NULL},
                    {"torch.nn.modules.module", "zero_grad"},
