@@ -51,6 +51,8 @@ static PyObject *dtypes[DYN_DTYPE_COUNT];
     X(autocast, "is_autocast_enabled")                      \
     X(autocast_dtype, "get_autocast_dtype")                 \
     X(autocast_cache, "is_autocast_cache_enabled")          \
+    X(autocast_enter, "autocast_increment_nesting")         \
+    X(autocast_leave, "autocast_decrement_nesting")         \
     X(tracing, "_C._get_tracing_state")                     \
     X(forward_mode, "autograd.forward_ad.__dict__")         \
     X(default_dtype, "get_default_dtype")                   \
@@ -343,26 +345,57 @@ static bool is_intercepted(void) {
 
 static PyObject *of_device(PyObject *question, const char *device) { return PyObject_CallFunction(question, "s", device); }
 
-/* Of autocast; -1: it is on for CUDA, or to another type than the two. That of devices of which nothing is captured is nothing to
- * us. */
+static DynDtype autocast_dtype(const char *device) {
+    PyObject *dtype = of_device(ob.autocast_dtype, device);
+    DynDtype dt = dyn_torch_dtype_parse(dtype);
+    Py_XDECREF(dtype);
+    return dt;
+}
+
+/* Of autocast; -1: it is on to another type than the two. That of devices of which nothing is captured is nothing to us. */
 static int autocast_state(void) {
+    static const struct {
+        const char *name;
+        int on, half;
+    } devices[] = {{"cpu", DYN_TORCH_AUTOCAST, DYN_TORCH_AUTOCAST_F16},
+                   {"cuda", DYN_TORCH_AUTOCAST_CUDA, DYN_TORCH_AUTOCAST_CUDA_F16}};
+    int state = 0;
     if (!is_true(call0(ob.any_autocast))) {
         return 0;
     }
-    if (is_true(of_device(ob.autocast, "cuda"))) {
-        return -1;
+    for (size_t i = 0; i < DYN_COUNTOF(devices) && state >= 0; i++) {
+        bool on = is_true(of_device(ob.autocast, devices[i].name));
+        DynDtype dt = on ? autocast_dtype(devices[i].name) : DYN_BF16;
+        bool known = dt == DYN_BF16 || dt == DYN_F16;
+        state = known ? state | (on ? devices[i].on : 0) | (dt == DYN_F16 ? devices[i].half : 0) : -1;
     }
-    if (!is_true(of_device(ob.autocast, "cpu"))) {
-        return 0;
+    return state > 0 && is_true(call0(ob.autocast_cache)) ? state | DYN_TORCH_AUTOCAST_CACHE : state;
+}
+
+/* How many autocasts are entered in this thread. */
+static long autocast_depth(void) {
+    long depth = number(call0(ob.autocast_enter));
+    (void)number(call0(ob.autocast_leave));
+    return depth - 1;
+}
+
+int64_t dyn_torch_autocasts(void) {
+    static const char *const devices[] = {"cpu", "cuda"};
+    int64_t all = 1;
+    for (size_t i = 0; i < DYN_COUNTOF(devices); i++) {
+        all = all << 1 | is_true(of_device(ob.autocast, devices[i]));
+        all = all << 8 | autocast_dtype(devices[i]);
     }
-    PyObject *dtype = of_device(ob.autocast_dtype, "cpu");
-    DynDtype dt = dyn_torch_dtype_parse(dtype);
-    Py_XDECREF(dtype);
-    if (dt != DYN_BF16 && dt != DYN_F16) {
-        return -1;
-    }
-    int cache = is_true(call0(ob.autocast_cache)) ? DYN_TORCH_AUTOCAST_CACHE : 0;
-    return DYN_TORCH_AUTOCAST | cache | (dt == DYN_F16 ? DYN_TORCH_AUTOCAST_F16 : 0);
+    long depth = autocast_depth();
+    bool told = depth >= 0 && depth < 256 && !PyErr_Occurred();
+    PyErr_Clear();
+    return told ? (all << 1 | is_true(call0(ob.autocast_cache))) << 8 | depth : -1;
+}
+
+bool dyn_torch_is_so(int64_t wanted) {
+    int64_t autocasts = wanted >> DYN_TORCH_AUTOCASTS;
+    return dyn_torch_state() == (int)(wanted & ((INT64_C(1) << DYN_TORCH_AUTOCASTS) - 1)) &&
+           (autocasts == 0 || dyn_torch_autocasts() == autocasts);
 }
 
 int dyn_torch_state(void) {

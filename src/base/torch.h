@@ -37,14 +37,23 @@ DYN_HIDDEN bool dyn_torch_requires_grad(PyObject *tensor);
 DYN_HIDDEN bool dyn_torch_is_constant(PyObject *o); /* a dtype, device, layout, memory format, or what finfo and iinfo give */
 
 /* What of torch's state a graph rests on, as one number; -1: a mode is on under which nothing may be captured. */
-#define DYN_TORCH_GRAD 1            /* gradients are recorded */
-#define DYN_TORCH_INFERENCE 2       /* … and tensors made are of inference mode */
-#define DYN_TORCH_AUTOCAST 4        /* Operators on the CPU take bfloat16 where autocast has it so. */
-#define DYN_TORCH_AUTOCAST_F16 8    /* … or float16 */
-#define DYN_TORCH_AUTOCAST_CACHE 16 /* … and parameters that were cast are kept */
-#define DYN_TORCH_CASTS (DYN_TORCH_AUTOCAST | DYN_TORCH_AUTOCAST_F16 | DYN_TORCH_AUTOCAST_CACHE)
-#define DYN_TORCH_DEFAULT(state) ((DynDtype)((state) >> 8)) /* default dtype */
+#define DYN_TORCH_GRAD 1               /* gradients are recorded */
+#define DYN_TORCH_INFERENCE 2          /* … and tensors made are of inference mode */
+#define DYN_TORCH_AUTOCAST 4           /* Operators on the CPU take bfloat16 where autocast has it so. */
+#define DYN_TORCH_AUTOCAST_F16 8       /* … or float16 */
+#define DYN_TORCH_AUTOCAST_CACHE 16    /* … and parameters that were cast are kept */
+#define DYN_TORCH_AUTOCAST_CUDA 32     /* Those on CUDA's devices take bfloat16 … */
+#define DYN_TORCH_AUTOCAST_CUDA_F16 64 /* … or float16 */
+#define DYN_TORCH_CASTS                                                                                 \
+    (DYN_TORCH_AUTOCAST | DYN_TORCH_AUTOCAST_F16 | DYN_TORCH_AUTOCAST_CACHE | DYN_TORCH_AUTOCAST_CUDA | \
+     DYN_TORCH_AUTOCAST_CUDA_F16)
+#define DYN_TORCH_DEFAULT(state) ((DynDtype)((state) >> 8 & 255)) /* default dtype */
+#define DYN_TORCH_AUTOCASTS 16 /* Above these bits of a TORCH guard's number, or 0: dyn_torch_autocasts(). */
 DYN_HIDDEN int dyn_torch_state(void);
+/* What autocast is set to, in all that it has to be set back to: of the CPU and of CUDA whether it is on, and the type, on or
+ * not; whether casts are kept; how many are entered. Never 0; -1: it can't be told. */
+DYN_HIDDEN int64_t dyn_torch_autocasts(void);
+DYN_HIDDEN bool dyn_torch_is_so(int64_t wanted);   /* the number of a TORCH guard */
 DYN_HIDDEN bool dyn_torch_records_gradients(void); /* torch.is_grad_enabled() */
 /* Gradients off, where they are on: what to hand to dyn_torch_grad_back. No graph of ours is one that autograd follows. */
 DYN_HIDDEN bool dyn_torch_grad_off(void);

@@ -67,7 +67,7 @@ static bool need_operands(const DynGraph *g, uint32_t id, const DynWhole *w, boo
 
 void dyn_follow_find_calls(const DynGraph *g, DynArena *arena, DynFollowStep *step) {
     uint32_t total = g->nodes.n, n = 0, ncalls = 0, nviews = 0;
-    bool *needed = DYN_NEW_N(arena, bool, total + 1), fits = dyn_follow_part_follows(step->part);
+    bool *needed = DYN_NEW_N(arena, bool, total + 1), fits = dyn_follow_part_follows(step->part) && !g->sets_casts;
     DynFollowCall *calls = DYN_NEW_N(arena, DynFollowCall, MOST_CALLS + MOST_VIEWS);
     if (!DYN_ALLOCATED(needed, calls)) {
         return;

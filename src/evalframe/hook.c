@@ -151,10 +151,7 @@ static const struct {
                    {"torch.nn.parallel.distributed", "_post_forward"},
                    {"torch._tensor", "backward"},
                    {"torch.nn.utils.clip_grad", NULL},
-                   {"torch.nn.modules.module", "zero_grad"},
-                   {"torch.amp.autocast_mode", "__init__"},
-                   {"torch.amp.autocast_mode", "__enter__"},
-                   {"torch.amp.autocast_mode", "__exit__"}};
+                   {"torch.nn.modules.module", "zero_grad"}};
 
 static const char *module_of(PyObject *func) {
     PyObject *name = PyDict_GetItemString(PyFunction_GET_GLOBALS(func), "__name__");

@@ -157,10 +157,18 @@ static void print_torch(const DynCapture *c, const DynGuard *g, DynStr *out) {
                    grad, inference);
     dyn_object_print(dyn_torch_dtype_object(DYN_TORCH_DEFAULT(g->number)), out);
     if (g->number & DYN_TORCH_AUTOCAST) {
-        bool cached = (g->number & DYN_TORCH_AUTOCAST_CACHE) != 0;
         dyn_str_puts(out, " and torch.get_autocast_dtype('cpu'), which is on, is ");
         dyn_object_print(dyn_torch_dtype_object(g->number & DYN_TORCH_AUTOCAST_F16 ? DYN_F16 : DYN_BF16), out);
-        dyn_str_puts(out, cached ? "" : " and torch.is_autocast_cache_enabled() is False");
+    }
+    if (g->number & DYN_TORCH_AUTOCAST_CUDA) {
+        dyn_str_puts(out, " and torch.get_autocast_dtype('cuda'), which is on, is ");
+        dyn_object_print(dyn_torch_dtype_object(g->number & DYN_TORCH_AUTOCAST_CUDA_F16 ? DYN_F16 : DYN_BF16), out);
+    }
+    if (g->number & (DYN_TORCH_AUTOCAST | DYN_TORCH_AUTOCAST_CUDA) && !(g->number & DYN_TORCH_AUTOCAST_CACHE)) {
+        dyn_str_puts(out, " and torch.is_autocast_cache_enabled() is False");
+    }
+    if (g->number >> DYN_TORCH_AUTOCASTS != 0) {
+        dyn_str_puts(out, " and autocast's settings, which are changed and put back, are as they were");
     }
 }
 

@@ -155,6 +155,7 @@ typedef struct DynGraph {
     DYN_VEC(DynWhole)
     wholes;          /* by node, in order: of tensors that require gradients */
     bool derived;    /* gradients are among its nodes, which CPython can't compute: the call isn't made again for a warning */
+    bool sets_casts; /* calls in it set autocast: what is made of other nodes in their midst isn't to be a call of PyTorch's */
     uint32_t graded; /* so many nodes say whether they require gradients: DYN_NODE_GRAD */
     uint8_t device;  /* Where its arrays and tensors lie, all of them, as DynArrayView says it … */
     bool cupy;       /* … which are CuPy's, all of them … */

@@ -1,5 +1,7 @@
 """Functions that are captured under torch.autocast, or use it: dtypes, values and gradients as eager's."""
 
+import contextlib
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -142,7 +144,7 @@ def test_autocast_inside(dtype):
         for p, q in zip(model.parameters(), plain.parameters(), strict=True):
             assert (p.grad - q.grad).norm() <= 2e-3 * q.grad.norm()  # sums in another order, cast to halves
     assert not torch.is_autocast_enabled("cpu")
-    assert any(e.hits for e in fast.entries)
+    assert [(e.end, e.hits) for e in fast.entries] == [("return", 3)]
 
 
 def test_an_exception_within_leaves_autocast_as_it_was():
@@ -175,6 +177,159 @@ def test_the_decorator():
     for i in range(4):
         x = torch.full((4, 8), 0.1 * i)
         equal([fast(x)], [function(x)])
+    assert [(e.end, e.hits) for e in fast.entries] == [("return", 3)]
+
+
+def settings():
+    depth = torch.autocast_increment_nesting() - 1
+    torch.autocast_decrement_nesting()
+    return depth, torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled()
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_calls_keep_their_side_of_autocast(dtype):
+    """What is used behind autocast may have been computed before it, and the other way round."""
+
+    def function(x):
+        before = x @ x.T
+        with torch.autocast("cpu", dtype=dtype):
+            within = x @ x.T
+            with torch.autocast("cpu", enabled=False):
+                without = x @ x.T
+            again = torch.exp(x @ x.T)
+        half = x.to(dtype)
+        return before + 1, within * 2, without - 1, again * 3, x @ x.T, torch.exp(half @ half.T), torch.exp(half)
+
+    fast = dynoc.optimize(function, wait=True)
+    for i in range(4):
+        torch.manual_seed(i)
+        for requires in (False, True):
+            x = (torch.randn(8, 8) * 0.3).requires_grad_(requires)
+            equal(fast(x), function(x))
+    assert [(e.end, e.hits) for e in fast.entries] == [("return", 3), ("return", 3)]
+
+
+def test_casts_are_kept_until_the_outermost_autocast_is_left():
+    """A layer that is used twice within one autocast has one cast of its weight, and within two of them two."""
+    model, plain = network(), network()
+
+    def once(m, x):
+        with torch.autocast("cpu"):
+            return m(x).float() + m(x * 2).float()
+
+    def twice(m, x):
+        with torch.autocast("cpu"):
+            y = m(x).float()
+        with torch.autocast("cpu"):
+            return y + m(x * 2).float()
+
+    for function in (once, twice):
+        fast = dynoc.optimize(function, wait=True)
+        for i in range(4):
+            torch.manual_seed(i)
+            x = torch.randn(16, 8)
+            for m, f in ((model, fast), (plain, function)):
+                m.zero_grad()
+                f(m, x).sin().sum().backward()
+            for p, q in zip(model.parameters(), plain.parameters(), strict=True):
+                torch.testing.assert_close(p.grad, q.grad, rtol=1e-6, atol=1e-6)
+            assert torch.equal(model.last.weight.grad, plain.last.weight.grad)
+        assert [(e.end, e.hits) for e in fast.entries] == [("return", 3)]
+
+
+def test_settings_at_the_beginning_are_guarded_and_put_back():
+    def function(x):
+        with torch.autocast("cpu"):
+            y = x @ x.T
+        return y * 2 + 1
+
+    fast, x = dynoc.optimize(function, wait=True), torch.randn(8, 8)
+    surroundings = [{"enabled": False}, {"dtype": torch.float16}, {"cache": False}, {"dtype": torch.bfloat16}]
+    try:
+        for _ in range(3):
+            equal([fast(x)], [function(x)])
+            for around in surroundings:
+                equal([entered(fast, **around)(x)], [entered(function, **around)(x)])
+            torch.set_autocast_dtype("cpu", torch.float16)
+            equal([fast(x)], [function(x)])
+            assert settings() == (0, False, torch.float16, True)
+            torch.set_autocast_dtype("cpu", torch.bfloat16)
+            assert settings() == (0, False, torch.bfloat16, True)
+    finally:
+        torch.set_autocast_dtype("cpu", torch.bfloat16)
+    assert all(e.end == "return" for e in fast.entries)
+
+
+def test_a_break_within():
+    seen = []
+
+    def function(x):
+        with torch.autocast("cpu"):
+            y = x @ x.T
+            seen.append(settings())
+            dynoc.graph_break()
+            z = y @ x.T
+        return z * 2 + 1
+
+    fast = dynoc.optimize(function, wait=True)
+    for i in range(4):
+        x = torch.full((4, 4), 0.1 * i)
+        equal([fast(x)], [function(x)])
+    assert set(seen) == {(1, True, torch.bfloat16, True)} and settings()[0] == 0
+
+
+@pytest.mark.parametrize("requires", [False, True])
+def test_a_call_that_raises_within(requires):
+    """The graph is left at the call, and the program handles its exception with the settings that it would find."""
+    seen = []
+
+    def function(x, w):
+        try:
+            with torch.autocast("cpu", dtype=torch.float16):
+                y = x @ x.T * 2
+                y = torch.linalg.cholesky(y.float() + w) * 2
+        except torch.linalg.LinAlgError:
+            seen.append(settings())
+            y = x @ x.T
+        return y + 1
+
+    fast = dynoc.optimize(function, wait=True)
+    for shift in (10.0, 10.0, -1000.0, 10.0, -1000.0, 10.0):
+        torch.manual_seed(0)
+        x, w = torch.randn(6, 6).requires_grad_(requires), torch.eye(6) * shift
+        equal([fast(x, w)], [function(x, w)])
+        assert settings() == (0, False, torch.bfloat16, True)
+    assert set(seen) == {(0, False, torch.bfloat16, True)}
+
+
+def test_types_that_autocast_does_not_have():
+    def function(x):
+        with torch.autocast("cpu", dtype=torch.float32):
+            return (x @ x.T) * 2
+
+    fast, x = dynoc.optimize(function, wait=True), torch.randn(4, 4)
+    for _ in range(3):
+        with pytest.warns(UserWarning, match="CPU Autocast only supports"):
+            found = fast(x)
+        with pytest.warns(UserWarning, match="CPU Autocast only supports"):
+            equal([found], [function(x)])
+
+
+def test_autocast_for_another_device():
+    """Without a device it is off, with a warning; with one, what is computed here isn't cast."""
+
+    def function(x):
+        with torch.autocast("cuda", dtype=torch.float16):
+            y = x @ x.T
+            with torch.autocast("cpu"):
+                z = x @ x.T
+        return y + 1, z * 2
+
+    fast = dynoc.optimize(function, wait=True)
+    for i in range(3):
+        with pytest.warns(UserWarning) if not torch.cuda.is_available() else contextlib.nullcontext():
+            x = torch.full((4, 4), 0.3 + i)
+            equal(fast(x), function(x))
 
 
 class Scaled(torch.autograd.Function):
@@ -269,3 +424,34 @@ def test_training_with_a_gradient_scaler(make, whole):
     for a, b in zip(found[1], expected[1], strict=True):
         torch.testing.assert_close(a, b, rtol=2e-3, atol=2e-3)
     assert [sorted(s) for s in found[2].values()] == [sorted(s) for s in expected[2].values()]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no device")
+@pytest.mark.parametrize("dtype", HALVES)
+def test_on_a_device(dtype):
+    def function(m, x):
+        with torch.autocast("cuda", dtype=dtype):
+            y = m(x)
+            with torch.autocast("cuda", enabled=False):
+                z = (y.float() @ y.float().T) * 2
+            w = torch.exp(y @ y.T * 0.01)
+        return y, z, w + 1, x @ x.T
+
+    model, plain = network().cuda(), network().cuda()
+    for around in (False, True):
+        fast = dynoc.optimize(function, wait=True)
+        for i in range(4):
+            torch.manual_seed(i)
+            x = torch.randn(8, 8, device="cuda") * 0.1
+            seen = []
+            for m, f in ((model, fast), (plain, function)):
+                m.zero_grad()
+                with torch.autocast("cuda", dtype=dtype, enabled=around):
+                    seen.append(f(m, x))
+                sum(t.float().mean() for t in seen[-1]).backward()
+            for a, b in zip(*seen, strict=True):
+                assert a.dtype == b.dtype
+                torch.testing.assert_close(a, b, rtol=2e-2, atol=2e-2)
+            for p, q in zip(model.parameters(), plain.parameters(), strict=True):
+                torch.testing.assert_close(p.grad, q.grad, rtol=2e-2, atol=2e-2)
+        assert [(e.end, e.hits) for e in fast.entries] == [("return", 3)]

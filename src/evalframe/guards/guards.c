@@ -448,7 +448,7 @@ static const Step *run(DynGuardProgram *p, const Step *s, PyObject *func, PyObje
             CASE(ID, src[s->a] == s->obj)
             CASE(ARRAY, check_array(s, src[s->a], c, array_type))
             CASE(TENSOR, dyn_guard_tensor(&c->guards.at[s->guard], src[s->a], &p->views[s->a]))
-            CASE(TORCH, dyn_torch_state() == s->number)
+            CASE(TORCH, dyn_torch_is_so(s->number))
             CASE(CHECK, dyn_guard_holds(&c->guards.at[s->guard], src[s->a], src[s->b]))
             CASE(ABSENT, is_absent(c, s->a, src, func, locals))
         case ST_DIM: sym[s->dst].i = PyArray_DIM((PyArrayObject *)src[s->a], s->x); break;

@@ -421,7 +421,7 @@ static bool explain_symbol(Look *l, const DynGuard *g) {
 }
 
 static bool explain_state(Look *l, const DynGuard *g) {
-    bool same = dyn_torch_state() == g->number;
+    bool same = dyn_torch_is_so(g->number);
     dyn_str_puts(l->out, same ? "" : "torch's modes (gradients, inference, autocast, default dtype …) are not what they were");
     return !same;
 }

@@ -208,7 +208,7 @@ bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2) {
     case DYN_GUARD_EQ: return dyn_guard_equal(o, g->obj);
     case DYN_GUARD_ARRAY: return array_holds(g, o);
     case DYN_GUARD_TENSOR: return dyn_guard_tensor(g, o, &(DynArrayView){0});
-    case DYN_GUARD_TORCH: return dyn_torch_state() == g->number;
+    case DYN_GUARD_TORCH: return dyn_torch_is_so(g->number);
     case DYN_GUARD_LEN: return length_of(o) == (Py_ssize_t)g->number;
     case DYN_GUARD_KEYS: return keys_hold(g->obj, o);
     case DYN_GUARD_PRESENT: return true; /* it was loaded */

@@ -271,7 +271,9 @@ struct DynRec {
     uint32_t nnodes_seen;  /* Nodes of the segment, when an instruction last began. */
     uint32_t nnodes;       /* Nodes of all segments, then. */
 
-    int torch; /* PyTorch's state when the segment began; -1: there is none, or nothing of it may be captured. */
+    int torch;               /* PyTorch's state when the segment began; -1: there is none, or nothing of it may be captured. */
+    int torch_casts;         /* Of that state what autocast is now, behind the calls that were recorded. */
+    int64_t torch_autocasts; /* dyn_torch_autocasts() when the segment began. */
 };
 
 /* ---- rec_values.c */

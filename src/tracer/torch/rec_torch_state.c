@@ -16,13 +16,15 @@ int rec_torch_begin(DynRec *r) { return r->torch; }
 void rec_torch_segment(DynRec *r) {
     (void)dyn_cupy_find();
     r->torch = dyn_torch_find() ? dyn_torch_state() : -1;
+    r->torch_casts = r->torch & DYN_TORCH_CASTS;
+    r->torch_autocasts = r->torch < 0 ? -1 : dyn_torch_autocasts();
 }
 
 static bool is_followed(int state, PyObject *tensor) { return (state & DYN_TORCH_GRAD) && dyn_torch_requires_grad(tensor); }
 
 bool rec_torch_allows(DynRec *r, PyObject *tensor) {
     int now = r->torch < 0 ? -1 : dyn_torch_state();
-    if (now < 0 || ((now ^ r->torch) & (DYN_TORCH_INFERENCE | DYN_TORCH_CASTS)) != 0) {
+    if (now < 0 || ((now ^ r->torch) & DYN_TORCH_INFERENCE) != 0 || (now & DYN_TORCH_CASTS) != r->torch_casts) {
         return false;
     }
     bool as_before = DYN_TORCH_DEFAULT(now) == DYN_TORCH_DEFAULT(r->torch);
@@ -202,4 +204,43 @@ DynVal *tt_rule_set_grad(DynRec *r, NpCall *c) {
         return dyn_np_refuse(r, DYN_R_SIDE_EFFECT);
     }
     return dyn_rec_const(r, Py_None);
+}
+
+/* ---- autocast that is entered and left within the function: what its settings are follows from those at the beginning, which
+ * are guarded, and from the calls that change them. These are calls in the graph, in their places, so that all that PyTorch is
+ * asked for in between is cast as in eager, and an exception finds the settings that it would find. */
+
+static int guard_autocasts(DynRec *r) {
+    if (r->torch < 0 || r->torch_autocasts < 0 || rec_torch_guard(r) < 0) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < r->cap->guards.n; i++) {
+        DynGuard *g = &r->cap->guards.at[i];
+        if (g->kind == DYN_GUARD_TORCH) {
+            g->number = (g->number & ((INT64_C(1) << DYN_TORCH_AUTOCASTS) - 1)) | r->torch_autocasts << DYN_TORCH_AUTOCASTS;
+        }
+    }
+    return 0;
+}
+
+/* What autocast is set to. */
+DynVal *tt_rule_autocast(DynRec *r, NpCall *c) { return guard_autocasts(r) < 0 ? dyn_np_unsupported(r) : tt_rule_state(r, c); }
+
+/* It is set, or one is entered or left. */
+DynVal *tt_rule_set_autocast(DynRec *r, NpCall *c) {
+    int now = dyn_torch_state();
+    if (now < 0 || r->req->whole || guard_autocasts(r) < 0) {
+        return dyn_np_refuse(r, DYN_R_SIDE_EFFECT);
+    }
+    for (int i = 0; i < c->npos + c->nkw; i++) {
+        if (dyn_rec_burn(r, c->args[i].v, c->args[i].real) < 0) {
+            return NULL;
+        }
+    }
+    if (dyn_np_extern_once(r, c->b->callable, c->b->path, c->args, c->npos, c->kwnames, c->result) == NULL) {
+        return NULL;
+    }
+    r->torch_casts = now & DYN_TORCH_CASTS;
+    r->cap->graph.sets_casts = true;
+    return dyn_rec_const(r, c->result);
 }
