@@ -440,15 +440,27 @@ bool dyn_torch_grad_off(void) {
     return on;
 }
 
-void dyn_torch_grad_back(bool was_on) {
+bool dyn_torch_grad_on(void) {
+    bool off = !dyn_torch_records_gradients();
+    if (off) {
+        set_grad(true);
+    }
+    return off;
+}
+
+static void set_grad_back(bool change, bool on) {
     PyObject *type, *value, *tb;
-    if (!was_on) {
+    if (!change) {
         return;
     }
     PyErr_Fetch(&type, &value, &tb);
-    set_grad(true);
+    set_grad(on);
     PyErr_Restore(type, value, tb);
 }
+
+void dyn_torch_grad_back(bool was_on) { set_grad_back(was_on, true); }
+
+void dyn_torch_grad_off_again(bool was_off) { set_grad_back(was_off, false); }
 
 /* ---- its profiler */
 

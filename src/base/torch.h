@@ -58,6 +58,9 @@ DYN_HIDDEN bool dyn_torch_records_gradients(void); /* torch.is_grad_enabled() */
 /* Gradients off, where they are on: what to hand to dyn_torch_grad_back. No graph of ours is one that autograd follows. */
 DYN_HIDDEN bool dyn_torch_grad_off(void);
 DYN_HIDDEN void dyn_torch_grad_back(bool was_on);
+/* Gradients on, where they are off: what to hand to dyn_torch_grad_off_again. */
+DYN_HIDDEN bool dyn_torch_grad_on(void);
+DYN_HIDDEN void dyn_torch_grad_off_again(bool was_off);
 
 /* Is a profiler of PyTorch's on? dyn_torch_profiled is what was found last: a call asks once, in front of its graph. */
 DYN_HIDDEN bool dyn_torch_profiling(void);

@@ -231,7 +231,9 @@ DynRunStatus dyn_hit_followed(const DynEntry *e, DynRun *run) {
     for (uint32_t i = 0; i < g->inputs.n; i++) {
         values[g->inputs.at[i]] = Py_NewRef(run->inputs[i]);
     }
+    bool off = dyn_torch_grad_on(); /* it begins within torch.no_grad, which is left in it */
     DynRunStatus status = run_steps(e, run, values);
+    dyn_torch_grad_off_again(off);
     if (status == DYN_RUN_LEFT) { /* who goes on there has them */
         return status;
     }

@@ -33,6 +33,15 @@ bool rec_torch_allows(DynRec *r, PyObject *tensor) {
 
 bool rec_torch_follows(PyObject *tensor) { return dyn_torch_requires_grad(tensor) && dyn_torch_records_gradients(); }
 
+/* Is there an AS_DTYPE among the views from the node to its memory, behind which autograd follows nothing of that? */
+static bool is_cut_off(const DynGraph *g, uint32_t id) {
+    const DynNode *n = dyn_graph_node(g, id);
+    while (n->flags & DYN_NODE_VIEW && n->op != DYN_OP_AS_DTYPE) {
+        n = dyn_graph_node(g, n->args[0].id);
+    }
+    return n->op == DYN_OP_AS_DTYPE;
+}
+
 /* Does the value of a node that a rule has made require gradients? */
 static bool grade(DynGraph *g, uint32_t id, bool recorded) {
     DynNode *n = dyn_graph_node(g, id);
@@ -43,8 +52,8 @@ static bool grade(DynGraph *g, uint32_t id, bool recorded) {
     for (int k = dyn_node_stores(n); k < n->nargs; k++) {
         follows = follows || (n->args[k].kind == DYN_ARG_NODE && (dyn_graph_node(g, n->args[k].id)->flags & DYN_NODE_GRAD));
     }
-    follows = follows || (n->storage != id && n->storage < g->nodes.n && (n->flags & DYN_NODE_VIEW) &&
-                          (dyn_graph_node(g, n->storage)->flags & DYN_NODE_GRAD));
+    bool of_other = n->storage != id && n->storage < g->nodes.n && (n->flags & DYN_NODE_VIEW);
+    follows = follows || (of_other && (dyn_graph_node(g, n->storage)->flags & DYN_NODE_GRAD) && !is_cut_off(g, id));
     if (follows && !recorded) {
         n->flags |= DYN_NODE_UNFOLLOWED;
     }
