@@ -55,6 +55,7 @@ def test_steps_have_no_entries_of_their_own(group, whole):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         want, _ = train(lambda fn: fn, whole)
+        dynoc.counters.clear()
         got, entries = train(lambda fn: dynoc.optimize(fn, wait=True), whole)
     assert got == pytest.approx(want, rel=1e-5)
     assert entries[5] == entries[-1], entries
