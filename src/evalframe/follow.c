@@ -279,8 +279,11 @@ static void give_levels(Split *s) {
         if (dyn_node_calls(n)) {
             s->level[i] = max_of(of_call, s->level[i]);
         }
-        if (n->op != DYN_OP_RESULT && !is_view(n)) {
+        if (n->op !=
+            DYN_OP_RESULT) { /* a view, too: one that is older than a change is a leaf for autograd, which no call changes */
             s->level[i] = level_in_order(s, i, s->level[i]);
+        }
+        if (n->op != DYN_OP_RESULT && !is_view(n)) {
             note_moments(s, i);
         }
         of_call = dyn_node_calls(n) ? s->level[i] : of_call;

@@ -90,6 +90,22 @@ static PyObject *permuted(const DynNode *n, PyObject *base) {
     return r;
 }
 
+/* Pairs as complex numbers, or these as pairs: autograd follows torch's own functions for that, which have no axis of 1. */
+static PyObject *pairs(const DynGraph *g, const DynNode *n, PyObject *base) {
+    DynDtype from = (DynDtype)dyn_graph_node(g, n->args[0].id)->dtype;
+    bool joins = dyn_dtype_real((DynDtype)n->dtype) == from;
+    const char *first = joins ? NULL : "squeeze", *last = joins ? "unsqueeze" : NULL;
+    PyObject *of = first != NULL ? PyObject_CallMethod(base, first, "i", -1) : Py_NewRef(base);
+    PyObject *made =
+        of == NULL ? NULL : PyObject_CallMethod(dyn_torch_module, joins ? "view_as_complex" : "view_as_real", "O", of);
+    PyObject *r = made == NULL || last == NULL ? made : PyObject_CallMethod(made, last, "i", -1);
+    Py_XDECREF(of);
+    if (r != made) {
+        Py_XDECREF(made);
+    }
+    return r;
+}
+
 static PyObject *view_of(const DynGraph *g, const DynRun *run, const DynNode *n, PyObject *base) {
     PyObject *sizes, *r;
     switch (n->op) {
@@ -97,6 +113,9 @@ static PyObject *view_of(const DynGraph *g, const DynRun *run, const DynNode *n,
     case DYN_OP_PERMUTE: return permuted(n, base);
     case DYN_OP_AFFINE: return window(g, run, n, base);
     case DYN_OP_AS_DTYPE:
+        if (dyn_graph_pairs(g, n)) {
+            return pairs(g, n, base);
+        }
         return dyn_graph_detaches(g, n) ? PyObject_CallMethod(base, "detach", NULL)
                                         : PyObject_CallMethod(base, "view", "O", dyn_torch_dtype_object((DynDtype)n->dtype));
     case DYN_OP_REAL:

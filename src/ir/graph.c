@@ -38,6 +38,22 @@ void dyn_graph_free(DynGraph *g) {
     dyn_vec_free(&g->wholes);
 }
 
+static bool has_last_axis(const DynGraph *g, const DynNode *n, int64_t size) {
+    uint32_t last = n->ndim == 0 ? DYN_NONE : n->shape[n->ndim - 1];
+    return last != DYN_NONE && dyn_sym_is_const(g->syms, last) && dyn_sym_at(g->syms, last)->value.i == size;
+}
+
+bool dyn_graph_pairs(const DynGraph *g, const DynNode *n) {
+    if (n->op != DYN_OP_AS_DTYPE) {
+        return false;
+    }
+    const DynNode *base = dyn_graph_node(g, n->args[0].id);
+    DynDtype to = (DynDtype)n->dtype, from = (DynDtype)base->dtype;
+    bool joins = to != from && dyn_dtype_real(to) == from && has_last_axis(g, n, 1);
+    bool parts = to != from && dyn_dtype_real(from) == to && has_last_axis(g, n, 2);
+    return joins || parts;
+}
+
 void dyn_graph_trim(DynGraph *g) {
     dyn_vec_trim(&g->nodes);
     dyn_vec_trim(&g->inputs);

@@ -173,6 +173,8 @@ static inline DynNode *dyn_graph_node(const DynGraph *g, uint32_t id) { return &
 static inline bool dyn_graph_detaches(const DynGraph *g, const DynNode *n) {
     return n->op == DYN_OP_AS_DTYPE && n->dtype == dyn_graph_node(g, n->args[0].id)->dtype;
 }
+/* Are pairs of real numbers seen as complex ones, or complex ones as pairs, in one axis of 2 or 1 each: what autograd follows? */
+DYN_HIDDEN bool dyn_graph_pairs(const DynGraph *g, const DynNode *n);
 static inline bool dyn_node_calls(const DynNode *n) { return dyn_ops[n->op].kind == DYN_K_EXTERN; } /* EXTERN, MATMUL … */
 /* The row of a call; NULL: it has none. */
 static inline DynExtern *dyn_graph_extern(const DynGraph *g, const DynNode *n) {

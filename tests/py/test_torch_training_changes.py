@@ -26,6 +26,16 @@ def augmented(x):
     return h * 3
 
 
+def through_a_view_behind_a_change(x):
+    h = x * 2
+    y = torch.zeros(4, 3)
+    h[:, 0] = h[:, 1] * 2
+    h[h < 0] = 0.1
+    y[:, 1:] = h[:, :2]
+    y[:, 0] += h[:, 2]
+    return (y * y).sum() + h.mean()
+
+
 def activation(x):
     h = x * 2
     F.relu_(h)
@@ -137,6 +147,7 @@ def leaf(x):
 
 
 FUNCTIONS = [
+    through_a_view_behind_a_change,
     augmented, activation, activation_by_flag, items, filled, rows, running_mean, counter, read_before_and_behind, detached,
     seen_through_a_view, square_before, filled_in_turns, leaf_under_no_grad, batch_norm,
 ]  # fmt: skip

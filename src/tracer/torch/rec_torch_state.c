@@ -33,13 +33,16 @@ bool rec_torch_allows(DynRec *r, PyObject *tensor) {
 
 bool rec_torch_follows(PyObject *tensor) { return dyn_torch_requires_grad(tensor) && dyn_torch_records_gradients(); }
 
-/* Is there an AS_DTYPE among the views from the node to its memory, behind which autograd follows nothing of that? */
+/* x.detach(), x.view(dtype): a view that autograd doesn't follow. */
+static bool cuts_off(const DynGraph *g, const DynNode *n) { return n->op == DYN_OP_AS_DTYPE && !dyn_graph_pairs(g, n); }
+
+/* Is there such a view among those from the node to its memory? */
 static bool is_cut_off(const DynGraph *g, uint32_t id) {
     const DynNode *n = dyn_graph_node(g, id);
-    while (n->flags & DYN_NODE_VIEW && n->op != DYN_OP_AS_DTYPE) {
+    while (n->flags & DYN_NODE_VIEW && !cuts_off(g, n)) {
         n = dyn_graph_node(g, n->args[0].id);
     }
-    return n->op == DYN_OP_AS_DTYPE;
+    return cuts_off(g, n);
 }
 
 /* Does the value of a node that a rule has made require gradients? */
@@ -57,7 +60,7 @@ static bool grade(DynGraph *g, uint32_t id, bool recorded) {
     if (follows && !recorded) {
         n->flags |= DYN_NODE_UNFOLLOWED;
     }
-    bool grad = follows && recorded && n->op != DYN_OP_AS_DTYPE && dyn_dtype_is_inexact((DynDtype)n->dtype);
+    bool grad = follows && recorded && !cuts_off(g, n) && dyn_dtype_is_inexact((DynDtype)n->dtype);
     if (grad) {
         n->flags |= DYN_NODE_GRAD;
         if (dyn_node_stores(n)) { /* what stands there from now on */
@@ -79,11 +82,12 @@ static bool derives(const DynGraph *g, uint32_t first, uint32_t node) {
         if (!(n->flags & DYN_NODE_GRAD) || is_given) {
             continue;
         }
-        bool view = (n->flags & DYN_NODE_VIEW) != 0, windows = view && i == node; /* made by PyTorch, where it is asked for */
+        bool view = (n->flags & DYN_NODE_VIEW) != 0;
+        bool windows = view && (i == node || dyn_graph_pairs(g, n)); /* made by PyTorch, where it is asked for */
         uint8_t kind = dyn_ops[n->op].kind;
         operators += !view && !dyn_node_stores(n) && kind != DYN_K_CREATE && kind != DYN_K_COPY;
         known = known && (windows || dyn_ops[n->op].kind == DYN_K_CREATE || dyn_derive_knows(g, i));
-        chains = chains && (dyn_node_stores(n) || dyn_ops[n->op].kind == DYN_K_CREATE || dyn_derive_chains(g, i));
+        chains = chains && (windows || dyn_node_stores(n) || dyn_ops[n->op].kind == DYN_K_CREATE || dyn_derive_chains(g, i));
     }
     const DynNode *result = dyn_graph_node(g, node);
     bool real = dyn_dtypes[result->dtype].kind == 'f', half = dyn_dtype_is_half((DynDtype)result->dtype);
