@@ -1,5 +1,5 @@
-/* vectors.c: what NumPy's own loops compute of vectors of doubles in loops: products, norms, and ufuncs. Called by numbers.c and
- * calls.c. The loops are called as NumPy calls them, so that results are its own to the bit. */
+/* vectors.c: what NumPy's own loops compute of vectors and matrices of doubles in loops: products, norms, and ufuncs. Called by
+ * numbers.c and calls.c. The loops are called as NumPy calls them, so that results are its own to the bit. */
 #include "tracer/region/plan.h"
 
 enum {
@@ -36,7 +36,8 @@ static bool dot_of_vectors(Plan *p, const PlanValue *a, const PlanValue *b, bool
 /* A new vector: of rows where the matrix comes first, else of columns. */
 static bool with_matrix(Plan *p, const PlanValue *both, bool vector_first, PlanValue *out) {
     const PlanValue *matrix = &both[vector_first], *vector = &both[!vector_first];
-    PlanValue made = plan_new_vector(p, DYN_F64, size_of(matrix, vector_first), both, 2);
+    const uint32_t n = size_of(matrix, vector_first);
+    PlanValue made = plan_new_array(p, DYN_F64, &n, 1, both, 2);
     if (vector_first) {
         plan_put_operand(p, vector, 0);
     }
@@ -47,6 +48,28 @@ static bool with_matrix(Plan *p, const PlanValue *both, bool vector_first, PlanV
     }
     p->r->warns = true;
     plan_emit_or(p, vector_first ? DYN_RO_VECMAT : DYN_RO_MATVEC, made.v.regs[1], DYN_NONE, DYN_NONE, DYN_R_FLAGS);
+    *out = made;
+    return true;
+}
+
+static bool of_matrices(Plan *p, const PlanValue *both, PlanValue *out) {
+    const uint32_t sizes[2] = {size_of(&both[0], 0), size_of(&both[1], 1)};
+    int64_t *samples = DYN_NEW_N(&p->arena, int64_t, 2);
+    PlanValue made = plan_new_array(p, DYN_F64, sizes, 2, both, 2);
+    if (samples == NULL) {
+        return no(p, "memory");
+    }
+    samples[0] = plan_sample(&both[0], 1);
+    samples[1] = plan_sample(&both[1], 0);
+    made.sizes = samples;
+    if (plan_is_large(&both[0]) || plan_is_large(&both[1]) || plan_is_large(&made)) {
+        return no(p, "a product of large matrices");
+    }
+    for (uint32_t k = 0; k < 4; k++) {
+        plan_put_operand(p, &both[k / 2], k % 2);
+    }
+    p->r->warns = true;
+    plan_emit_or(p, DYN_RO_MATMAT, made.v.regs[1], DYN_NONE, DYN_NONE, DYN_R_FLAGS);
     *out = made;
     return true;
 }
@@ -66,7 +89,7 @@ static bool is_for_dot(Plan *p, const PlanValue *matrix, const PlanValue *vector
 
 bool plan_dot(Plan *p, PlanValue a, PlanValue b, bool operator, PlanValue * out) {
     PlanValue both[2] = {a, b};
-    if (!plan_make_vectors(p, both, 2)) {
+    if (!plan_make_arrays(p, both, 2)) {
         return false;
     }
     if (is_of_doubles(&both[0], 1) && is_of_doubles(&both[1], 1)) {
@@ -78,16 +101,19 @@ bool plan_dot(Plan *p, PlanValue a, PlanValue b, bool operator, PlanValue * out)
     if (is_of_doubles(&both[0], 1) && is_of_doubles(&both[1], 2)) {
         return (operator|| is_for_dot(p, &both[1], &both[0])) && with_matrix(p, both, true, out);
     }
-    return no(p, "a product of something else than vectors of doubles, or of one and a matrix");
+    if (operator&& is_of_doubles(&both[0], 2) && is_of_doubles(&both[1], 2)) {
+        return of_matrices(p, both, out);
+    }
+    return no(p, "a product of something else than vectors and matrices of doubles");
 }
 
 /* np.linalg.norm of a vector: the root of its product with itself, of a copy where it isn't dense. */
 bool plan_norm(Plan *p, PlanValue a, PlanValue *out) {
     bool copies = plan_is_array(&a) && !(a.v.flags & DYN_RF_CONTIGUOUS);
-    if (copies && is_of_doubles(&a, 1) && !plan_make_vector(p, &a, &a)) {
+    if (copies && is_of_doubles(&a, 1) && !plan_make_array(p, &a, &a)) {
         return false;
     }
-    if (!plan_make_vectors(p, &a, 1)) {
+    if (!plan_make_arrays(p, &a, 1)) {
         return false;
     }
     if (!is_of_doubles(&a, 1)) {
@@ -130,7 +156,7 @@ bool plan_vector_ufunc(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, 
         return no(p, "a ufunc that isn't known, or of other operands");
     }
     memcpy(operands, args, n * sizeof *args);
-    if (!plan_make_vectors(p, operands, n)) {
+    if (!plan_make_arrays(p, operands, n)) {
         return false;
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -153,7 +179,7 @@ bool plan_vector_ufunc(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, 
     if (size == DYN_NONE || !plan_ufunc(p, o, n, &f)) {
         return no(p, "a ufunc of other operands, or too many of them");
     }
-    PlanValue made = plan_new_vector(p, DYN_F64, size, operands, n);
+    PlanValue made = plan_new_array(p, DYN_F64, &size, 1, operands, n);
     p->r->warns = true;
     for (uint32_t i = 0; i < n; i++) {
         if (plan_is_array(&operands[i])) {
