@@ -114,7 +114,7 @@ static bool call_like(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *
     int64_t *samples = DYN_NEW_N(&p->arena, int64_t, DYN_REGION_RANK);
     for (uint32_t k = 0; k < rank && samples != NULL; k++) {
         sizes[k] = plan_size(&args[0], k);
-        samples[k] = plan_sample(&args[0], rank - 1 - k);
+        samples[k] = plan_sampled(&args[0], rank - 1 - k);
     }
     return samples != NULL && filled(p, sizes, samples, rank, dt, plan_int(arg), out);
 }
@@ -309,6 +309,7 @@ static bool call_ravel(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
     for (uint32_t k = 0; k < a.v.n; k++) {
         samples[0] *= plan_sample(&a, k);
     }
+    samples[0] = samples[0] == 1 ? -1 : samples[0];
     *out = laid(p, &a, &all, samples, 1);
     return arg == 0 || plan_make_array(p, out, out);
 }
@@ -386,7 +387,7 @@ static bool joined(Plan *p, PlanValue *items, uint32_t n, PlanValue *out) {
     if (!plan_make_arrays(p, items, n)) {
         return false;
     }
-    *samples = most;
+    *samples = most == 1 ? -1 : most;
     PlanValue made = plan_new_array(p, (DynDtype)items[0].v.dtype, &all, 1, items, n);
     made.sizes = samples;
     all = plan_iconst(p, 0);

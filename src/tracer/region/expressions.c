@@ -38,21 +38,21 @@ bool plan_has_expression(const PlanValue *v) {
 
 /* ---- sizes */
 
-/* Elements along an axis when the loop was planned; -1: that isn't known, or it has no such axis. */
-static int64_t sample_of(const PlanValue *v, uint32_t from_last) {
+int64_t plan_sampled(const PlanValue *v, uint32_t from_last) {
     int64_t found = -1;
     if (plan_is_array(v)) {
         return v->sizes != NULL && from_last < v->v.n ? v->sizes[v->v.n - 1 - from_last] : -1;
     }
     for (uint32_t i = 0; plan_is_expression(v) && i < v->v.n; i++) {
-        int64_t own = plan_rank(&v->items[i]) > from_last ? sample_of(&v->items[i], from_last) : -1;
-        found = found == -1 || found == 1 ? own : found;
+        if (plan_rank(&v->items[i]) > from_last) {
+            found = found == -1 || found == 1 ? plan_sampled(&v->items[i], from_last) : found;
+        }
     }
     return found;
 }
 
 int64_t plan_sample(const PlanValue *v, uint32_t from_last) {
-    int64_t most = plan_is_array(v) ? sample_of(v, from_last) : 1;
+    int64_t most = plan_is_array(v) ? plan_sampled(v, from_last) : 1;
     for (uint32_t i = 0; plan_is_expression(v) && i < v->v.n; i++) {
         int64_t own = plan_sample(&v->items[i], from_last);
         most = own > most ? own : most;
@@ -88,7 +88,7 @@ static bool spread(Plan *p, PlanValue *v, uint32_t from_last, uint32_t size) {
 
 bool plan_fit(Plan *p, PlanValue *v, uint32_t from_last, uint32_t size, int64_t sample) {
     uint32_t own = plan_size(v, plan_rank(v) - 1 - from_last);
-    if (sample != 1 && sample_of(v, from_last) == 1) {
+    if (sample != 1 && plan_sampled(v, from_last) == 1) {
         plan_same_size(p, own, plan_iconst(p, 1));
         return spread(p, v, from_last, size);
     }
@@ -101,12 +101,13 @@ static bool join_axis(Plan *p, PlanValue *items, uint32_t n, uint32_t from_last,
     uint32_t first = DYN_NONE;
     for (uint32_t i = 0; i < n; i++) {
         bool has = plan_rank(&items[i]) > from_last;
-        if (has && (first == DYN_NONE || (sample_of(&items[first], from_last) == 1 && sample_of(&items[i], from_last) != 1))) {
+        if (has &&
+            (first == DYN_NONE || (plan_sampled(&items[first], from_last) == 1 && plan_sampled(&items[i], from_last) != 1))) {
             first = i;
         }
     }
     *size = plan_size(&items[first], plan_rank(&items[first]) - 1 - from_last);
-    int64_t sample = sample_of(&items[first], from_last);
+    int64_t sample = plan_sampled(&items[first], from_last);
     for (uint32_t i = 0; i < n; i++) {
         if (i != first && plan_rank(&items[i]) > from_last && !plan_fit(p, &items[i], from_last, *size, sample)) {
             return false;

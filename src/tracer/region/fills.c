@@ -270,7 +270,7 @@ static const int64_t *samples_of(Plan *p, const PlanValue *v) {
     uint32_t rank = plan_rank(v);
     int64_t *sizes = DYN_NEW_N(&p->arena, int64_t, DYN_REGION_RANK);
     for (uint32_t k = 0; sizes != NULL && k < rank; k++) {
-        sizes[k] = plan_sample(v, rank - 1 - k);
+        sizes[k] = plan_sampled(v, rank - 1 - k);
     }
     return sizes;
 }
@@ -348,39 +348,55 @@ PlanValue plan_new_array(Plan *p, DynDtype dt, const uint32_t *sizes, uint32_t r
     return v;
 }
 
-/* Two axes of what NumPy goes over: it lays a result out by their steps in the first operand that has a say. */
-static void lay_axes_in_rows(Plan *p, const PlanValue *operands, uint32_t n, uint32_t outer, uint32_t inner) {
-    uint32_t rows = plan_iconst(p, 0), columns = rows;
-    bool any = false;
-    for (uint32_t i = 0; i < n; i++) {
-        const PlanValue *v = &operands[i];
-        if (!plan_is_array(v) || v->v.n <= outer) {
-            continue;
-        }
-        uint32_t a = v->v.n - 1 - outer, b = v->v.n - 1 - inner, one = plan_iconst(p, 1);
-        uint32_t both = plan_emit(p, DYN_RO_IAND, plan_emit(p, DYN_RO_INE, plan_size(v, a), one, DYN_NONE),
-                                  plan_emit(p, DYN_RO_INE, plan_size(v, b), one, DYN_NONE), DYN_NONE);
-        uint32_t by_rows = plan_emit(p, DYN_RO_STEEPER, plan_stride(p, v, b), plan_stride(p, v, a), DYN_NONE);
-        uint32_t by_columns = plan_emit(p, DYN_RO_STEEPER, plan_stride(p, v, a), plan_stride(p, v, b), DYN_NONE);
-        rows = plan_emit(p, DYN_RO_IOR, rows, plan_emit(p, DYN_RO_IAND, by_rows, both, DYN_NONE), DYN_NONE);
-        columns = plan_emit(p, DYN_RO_IOR, columns, plan_emit(p, DYN_RO_IAND, by_columns, both, DYN_NONE), DYN_NONE);
-        any = true;
-    }
-    if (any) {
-        uint32_t in_rows = plan_emit(p, DYN_RO_IOR, rows, plan_emit(p, DYN_RO_NOT, columns, DYN_NONE, DYN_NONE), DYN_NONE);
-        plan_leave_unless(p, in_rows, DYN_R_UNSUPPORTED_VALUE);
-    }
+/* What an operand says of two axes, as 0 or 1 in registers: the outer has the larger steps, or the inner. */
+typedef struct Say {
+    uint32_t rows, columns;
+} Say;
+
+static uint32_t combine(Plan *p, DynRegionOp op, uint32_t a, uint32_t b) { return plan_emit(p, op, a, b, DYN_NONE); }
+
+static Say say_of_array(Plan *p, const PlanValue *v, uint32_t outer, uint32_t inner) {
+    uint32_t a = v->v.n - 1 - outer, b = v->v.n - 1 - inner, one = plan_iconst(p, 1);
+    uint32_t both =
+        combine(p, DYN_RO_IAND, combine(p, DYN_RO_INE, plan_size(v, a), one), combine(p, DYN_RO_INE, plan_size(v, b), one));
+    uint32_t rows = combine(p, DYN_RO_STEEPER, plan_stride(p, v, b), plan_stride(p, v, a));
+    uint32_t columns = combine(p, DYN_RO_STEEPER, plan_stride(p, v, a), plan_stride(p, v, b));
+    return (Say){combine(p, DYN_RO_IAND, rows, both), combine(p, DYN_RO_IAND, columns, both)};
 }
 
+/* Of an expression: rows win, and where nobody says anything it is taken to say nothing, which leaves the loop too often at
+ * worst. */
+static Say say_of(Plan *p, const PlanValue *v, uint32_t outer, uint32_t inner) {
+    Say all = {DYN_NONE, DYN_NONE};
+    if (plan_is_array(v) && v->v.n > outer) {
+        return say_of_array(p, v, outer, inner);
+    }
+    for (uint32_t i = 0; plan_is_expression(v) && i < v->v.n; i++) {
+        Say own = say_of(p, &v->items[i], outer, inner);
+        if (own.rows != DYN_NONE) {
+            all.rows = all.rows == DYN_NONE ? own.rows : combine(p, DYN_RO_IOR, all.rows, own.rows);
+            all.columns = all.columns == DYN_NONE ? own.columns : combine(p, DYN_RO_IOR, all.columns, own.columns);
+        }
+    }
+    if (all.rows != DYN_NONE) {
+        all.columns = combine(p, DYN_RO_ILT, all.rows, all.columns);
+    }
+    return all;
+}
+
+/* NumPy lays a result out by the steps of the first operand that has a say about two axes, and in rows if any says so. Of three
+ * axes what is in between isn't followed: there all have to lie in rows. */
 void plan_lay_in_rows(Plan *p, const PlanValue *v) {
     uint32_t rank = plan_rank(v);
     for (uint32_t outer = 1; outer < rank; outer++) {
         for (uint32_t inner = 0; inner < outer; inner++) {
-            bool array = plan_is_array(v);
-            lay_axes_in_rows(p, array ? v : v->items, array ? 1 : v->v.n, outer, inner);
+            Say say = say_of(p, v, outer, inner);
+            if (say.rows != DYN_NONE) {
+                plan_leave_unless(p, plan_emit(p, DYN_RO_NOT, say.columns, DYN_NONE, DYN_NONE), DYN_R_UNSUPPORTED_VALUE);
+            }
         }
     }
-    for (uint32_t i = 0; plan_is_expression(v) && i < v->v.n; i++) {
+    for (uint32_t i = 0; rank > 2 && plan_is_expression(v) && i < v->v.n; i++) {
         if (plan_is_expression(&v->items[i])) {
             plan_lay_in_rows(p, &v->items[i]);
         }

@@ -278,12 +278,18 @@ static bool fold_axis(Plan *p, PlanFoldKind kind, PlanValue a, uint32_t axis, bo
         plan_lay_in_rows(p, &a);
     }
     leave_without_elements(p, kind, plan_size(&a, axis));
+    int64_t *samples = DYN_NEW_N(&p->arena, int64_t, DYN_REGION_RANK);
+    if (samples == NULL) {
+        return no(p, "memory");
+    }
     for (uint32_t k = 0; k < rank; k++) {
         if (k != axis || keeps) {
+            samples[n] = k == axis ? 1 : plan_sampled(&a, rank - 1 - k);
             sizes[n++] = k == axis ? plan_iconst(p, 1) : plan_size(&a, k);
         }
     }
     PlanValue made = plan_new_array(p, dt, sizes, n, &a, 1), to = keeps ? without_axis(p, &made, axis, DYN_NONE) : made;
+    made.sizes = samples;
     *out = made;
     if (doubles && axis + 1 < rank) {
         to.v.flags |= DYN_RF_CONTIGUOUS;

@@ -166,10 +166,13 @@ static bool module_attribute(Plan *p, PyObject *module, PyObject *name, PlanValu
 }
 
 bool plan_transposed(Plan *p, const PlanValue *a, PlanValue *out) {
-    (void)p;
+    int64_t *sizes = DYN_NEW_N(&p->arena, int64_t, 2);
+    for (uint32_t k = 0; k < a->v.n && sizes != NULL; k++) {
+        sizes[k] = plan_sampled(a, k);
+    }
     *out = *a;
     out->v.kind = DYN_RK_VIEW;
-    out->sizes = NULL;
+    out->sizes = sizes;
     out->v.flags &= (uint8_t) ~(a->v.n == 2 ? DYN_RF_CONTIGUOUS : 0);
     for (uint32_t k = 0; k < a->v.n; k++) {
         out->v.regs[2 + k] = a->v.regs[1 + a->v.n - k];

@@ -294,6 +294,8 @@ DYN_HIDDEN bool plan_is_whole(const PlanValue *v);                      /* an ar
 DYN_HIDDEN uint32_t plan_rank(const PlanValue *v);                      /* of those; 0 of others */
 DYN_HIDDEN uint32_t plan_size(const PlanValue *v, uint32_t axis);       /* a register */
 DYN_HIDDEN int64_t plan_sample(const PlanValue *v, uint32_t from_last); /* elements along an axis when the loop was planned */
+/* The same; -1: that isn't known, or it has no such axis. */
+DYN_HIDDEN int64_t plan_sampled(const PlanValue *v, uint32_t from_last);
 DYN_HIDDEN bool plan_has_expression(const PlanValue *v);
 DYN_HIDDEN bool plan_reports(const PlanValue *v);
 DYN_HIDDEN void plan_leave_unless(Plan *p, uint32_t reg, DynReason why); /* reg: 0 or 1 */

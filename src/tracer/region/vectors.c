@@ -59,8 +59,8 @@ static bool of_matrices(Plan *p, const PlanValue *both, PlanValue *out) {
     if (samples == NULL) {
         return no(p, "memory");
     }
-    samples[0] = plan_sample(&both[0], 1);
-    samples[1] = plan_sample(&both[1], 0);
+    samples[0] = plan_sampled(&both[0], 1);
+    samples[1] = plan_sampled(&both[1], 0);
     made.sizes = samples;
     if (plan_is_large(&both[0]) || plan_is_large(&both[1]) || plan_is_large(&made)) {
         return no(p, "a product of large matrices");
