@@ -410,6 +410,9 @@ DYN_HIDDEN bool plan_of_dict(Plan *p, PyObject *o, uint32_t which, PlanValue *v)
 DYN_HIDDEN Went plan_dict_item(Plan *p, PlanValue dict, PlanValue key);
 DYN_HIDDEN bool plan_store_in_dict(Plan *p, PlanValue dict, PlanValue key, PlanValue v);
 DYN_HIDDEN Went plan_dict_get(Plan *p, PlanValue dict, const PlanValue *args, uint32_t n, uint32_t slots);
+DYN_HIDDEN Went plan_dict_pop(Plan *p, PlanValue dict, const PlanValue *args, uint32_t n, uint32_t slots);
+DYN_HIDDEN Went plan_dict_setdefault(Plan *p, PlanValue dict, const PlanValue *args, uint32_t n, uint32_t slots);
+DYN_HIDDEN bool plan_delete_key(Plan *p, PlanValue dict, PlanValue key);
 DYN_HIDDEN bool plan_add_to_set(Plan *p, PlanValue set, PlanValue key);
 DYN_HIDDEN bool plan_take_from_set(Plan *p, PlanValue set, PlanValue key, bool raises);
 DYN_HIDDEN bool plan_in_dict(Plan *p, PlanValue key, PlanValue dict, bool negated, PlanValue *out); /* or a set */
@@ -456,7 +459,8 @@ DYN_HIDDEN PlanValue plan_slice(Plan *p, PlanValue start, PlanValue stop, PlanVa
 /* An item: the object, and where it is taken out of when it is known what it is. */
 typedef struct PlanItem {
     uint32_t reg, shape;
-    uint32_t list, index; /* DYN_NONE: it stays there */
+    uint32_t list, index; /* DYN_NONE: it stays there. Of a dict the key, */
+    DynRegionOp remove;   /* and what removes it; of a list 0. */
 } PlanItem;
 DYN_HIDDEN bool plan_of_list(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
 DYN_HIDDEN bool plan_of_list_iterator(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
@@ -475,6 +479,7 @@ DYN_HIDDEN bool plan_holds(Plan *p, uint32_t shape, const PlanValue *v);        
 typedef enum PlanStoring { PLAN_SET, PLAN_APPEND, PLAN_PUT, PLAN_DICT_INT, PLAN_DICT_OBJECT, PLAN_NAME } PlanStoring;
 DYN_HIDDEN bool plan_storing(Plan *p, PlanValue *v, PlanStoring how, DynRegionOp *op, uint32_t *reg);
 DYN_HIDDEN bool plan_list_index(Plan *p, const PlanValue *list, PlanValue *index, uint32_t *reg);
+DYN_HIDDEN bool plan_delete_item(Plan *p, PlanValue list, PlanValue index);
 DYN_HIDDEN PlanValue plan_made(Plan *p, DynRegionKind kind, uint32_t reg);
 DYN_HIDDEN bool plan_store_in_list(Plan *p, PlanValue list, PlanValue index, PlanValue v);
 DYN_HIDDEN bool plan_append(Plan *p, PlanValue list, PlanValue v);

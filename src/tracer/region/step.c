@@ -341,6 +341,17 @@ static Went store_subscr(Plan *p) {
     return WENT_ON;
 }
 
+/* del l[i], del d[key] */
+static Went delete_subscr(Plan *p) {
+    PlanValue index = plan_const_slice(p, *plan_top(p, 0)), a = *plan_top(p, 1);
+    if (a.v.kind == DYN_RK_DICT ? !plan_delete_key(p, a, index) : !plan_delete_item(p, a, index)) {
+        return WENT_NOWHERE;
+    }
+    p->s.n -= 2;
+    plan_effect(p, plan_frame(p)->at + 1);
+    return WENT_ON;
+}
+
 static Went store_slice(Plan *p) {
     PlanValue stop = *plan_top(p, 0), start = *plan_top(p, 1), a = *plan_top(p, 2), v = *plan_top(p, 3);
     if (!plan_store_item(p, a, plan_slice(p, start, stop, plan_const(p, Py_None)), v)) {
@@ -505,6 +516,7 @@ Went plan_step(Plan *p, const DynInstr *in) {
     case DYN_I_UNPACK_SEQUENCE: return unpack(p, in->arg);
     case DYN_I_IS_OP: return is_op(p, in);
     case DYN_I_STORE_SUBSCR: return store_subscr(p);
+    case DYN_I_DELETE_SUBSCR: return delete_subscr(p);
     case DYN_I_STORE_SLICE: return store_slice(p);
     case DYN_I_BINARY_SLICE: return binary_slice(p);
     case DYN_I_BUILD_SLICE: return plan_build_slice(p, in->arg);
