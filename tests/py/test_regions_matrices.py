@@ -299,7 +299,23 @@ def test_folds_of_nothing():
     check(folded, (rows(3, 0), 2), [iter(range(2))], forced=False)
 
 
-SUMS = "a.sum(axis=0)", "a.sum(axis=1)", "a.mean(axis=0)", "a.mean(1)", "a.sum()", "(a * b).sum(axis=0)"
+def windows(a, out, n):
+    for i in range(n):
+        for j in range(n):
+            w = a[2 * i : 2 * i + 2, j : j + 3]
+            out[i, j] = w.max() + w.min() - w.sum() + a[:, j:].mean() + w.T.sum()
+    return out
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_folds_of_windows(n):
+    check(windows, (rows(6, 6), np.zeros((3, 3)), n), [iter(range(n))])
+    check(windows, (rows(6, 6)[::-1, ::-1], np.zeros((3, 3)), n), [iter(range(n))], forced=False)
+    check(windows, (rows(6, 6) * 0, np.zeros((3, 3)), n), [iter(range(n))], forced=False)
+    check(windows, (rows(6, 6) * np.inf, np.zeros((3, 3)), n), [iter(range(n))], forced=False)
+
+
+SUMS = "a.sum(axis=0)", "a.sum(axis=1)", "a.mean(axis=0)", "a.mean(1)", "a.sum()", "a[1:, 1:].mean()", "(a * b).sum(axis=0)"
 
 
 @pytest.mark.parametrize("form", SUMS)

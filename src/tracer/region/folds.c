@@ -94,6 +94,16 @@ static DynDtype result_of(PlanFoldKind kind, DynDtype dt) {
     return own ? dt : kinds[kind].of_ints;
 }
 
+enum { BUFFER = 8192 }; /* Elements that NumPy converts or copies at a time, and adds up then. */
+
+static void leave_beyond_buffer(Plan *p, const PlanValue *a) {
+    uint32_t all = plan_size(a, 0);
+    for (uint32_t k = 1; k < plan_rank(a); k++) {
+        all = plan_emit(p, DYN_RO_IMULW, all, plan_size(a, k), DYN_NONE);
+    }
+    plan_emit_or(p, DYN_RO_IDX, all, plan_iconst(p, BUFFER + 1), DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+}
+
 /* The operand as it is gone through: of any and all, bools; a mean of integers is one of doubles. */
 static bool prepare(Plan *p, PlanFoldKind kind, PlanValue *a) {
     bool truth = kind == PLAN_FOLD_ANY || kind == PLAN_FOLD_ALL || kind == PLAN_FOLD_COUNT;
@@ -101,12 +111,7 @@ static bool prepare(Plan *p, PlanFoldKind kind, PlanValue *a) {
         return false;
     }
     if (kind == PLAN_FOLD_MEAN && a->v.dtype != DYN_F64) {
-        enum { MOST = 8192 }; /* NumPy converts so many at a time, and adds up those. */
-        uint32_t all = plan_size(a, 0);
-        for (uint32_t k = 1; k < plan_rank(a); k++) {
-            all = plan_emit(p, DYN_RO_IMULW, all, plan_size(a, k), DYN_NONE);
-        }
-        plan_emit_or(p, DYN_RO_IDX, all, plan_iconst(p, MOST + 1), DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+        leave_beyond_buffer(p, a);
         if (!plan_expression(p, PLAN_SELECT, DYN_F64, DYN_F64, (PlanValue[]){plan_np(DYN_BOOL, plan_iconst(p, 1)), *a, *a}, 3,
                              a)) {
             return false;
@@ -150,11 +155,33 @@ static bool as_line(Plan *p, const PlanValue *a, uint32_t *stride, uint32_t *n) 
     return true;
 }
 
+/* Does NumPy add up an array that lies in several pieces as if it lay in one, by way of a buffer? It has from some version on. */
+static bool adds_by_buffer(void) {
+    static enum { UNKNOWN, NO, YES } known;
+    double numbers[] = {1e16, 1.0, 0.0, -1e16, 1.0, 0.0}; /* in pieces 0, in one 1 */
+    npy_intp dims[2] = {2, 2}, strides[2] = {3 * sizeof(double), sizeof(double)};
+    if (known == UNKNOWN) {
+        PyArray_Descr *d = PyArray_DescrFromType(NPY_DOUBLE);
+        PyObject *a = PyArray_NewFromDescr(&PyArray_Type, d, 2, dims, strides, numbers, 0, NULL);
+        PyObject *sum = a == NULL ? NULL : PyObject_CallMethod(a, "sum", NULL);
+        known = sum != NULL && PyFloat_AsDouble(sum) == 1.0 ? YES : NO;
+        PyErr_Clear();
+        Py_XDECREF(sum);
+        Py_XDECREF(a);
+    }
+    return known == YES;
+}
+
+/* Doubles that are added up as one line: an expression, or a view that may lie in pieces, is copied. */
 static bool keep_in_rows(Plan *p, PlanValue *a) {
-    if (!plan_is_expression(a)) {
+    bool view = a->v.kind == DYN_RK_VIEW && a->v.n > 1;
+    if (!plan_is_expression(a) && (!view || !adds_by_buffer())) {
         return true;
     }
     plan_lay_in_rows(p, a);
+    if (view) {
+        leave_beyond_buffer(p, a);
+    }
     return plan_keep(p, a, a);
 }
 
