@@ -299,6 +299,20 @@ def test_folds_of_nothing():
     check(folded, (rows(3, 0), 2), [iter(range(2))], forced=False)
 
 
+def activated(a, b, w, n):
+    for i in range(n):
+        h = np.maximum(a @ w, 0.0)
+        y = np.exp(-h) + np.minimum(h, a[:, ::-1] * 1)
+        c = np.cross(b, w[0]) + np.cross(w[:, 1], b[::-1])
+        b = b / (1 + np.abs(c).max())
+    return h, y, c, b
+
+
+def test_ufuncs_of_matrices():
+    check(activated, (rows(3, 3) / 9, rows(1, 3)[0], rows(3, 3)[::-1] / 7, 3), [iter(range(3))])
+    check(activated, (rows(3, 3) / 9, rows(1, 3)[0] * 1e300, rows(3, 3) * 1e10, 3), [iter(range(3))], forced=False)
+
+
 def windows(a, out, n):
     for i in range(n):
         for j in range(n):

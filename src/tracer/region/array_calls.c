@@ -265,15 +265,6 @@ static bool call_copy(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *
     return plan_make_array(p, &args[0], out);
 }
 
-/* Leaves unless the array lies in one piece, in rows. */
-static void leave_unless_dense(Plan *p, const PlanValue *a) {
-    uint32_t piece = plan_iconst(p, dyn_dtypes[a->v.dtype].size);
-    for (uint32_t k = a->v.n; k-- > 0;) {
-        plan_same_size(p, plan_stride(p, a, k), piece);
-        piece = plan_emit(p, DYN_RO_IMULW, piece, plan_size(a, k), DYN_NONE);
-    }
-}
-
 static uint32_t elements_of(Plan *p, const PlanValue *a) {
     uint32_t all = plan_size(a, 0);
     for (uint32_t k = 1; k < a->v.n; k++) {
@@ -299,7 +290,7 @@ static bool call_ravel(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
     if (!plan_is_whole(&a) || !plan_make_arrays(p, &a, 1)) {
         return plan_is_whole(&a) ? false : no(p, "ravel of something else than an array");
     }
-    leave_unless_dense(p, &a);
+    plan_leave_unless_dense(p, &a);
     uint32_t all = elements_of(p, &a);
     int64_t *samples = DYN_NEW_N(&p->arena, int64_t, 1);
     if (samples == NULL) {
@@ -329,7 +320,7 @@ static bool call_reshape(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValu
     if (!plan_is_whole(&a) || rank == 0 || samples == NULL || !plan_make_arrays(p, &a, 1)) {
         return no(p, "reshape to something else than ints");
     }
-    leave_unless_dense(p, &a);
+    plan_leave_unless_dense(p, &a);
     for (uint32_t k = 0; k < rank; k++) {
         sizes[k] = plan_reg(p, &axes[k]);
         samples[k] = axes[k].known ? axes[k].number.i : -1;
@@ -476,6 +467,11 @@ static bool call_where(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
     return n == 3 ? plan_array_select(p, args, out) : no(p, "np.where of a condition alone");
 }
 
+static bool call_cross(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    return n == 2 ? plan_cross(p, args, out) : no(p, "another number of arguments");
+}
+
 static bool call_norm(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
     return n == 1 ? plan_norm(p, args[0], out) : no(p, "another number of arguments");
@@ -564,6 +560,7 @@ static const struct Row {
     {"numpy", "dot", "a b", call_dot, 0},
     {"numpy", "matmul", "a b", call_dot, 1},
     {"numpy", "outer", "a b", call_outer, 0},
+    {"numpy", "cross", "a b", call_cross, 0},
     {"numpy", "where", "condition x y", call_where, 0},
     {"numpy", "flip", "m", call_flip, 0},
     {"numpy", "clip", "a a_min a_max", call_clip, 0},

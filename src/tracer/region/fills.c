@@ -403,6 +403,14 @@ void plan_lay_in_rows(Plan *p, const PlanValue *v) {
     }
 }
 
+void plan_leave_unless_dense(Plan *p, const PlanValue *a) {
+    uint32_t piece = plan_iconst(p, dyn_dtypes[a->v.dtype].size);
+    for (uint32_t k = a->v.n; k-- > 0;) {
+        plan_same_size(p, plan_stride(p, a, k), piece);
+        piece = plan_emit(p, DYN_RO_IMULW, piece, plan_size(a, k), DYN_NONE);
+    }
+}
+
 static bool make_array(Plan *p, const PlanValue *v, const PlanValue *reads, uint32_t nreads, PlanValue *out) {
     uint32_t rank = plan_rank(v), sizes[DYN_REGION_RANK];
     if (plan_is_large(v)) {

@@ -343,6 +343,7 @@ DYN_HIDDEN bool plan_fill(Plan *p, const PlanValue *v, const PlanValue *to, bool
 DYN_HIDDEN bool plan_is_large(const PlanValue *v);                      /* it is better left to a graph */
 DYN_HIDDEN bool plan_keep(Plan *p, const PlanValue *v, PlanValue *out); /* computed, for what follows at once */
 DYN_HIDDEN void plan_lay(Plan *p, PlanValue *v, uint32_t data, const uint32_t *sizes, uint32_t rank); /* registers: in rows */
+DYN_HIDDEN void plan_leave_unless_dense(Plan *p, const PlanValue *a);                                 /* in one piece, in rows */
 DYN_HIDDEN void plan_lay_in_rows(Plan *p, const PlanValue *v); /* leaves where NumPy's result would lie otherwise */
 DYN_HIDDEN bool plan_make_array(Plan *p, const PlanValue *v, PlanValue *out); /* a new array of what it is */
 DYN_HIDDEN bool plan_make_arrays(Plan *p, PlanValue *v, uint32_t n);          /* of the expressions among them */
@@ -373,6 +374,7 @@ DYN_HIDDEN Went plan_literal(Plan *p, const PlanValue *values, uint32_t n);
 /* ---- vectors.c: what NumPy's own loops compute of vectors and matrices of doubles */
 DYN_HIDDEN bool plan_dot(Plan *p, PlanValue a, PlanValue b, bool operator, PlanValue * out); /* a @ b, or np.dot */
 DYN_HIDDEN bool plan_norm(Plan *p, PlanValue a, PlanValue *out);
+DYN_HIDDEN bool plan_cross(Plan *p, PlanValue *both, PlanValue *out);
 DYN_HIDDEN bool plan_vector_ufunc(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, PlanValue *out);
 
 /* ---- shapes.c */
