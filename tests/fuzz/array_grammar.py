@@ -8,6 +8,7 @@ Most vectors have four elements, and matrices four rows of those; some statement
 import loop_grammar
 from loop_grammar import arguments, make, outcome  # noqa: F401
 
+MOST_MATRICES = 3  # statements of a program that compute matrices: each is many loops, and compiled for all types that it meets
 HELPERS = """def g(x, y):
     z = x * 2
     return z - y if len(x) > 3 else x
@@ -25,7 +26,7 @@ class Writer(loop_grammar.Writer):
     def __init__(self, seed):
         super().__init__(seed)
         self.lines += ["    v = np.zeros(4)", "    r = a[1:5]", "    z = v > 0", "    j = np.array([0, 2, -1])", "    w2 = c * 1"]
-        self.first, self.again = len(self.lines), seed % 2 == 1
+        self.first, self.again, self.matrices = len(self.lines), seed % 2 == 1, 0
 
     def program(self):
         """Every other one has its loops in one of more trips than a graph would have one behind the other."""
@@ -150,7 +151,8 @@ class Writer(loop_grammar.Writer):
         r = self.random.random()
         if r < 0.5 or not self.indices:
             super().statement(indent, depth)
-        elif r < 0.56:
+        elif r < 0.56 and self.matrices < MOST_MATRICES:
+            self.matrices += 1
             self.of_matrices(indent)
         elif r < 0.62:
             self.put(indent, f"v = {self.vector(2)}")
