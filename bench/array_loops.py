@@ -1,4 +1,5 @@
-"""Python loops over small arrays: rows, slices, vectors and matrices that are computed in each trip, as plain Python and through dynoc.
+"""Python loops over small arrays: rows, slices, vectors and matrices that are computed in each trip, as plain Python and through
+dynoc.
 
     python bench/array_loops.py [name ...]
 
@@ -276,7 +277,7 @@ def programs_of_matrices(rng):
     emits = np.array([[0.5, 0.5], [0.1, 0.9], [0.7, 0.3]])
     step = np.array([[0.9, 0.1, 0], [0.1, 0.8, 0.1], [0, 0.2, 0.8]])
     return [
-        (kalman, (e + np.eye(4, k=2) * 0.1, e * 0.01, np.eye(2, 4), np.eye(2) * 0.5, e, np.zeros(4), rng.normal(size=(200, 2)))),
+        (kalman, (e + np.eye(4, k=2) * 0.1, e * 0.01, np.eye(2, 4), np.eye(2) * 0.5, e, e[0] * 0, rng.normal(size=(200, 2)))),
         (rotation, (np.array([1.0, 0.2, 0.1]), np.diag([1.0, 2.0, 3.0]), np.eye(3), 1e-3, 300)),
         (attractor, (np.ones(3), 0.01, 300)),
         (power_iteration, (rng.normal(size=(12, 12)), np.ones(12), 200)),
