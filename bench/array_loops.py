@@ -160,8 +160,8 @@ def lorenz(s):
 def attractor(s, h, n):
     for _ in range(n):
         k1 = lorenz(s)
-        k2 = lorenz(s + h / 2 * k1)
-        k3 = lorenz(s + h / 2 * k2)
+        k2 = lorenz(s + np.eye(2) / 2 * k1)
+        k3 = lorenz(s + np.eye(2) / 2 * k2)
         s = s + h / 6 * (k1 + 2 * k2 + 2 * k3 + lorenz(s + h * k3))
     return s
 
@@ -176,7 +176,8 @@ def power_iteration(a, x, n):
 def life(g, n):
     for _ in range(n):
         c = np.zeros_like(g)
-        c[1:-1, 1:-1] = g[:-2, :-2] + g[:-2, 1:-1] + g[:-2, 2:] + g[1:-1, :-2] + g[1:-1, 2:] + g[2:, :-2] + g[2:, 1:-1] + g[2:, 2:]
+        sides = g[:-2, 1:-1] + g[2:, 1:-1] + g[1:-1, :-2] + g[1:-1, 2:]
+        c[1:-1, 1:-1] = sides + g[:-2, :-2] + g[:-2, 2:] + g[2:, :-2] + g[2:, 2:]
         g = np.where((c == 3) | ((g == 1) & (c == 2)), 1, 0)
     return g
 
