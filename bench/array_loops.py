@@ -1,4 +1,5 @@
-"""Python loops over small arrays: rows, slices and vectors that are computed in each trip, as plain Python and through dynoc.
+"""Python loops over small arrays: rows, slices, vectors and matrices that are computed in each trip, as plain Python and through
+dynoc.
 
     python bench/array_loops.py [name ...]
 
@@ -130,6 +131,126 @@ def clipped_walk(x, steps, low, high):
     return x
 
 
+def kalman(f, q, h, r, p, x, zs):
+    for z in zs:
+        x = f @ x
+        p = f @ p @ f.T + q
+        s = h @ p @ h.T + r
+        det = s[0, 0] * s[1, 1] - s[0, 1] * s[1, 0]
+        inverse = np.array([[s[1, 1], -s[0, 1]], [-s[1, 0], s[0, 0]]]) / det
+        k = p @ h.T @ inverse
+        x = x + k @ (z - h @ x)
+        p = (np.eye(4) - k @ h) @ p
+    return x, p
+
+
+def rotation(w, inertia, r, dt, n):
+    for _ in range(n):
+        m = inertia @ w
+        c = np.array([w[1] * m[2] - w[2] * m[1], w[2] * m[0] - w[0] * m[2], w[0] * m[1] - w[1] * m[0]])
+        w = w - dt * c
+        r = r @ (np.eye(3) + dt * np.array([[0, -w[2], w[1]], [w[2], 0, -w[0]], [-w[1], w[0], 0]]))
+    return w, r
+
+
+def lorenz(s):
+    return np.array([10 * (s[1] - s[0]), s[0] * (28 - s[2]) - s[1], s[0] * s[1] - 8 / 3 * s[2]])
+
+
+def attractor(s, h, n):
+    for _ in range(n):
+        k1 = lorenz(s)
+        k2 = lorenz(s + np.eye(2) / 2 * k1)
+        k3 = lorenz(s + np.eye(2) / 2 * k2)
+        s = s + h / 6 * (k1 + 2 * k2 + 2 * k3 + lorenz(s + h * k3))
+    return s
+
+
+def power_iteration(a, x, n):
+    for _ in range(n):
+        y = a @ x
+        x = y / np.linalg.norm(y)
+    return x, x @ a @ x
+
+
+def life(g, n):
+    for _ in range(n):
+        c = np.zeros_like(g)
+        sides = g[:-2, 1:-1] + g[2:, 1:-1] + g[1:-1, :-2] + g[1:-1, 2:]
+        c[1:-1, 1:-1] = sides + g[:-2, :-2] + g[:-2, 2:] + g[2:, :-2] + g[2:, 2:]
+        g = np.where((c == 3) | ((g == 1) & (c == 2)), 1, 0)
+    return g
+
+
+def centers(x, c, n):
+    for _ in range(n):
+        label = ((x[:, None] - c[None]) ** 2).sum(axis=2).argmin(axis=1)
+        for k in range(len(c)):
+            mine = label == k
+            if mine.any():
+                c[k, 0] = x[:, 0][mine].mean()
+                c[k, 1] = x[:, 1][mine].mean()
+    return c, label
+
+
+def descent(x, y, w, rate, n):
+    for _ in range(n):
+        w = w - rate * (x.T @ (x @ w - y) / len(y))
+    return w
+
+
+def bouncing(x, v, n):
+    for _ in range(n):
+        v = v - 0.01 * x
+        x = x + 0.01 * v
+        out = np.abs(x) > 1
+        v[out] *= -0.9
+        x[out] = 0.99
+    return x, v
+
+
+def relaxation(u, fixed, n):
+    for _ in range(n):
+        new = u.copy()
+        new[1:-1, 1:-1] = 0.25 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:])
+        u = np.where(fixed, 1.0, new)
+    return u
+
+
+def markov(p, step, seen, emits):
+    total = 0.0
+    for o in seen:
+        p = (p @ step) * emits[:, o]
+        s = p.sum()
+        total += s
+        p = p / s
+    return p, total
+
+
+def sinkhorn(k, n):
+    u = np.ones(len(k))
+    v = np.ones(len(k))
+    for _ in range(n):
+        u = 1.0 / (k @ v)
+        v = 1.0 / (k.T @ u)
+    return u[:, None] * k * v
+
+
+def table_steps(index, table, n):
+    total = 0.0
+    for i in range(n):
+        total += table[index].sum()
+        table[index[i : i + 5]] += 0.5
+    return total, table
+
+
+def extremes(x, n):
+    for _ in range(n):
+        x[x.argmax()] -= 0.5
+        x[np.argmin(x)] += 0.25
+    return x
+
+
 def programs():
     rng = np.random.default_rng(7)
     a = rng.random((40, 40)) + 40 * np.eye(40)
@@ -148,6 +269,28 @@ def programs():
         (logistic, (rng.normal(size=(300, 8)), (rng.random(300) > 0.5) * 1.0, np.zeros(8), 5)),
         (pooled, (rng.random((64, 64)), np.zeros((32, 32)))),
         (clipped_walk, (np.zeros(8), rng.normal(size=(2000, 8)), -3.0, 3.0)),
+        *programs_of_matrices(rng),
+    ]
+
+
+def programs_of_matrices(rng):
+    e = np.eye(4)
+    emits = np.array([[0.5, 0.5], [0.1, 0.9], [0.7, 0.3]])
+    step = np.array([[0.9, 0.1, 0], [0.1, 0.8, 0.1], [0, 0.2, 0.8]])
+    return [
+        (kalman, (e + np.eye(4, k=2) * 0.1, e * 0.01, np.eye(2, 4), np.eye(2) * 0.5, e, e[0] * 0, rng.normal(size=(200, 2)))),
+        (rotation, (np.array([1.0, 0.2, 0.1]), np.diag([1.0, 2.0, 3.0]), np.eye(3), 1e-3, 300)),
+        (attractor, (np.ones(3), 0.01, 300)),
+        (power_iteration, (rng.normal(size=(12, 12)), np.ones(12), 200)),
+        (life, ((rng.random((20, 20)) < 0.4).astype(int), 40)),
+        (centers, (rng.normal(size=(120, 2)), rng.normal(size=(4, 2)), 30)),
+        (descent, (rng.normal(size=(40, 5)), rng.normal(size=40), np.zeros(5), 0.01, 200)),
+        (bouncing, (rng.normal(size=100), rng.normal(size=100), 200)),
+        (relaxation, (np.zeros((16, 16)), rng.random((16, 16)) < 0.1, 100)),
+        (markov, (np.array([0.2, 0.3, 0.5]), step, rng.integers(0, 2, 300), emits)),
+        (sinkhorn, (rng.random((6, 6)), 150)),
+        (table_steps, (rng.integers(0, 50, 200), rng.normal(size=50), 50)),
+        (extremes, (rng.normal(size=30), 200)),
     ]
 
 

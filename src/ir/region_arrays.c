@@ -30,10 +30,10 @@ char *dyn_region_scratch(int64_t bytes, int64_t which) {
     return places[which].at;
 }
 
-/* ---- vectors that the loop makes */
+/* ---- arrays that the loop makes */
 
 enum { MOST_HELD = 64 };
-static PyObject *held[MOST_HELD]; /* Borrowed: values of the loop, until the next vector is made. */
+static PyObject *held[MOST_HELD]; /* Borrowed: values of the loop, until the next array is made. */
 static uint32_t nheld;
 
 int dyn_region_hold_array(PyObject *o) {
@@ -52,20 +52,45 @@ static bool is_held(PyObject *o) {
     return is;
 }
 
-static bool fits(PyObject *o, int64_t n, int64_t dtype) {
+static npy_intp axes[DYN_REGION_RANK]; /* Of the array that is made next: so many in front of its last. */
+static int naxes;
+
+int dyn_region_axis(int64_t n) {
+    axes[naxes++] = (npy_intp)n;
+    return 0;
+}
+
+/* Is it of this dtype, with the axes as they were told? */
+static bool fits(PyObject *o, int rank, int64_t dtype) {
     const PyArrayObject *a = (PyArrayObject *)o;
-    return PyArray_DIM(a, 0) == n && PyArray_TYPE(a) == dyn_dtypes[dtype].npy;
+    bool same = PyArray_TYPE(a) == dyn_dtypes[dtype].npy && PyArray_NDIM(a) == rank;
+    for (int k = 0; same && k < rank; k++) {
+        same = PyArray_DIM(a, k) == axes[k];
+    }
+    return same;
+}
+
+/* Elements within its axes; more than LARGEST bytes where that is too many. */
+static int64_t elements_of(int rank) {
+    int64_t all = 1;
+    for (int k = 0; k < rank; k++) {
+        bool room = axes[k] >= 0 && axes[k] <= LARGEST && all <= LARGEST;
+        all = room ? all * axes[k] : LARGEST + 1;
+    }
+    return all;
 }
 
 /* One that no value of the loop is, as it is or in the place of another; or a new one. */
 PyObject *dyn_region_new_array(int64_t n, int64_t dtype) {
     DynRegionMade *m = dyn_region_made;
-    npy_intp dims[1] = {(npy_intp)n};
     uint32_t at = m->narrays, held_now = nheld;
+    axes[naxes] = (npy_intp)n;
+    const int rank = naxes + 1;
+    naxes = 0;
     for (uint32_t i = 0; i < m->narrays; i++) {
         if (!is_held(m->arrays[i])) {
             at = i;
-            if (fits(m->arrays[i], n, dtype)) {
+            if (fits(m->arrays[i], rank, dtype)) {
                 break;
             }
         }
@@ -74,11 +99,11 @@ PyObject *dyn_region_new_array(int64_t n, int64_t dtype) {
     if (held_now > MOST_HELD || at == DYN_COUNTOF(m->arrays)) {
         return NULL;
     }
-    if (at < m->narrays && fits(m->arrays[at], n, dtype)) {
+    if (at < m->narrays && fits(m->arrays[at], rank, dtype)) {
         return m->arrays[at];
     }
-    bool room = n >= 0 && n <= LARGEST / dyn_dtypes[dtype].size;
-    PyObject *o = room ? PyArray_SimpleNew(1, dims, dyn_dtypes[dtype].npy) : NULL;
+    bool room = elements_of(rank) <= LARGEST / dyn_dtypes[dtype].size;
+    PyObject *o = room ? PyArray_SimpleNew(rank, axes, dyn_dtypes[dtype].npy) : NULL;
     if (o == NULL) {
         PyErr_Clear();
         return NULL;
@@ -159,7 +184,7 @@ int dyn_region_array_min(char *data, int64_t stride, int64_t n, double *d) {
 
 /* ---- NumPy's own loops over vectors */
 
-enum { MOST_OPERANDS = 3 };
+enum { MOST_OPERANDS = 4 };
 static struct {
     char *data;
     int64_t stride, n;
@@ -229,32 +254,47 @@ static PyUFuncGenericFunction find_matmul(void **data) {
     return loop;
 }
 
-/* What isn't finite may be NumPy's to report, and sizes that differ are. */
-int dyn_region_matmul(char *out, int64_t vector_first) {
-    void *data;
-    PyUFuncGenericFunction loop = find_matmul(&data);
-    const int v = vector_first ? 0 : 2, m = vector_first ? 1 : 0; /* where the operands are: the vector, and the matrix' rows */
-    const npy_intp rows = (npy_intp)operands[m].n, columns = (npy_intp)operands[m + 1].n, n = (npy_intp)operands[v].n;
-    const npy_intp by_row = (npy_intp)operands[m].stride, by_column = (npy_intp)operands[m + 1].stride;
-    const npy_intp step = (npy_intp)operands[v].stride, size = sizeof(double);
-    noperands = 0;
-    if (loop == NULL || n != (vector_first ? rows : columns)) {
-        return 1;
-    }
-    const npy_intp count = vector_first ? columns : rows;
-    char *args[3] = {operands[vector_first ? v : m].data, operands[vector_first ? m : v].data, out};
-    const npy_intp dims[4] = {1, vector_first ? 1 : rows, n, vector_first ? columns : 1};
-    const npy_intp first[9] = {0, 0, 0, 0, step, by_row, by_column, 0, size},
-                   second[9] = {0, 0, 0, by_row, by_column, step, 0, size, 0};
-    loop(args, dims, vector_first ? first : second, data);
+/* What isn't finite may be NumPy's to report. */
+static int is_not_finite(const char *at, int64_t n) {
     bool finite = true;
-    for (npy_intp i = 0; i < count; i++) {
-        finite = finite && isfinite(((const double *)(const void *)out)[i]);
+    for (int64_t i = 0; i < n; i++) {
+        finite = finite && isfinite(((const double *)(const void *)at)[i]);
     }
     return !finite;
+}
+
+enum { MAT_VEC, VEC_MAT, MAT_MAT };
+
+/* Sizes that differ are NumPy's to report. A vector is a matrix of one row, or of one column, as matmul has it. */
+int dyn_region_matmul(char *out, int64_t form) {
+    void *data;
+    PyUFuncGenericFunction loop = find_matmul(&data);
+    const int second = form == VEC_MAT ? 1 : 2; /* where the right operand is */
+    char *args[3] = {operands[0].data, operands[second].data, out};
+    const npy_intp size = sizeof(double), rows = form == VEC_MAT ? 1 : (npy_intp)operands[0].n;
+    const npy_intp n = (npy_intp)operands[second - 1].n, columns = form == MAT_VEC ? 1 : (npy_intp)operands[second + 1].n;
+    const npy_intp dims[4] = {1, rows, n, columns};
+    const npy_intp steps[9] = {0,
+                               0,
+                               0,
+                               form == VEC_MAT ? 0 : (npy_intp)operands[0].stride,
+                               (npy_intp)operands[second - 1].stride,
+                               (npy_intp)operands[second].stride,
+                               form == MAT_VEC ? 0 : (npy_intp)operands[second + 1].stride,
+                               form == MAT_MAT   ? columns * size
+                               : form == MAT_VEC ? size
+                                                 : 0,
+                               form == MAT_VEC ? 0 : size};
+    noperands = 0;
+    if (loop == NULL || n != operands[second].n) {
+        return 1;
+    }
+    loop(args, dims, steps, data);
+    return is_not_finite(out, rows * columns);
 }
 
 void dyn_region_forget_arrays(void) {
     noperands = 0;
     nheld = 0;
+    naxes = 0;
 }

@@ -84,6 +84,7 @@ typedef enum DynRegionKind {
     DYN_RK_FOREIGN, /* At entries: a function of ctypes. regs: its address. ref: its signature (region_foreign.h). n: its place in
                      * the object, or 0 */
     DYN_RK_SLICE,   /* While it is planned: start, stop and step follow. */
+    DYN_RK_LITERAL, /* While it is planned: a list of the n values that follow, which only a function of arrays will see. */
     DYN_RK_EXPR, /* While it is planned: an expression of arrays of `dtype` and rank `shape`, whose operands follow. regs: sizes.
                   * ref: DynRegionOp, of an element. */
     DYN_RK_COUNT
@@ -125,7 +126,7 @@ static inline bool dyn_region_is_dict_iterator(uint8_t kind) { return kind >= DY
 static inline bool dyn_region_has_items(uint8_t kind) {
     return dyn_region_is_dict_iterator(kind) || kind == DYN_RK_DICTVIEW || kind == DYN_RK_TUPLE || kind == DYN_RK_ENUM ||
            kind == DYN_RK_ZIP || kind == DYN_RK_LISTITER || kind == DYN_RK_CELL || kind == DYN_RK_FUNC || kind == DYN_RK_GEN ||
-           kind == DYN_RK_SLICE || kind == DYN_RK_EXPR;
+           kind == DYN_RK_SLICE || kind == DYN_RK_EXPR || kind == DYN_RK_LITERAL;
 }
 extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
 #define DYN_RF_CONTIGUOUS 1u /* The last axis of an array has the stride of its elements. */
@@ -266,6 +267,7 @@ DYN_HIDDEN int dyn_region_array_min(char *data, int64_t stride, int64_t n, doubl
 /* Vectors that a loop makes. A run has some of its own, which it takes in turn; those that values of the loop still are, are told
  * first (hold). What a frame holds when the run ends stays, the others are dropped with what else was made. */
 DYN_HIDDEN int dyn_region_hold_array(PyObject *o);                   /* NULL: none */
+DYN_HIDDEN int dyn_region_axis(int64_t n);                           /* of the next one: an axis in front of its last */
 DYN_HIDDEN PyObject *dyn_region_new_array(int64_t n, int64_t dtype); /* borrowed; NULL: CPython has to make it */
 DYN_HIDDEN char *dyn_region_array_data(PyObject *o);
 DYN_HIDDEN void dyn_region_forget_arrays(void); /* what a run before was told: it may have been left in between */
@@ -275,10 +277,10 @@ DYN_HIDDEN int dyn_region_operand(char *data, int64_t stride, int64_t n);
 DYN_HIDDEN int dyn_region_lines(void); /* of two operands: do they overlap, in other steps of one direction? */
 DYN_HIDDEN int dyn_region_operand_number(double number);
 DYN_HIDDEN int dyn_region_call_ufunc(char *loop, char *data, char *out);
-DYN_HIDDEN int dyn_region_matmul(char *out, int64_t vector_first);
+DYN_HIDDEN int dyn_region_matmul(char *out, int64_t form); /* 0: of a matrix and a vector, 1: the other way, 2: of matrices */
 /* The ops whose imm is printed, and written in C. */
 static inline bool dyn_region_has_imm(uint16_t op) {
-    return op == DYN_RO_IFITS || op == DYN_RO_SLICE || op == DYN_RO_ARGI || op == DYN_RO_ARGD;
+    return op == DYN_RO_IFITS || op == DYN_RO_WRAP || op == DYN_RO_SLICE || op == DYN_RO_ARGI || op == DYN_RO_ARGD;
 }
 /* The ops whose imm is a signature of region_foreign.h. */
 static inline bool dyn_region_is_foreign_call(uint16_t op) {

@@ -41,6 +41,7 @@ static const char *types_of(const DynRegionValue *v, char *types) {
     case DYN_RK_FUNC:
     case DYN_RK_GEN:
     case DYN_RK_SLICE:
+    case DYN_RK_LITERAL:
     case DYN_RK_EXPR:
     case DYN_RK_DICTVIEW:
     case DYN_RK_COUNT: break;

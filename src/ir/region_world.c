@@ -552,6 +552,18 @@ static int dict_set(PyObject *dict, PyObject *key, PyObject *old, PyObject *o) {
     return failed;
 }
 
+/* A key that lies there goes, and CPython has to know of a value that may hold objects. Takes the reference to the key over. */
+static int dict_remove(PyObject *dict, PyObject *key, PyObject **at) {
+    PyObject *old = at == NULL || key == NULL || !can_keep(*at) ? NULL : Py_NewRef(*at);
+    bool failed = old == NULL || PyDict_DelItem(dict, key) < 0;
+    PyErr_Clear();
+    Py_XDECREF(key);
+    if (old != NULL) {
+        keep_object(old);
+    }
+    return failed;
+}
+
 static bool set_own_float(PyObject *old, double x) {
     bool own = PyFloat_CheckExact(old) && Py_REFCNT(old) == 1;
     if (own) {
@@ -585,6 +597,10 @@ static bool set_own_float(PyObject *old, double x) {
             return 1;                                                                                \
         }                                                                                            \
         return at == NULL ? dict_add(d, key_object, Py_NewRef(o)) : dict_set(d, key_object, *at, o); \
+    }                                                                                                \
+    static int dict_##by##_remove(PyObject *d, key_type k) {                                         \
+        PyObject **at;                                                                               \
+        return !place_by(d, k, &at) || dict_remove(d, key_object, at);                               \
     }                                                                                                \
     static int dict_##by##_bool(PyObject *d, key_type k, int64_t x) { return dict_##by##_object(d, k, x ? Py_True : Py_False); }
 DICT_STORES(int, int64_t, place_of_int, PyLong_FromLongLong(k))

@@ -249,7 +249,8 @@ class Writer:
                           f"objects[{self.index()}] = {self.instance()}",
                   f"rows[{self.index()}][{self.index()}] = {self.value(0)}", f"items[{self.index()}] += {self.value(0)}")
         odd = (f"{mapping}[{key}] = {self.instance()}", f"{mapping}.setdefault({key}, {self.value(0)})",
-                f"seen.remove({key})")
+                f"seen.remove({key})", f"del {mapping}[{key}]", f"s = {mapping}.pop({key}, 0)",
+                f"{mapping}.pop({key})", f"s = {mapping}.setdefault({key}, 1)", f"del items[{self.index()}]")
         self.put(indent, self.choose(*common, odd=odd))
 
     def change(self, indent):

@@ -226,6 +226,7 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     case DYN_RK_CLASS:
     case DYN_RK_FOREIGN:
     case DYN_RK_SLICE:
+    case DYN_RK_LITERAL:
     case DYN_RK_EXPR:
     case DYN_RK_DICTVIEW:
     case DYN_RK_COUNT: return NULL;

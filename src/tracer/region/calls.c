@@ -116,54 +116,6 @@ static bool call_zip(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     return true;
 }
 
-static bool call_dot(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
-    (void)arg;
-    return n == 2 ? plan_dot(p, args[0], args[1], false, out) : no(p, "another number of arguments");
-}
-
-/* np.add and its like, of arrays. */
-static bool call_arithmetic(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
-    bool arrays = n == 2 && (plan_is_whole(&args[0]) || plan_is_whole(&args[1]));
-    return arrays ? plan_array_binary(p, arg, args[0], args[1], out) : no(p, "an operator's function of other operands");
-}
-
-static bool call_reduction(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
-    return n == 1 ? plan_array_reduce(p, arg, args[0], out) : no(p, "another number of arguments");
-}
-
-/* np.zeros(n), np.ones(n) */
-static bool call_new_array(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
-    return n == 1 ? plan_fill_vector(p, args[0], arg, out) : no(p, "another number of arguments");
-}
-
-static bool call_norm(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
-    (void)arg;
-    return n == 1 ? plan_norm(p, args[0], out) : no(p, "another number of arguments");
-}
-
-/* np.flip of a vector: a view, from its end. */
-static bool call_flip(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
-    (void)arg;
-    PlanValue none = plan_const(p, Py_None);
-    bool vector = n == 1 && plan_is_array(&args[0]) && args[0].v.n == 1;
-    return vector ? plan_item(p, args[0], plan_slice(p, none, none, plan_int(-1)), out)
-                  : no(p, "np.flip of something else than a vector");
-}
-
-/* np.clip(x, low, high): the ufunc that it comes to. */
-static bool call_clip(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
-    static PyObject *clip; /* strong */
-    (void)arg;
-    if (clip == NULL) {
-        PyObject *module = PyImport_ImportModule("numpy._core.umath");
-        clip = module == NULL ? NULL : PyObject_GetAttrString(module, "clip");
-        Py_XDECREF(module);
-        PyErr_Clear();
-    }
-    bool known = clip != NULL && n == 3 && plan_is_whole(&args[0]);
-    return known ? plan_vector_ufunc(p, clip, args, n, out) : no(p, "np.clip of something else than a vector and two bounds");
-}
-
 static bool call_complex(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
     return plan_call_complex(p, args, n, out);
@@ -414,20 +366,6 @@ static const struct Row {
     {"math", "isnan", call_math, DYN_RO_ISNAN},
     {"math", "isinf", call_math, DYN_RO_ISINF},
     {"math", "isfinite", call_math, DYN_RO_ISFINITE},
-    {"numpy", "dot", call_dot, 0},
-    {"numpy", "flip", call_flip, 0},
-    {"numpy", "clip", call_clip, 0},
-    {"numpy.linalg", "norm", call_norm, 0},
-    {"numpy", "sum", call_reduction, DYN_RO_ASUM},
-    {"numpy", "mean", call_reduction, PLAN_MEAN},
-    {"numpy", "max", call_reduction, DYN_RO_AMAX},
-    {"numpy", "min", call_reduction, DYN_RO_AMIN},
-    {"numpy", "zeros", call_new_array, 0},
-    {"numpy", "ones", call_new_array, 1},
-    {"numpy", "add", call_arithmetic, NB_ADD},
-    {"numpy", "subtract", call_arithmetic, NB_SUBTRACT},
-    {"numpy", "multiply", call_arithmetic, NB_MULTIPLY},
-    {"numpy", "divide", call_arithmetic, NB_TRUE_DIVIDE},
     {"numpy", "negative", call_ufunc, DYN_RO_DNEG},
     {"numpy", "sqrt", call_ufunc, DYN_RO_SQRT},
     {"numpy", "abs", call_ufunc, DYN_RO_DABS},
@@ -635,8 +573,17 @@ static bool is_random(PyObject *o) {
 }
 
 /* Of an object that is known by identity. */
-static Went call_known(Plan *p, PyObject *o, PlanValue *args, uint32_t n, uint32_t slots) {
+static Went call_known(Plan *p, PyObject *o, PlanValue *args, uint32_t n, PyObject *names, uint32_t slots) {
     PlanValue out;
+    PlanKnown known = plan_call_array(p, o, args, n, names, &out);
+    if (known == PLAN_CALLED) {
+        p->s.n -= slots;
+        plan_push(p, out);
+        return WENT_ON;
+    }
+    if (known == PLAN_REFUSED || names != NULL) {
+        return known == PLAN_REFUSED ? WENT_NOWHERE : plan_unknown(p, DYN_R_UNSUPPORTED_OP, "keyword arguments");
+    }
     for (size_t i = 0; i < DYN_COUNTOF(drivers) && n == 1 && args[0].v.kind == DYN_RK_GEN; i++) {
         if (driver_objects[i] == o) {
             return plan_drive(p, drivers[i].driver, args[0], slots);
@@ -682,24 +629,37 @@ static Went call_known(Plan *p, PyObject *o, PlanValue *args, uint32_t n, uint32
     return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function that loops in native code don't know");
 }
 
+/* The names of the arguments that have some, or NULL. */
+static PyObject *keywords(Plan *p, const DynInstr *in) {
+    if (in->op == DYN_I_CALL_KW) {
+        PlanValue names = plan_pop(p);
+        return plan_object(p, &names);
+    }
+    return in->target == DYN_NONE ? NULL : PyTuple_GET_ITEM(plan_frame(p)->c->code->co_consts, in->target);
+}
+
 Went plan_call(Plan *p, const DynInstr *in) {
     uint32_t n = in->arg, slots = n + 2;
     PlanValue args[16];
+    PyObject *names = keywords(p, in);
     fill_table();
-    if (in->target != DYN_NONE || n > DYN_COUNTOF(args)) {
-        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "keyword arguments");
+    if (n > DYN_COUNTOF(args)) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "many arguments");
     }
     PlanValue *base = plan_top(p, slots - 1), *callee = &base[dyn_call_null_first() ? 1 : 0],
               *self = &base[dyn_call_null_first() ? 0 : 1];
     PyObject *o = plan_object(p, callee);
+    if (base[0].v.kind == DYN_RK_CONST && plan_is_whole(&base[1])) {
+        return plan_call_array_method(p, plan_object(p, &base[0]), &base[1], n, names, slots);
+    }
+    if (names != NULL && (self->v.kind != DYN_RK_NULL || o == NULL)) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "keyword arguments");
+    }
     if (base[0].v.kind == DYN_RK_FUNC && n == 0) { /* a comprehension: called with its iterator, as a method is */
         return plan_call_made(p, base[0], base[1], slots);
     }
     bool has_methods = base[1].v.kind == DYN_RK_CHAR || base[1].v.kind == DYN_RK_LIST || base[1].v.kind == DYN_RK_DICT ||
                        base[1].v.kind == DYN_RK_SET;
-    if (base[0].v.kind == DYN_RK_CONST && plan_is_whole(&base[1])) {
-        return plan_call_array_method(p, plan_object(p, &base[0]), base[1], base + 2, n, slots);
-    }
     PyObject *method = base[0].v.kind == DYN_RK_CONST && has_methods ? plan_object(p, &base[0]) : NULL;
     PyObject *function = base[0].v.kind == DYN_RK_CONST && base[1].v.kind != DYN_RK_NULL ? plan_object(p, &base[0]) : NULL;
     if (function != NULL && base[1].v.kind == DYN_RK_RNG) {
@@ -730,5 +690,5 @@ Went plan_call(Plan *p, const DynInstr *in) {
     for (uint32_t i = 0; i < n; i++) {
         args[i] = base[2 + i];
     }
-    return call_known(p, o, args, n, slots);
+    return call_known(p, o, args, n, names, slots);
 }

@@ -40,50 +40,114 @@ static bool key_of(Plan *p, PlanValue *key, bool *is_int, uint32_t *reg) {
     return true;
 }
 
-static bool find(Plan *p, PlanValue dict, PlanValue key, uint32_t *item) {
+/* The value of a key, or NULL, and how it is taken out. */
+static bool find(Plan *p, PlanValue dict, PlanValue key, PlanItem *item) {
     bool is_int;
     uint32_t reg;
     if (!key_of(p, &key, &is_int, &reg)) {
         return false;
     }
-    *item = plan_emit_or(p, is_int ? DYN_RO_DICTI : DYN_RO_DICTP, dict.v.regs[0], reg, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    *item = (PlanItem){.shape = plan_contents(&dict), .list = DYN_NONE, .index = reg};
+    item->remove = is_int ? DYN_RO_DIREMOVE : DYN_RO_DPREMOVE;
+    item->reg = plan_emit_or(p, is_int ? DYN_RO_DICTI : DYN_RO_DICTP, dict.v.regs[0], reg, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
     return true;
 }
 
+static uint32_t is_there(Plan *p, const PlanItem *item) { return plan_emit(p, DYN_RO_NOTNULL, item->reg, DYN_NONE, DYN_NONE); }
+
 Went plan_dict_item(Plan *p, PlanValue dict, PlanValue key) {
-    uint32_t item;
+    PlanItem item;
     if (plan_shape(p, plan_contents(&dict))->bits == 0) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an item of a dict that held none");
     }
     if (!find(p, dict, key, &item)) {
         return WENT_NOWHERE;
     }
-    plan_emit_or(p, DYN_RO_IDX, plan_iconst(p, 0), plan_emit(p, DYN_RO_NOTNULL, item, DYN_NONE, DYN_NONE), DYN_NONE,
-                 DYN_R_EXCEPTION); /* leaves where there is none */
-    return plan_push_item(p, &(PlanItem){item, plan_contents(&dict), DYN_NONE, DYN_NONE}, 2);
+    plan_leave_unless(p, is_there(p, &item), DYN_R_EXCEPTION);
+    return plan_push_item(p, &item, 2);
 }
 
-/* d.get(key), d.get(key, other): the callable, the dict and the arguments are `slots` values on the stack. */
-Went plan_dict_get(Plan *p, PlanValue dict, const PlanValue *args, uint32_t n, uint32_t slots) {
-    uint32_t item;
+/* One way pushes the item in place of `slots` values, and takes it out if item->list is the dict; the other goes on where the key
+ * isn't there. */
+static bool begin_absent(Plan *p, const PlanItem *item, uint32_t slots) {
     PlanWays ways;
-    PlanValue other = n > 1 ? args[1] : plan_const(p, Py_None);
-    if (!find(p, dict, args[0], &item)) {
-        return WENT_NOWHERE;
+    if (!plan_two_ways(p, is_there(p, item), &ways)) {
+        return false;
     }
-    if (!plan_two_ways(p, plan_emit(p, DYN_RO_NOTNULL, item, DYN_NONE, DYN_NONE), &ways)) {
-        return WENT_AWAY;
-    }
-    Went went = plan_push_item(p, &(PlanItem){item, plan_contents(&dict), DYN_NONE, DYN_NONE}, slots);
+    Went went = plan_push_item(p, item, slots);
     if (went == WENT_ON) {
         plan_go(p, plan_frame(p)->at + 1);
     } else if (went == WENT_NOWHERE) { /* it holds nothing that is known: CPython looks it up */
         plan_leave(p);
     }
     plan_other_way(p, &ways);
+    return true;
+}
+
+static Went push_instead(Plan *p, PlanValue v, uint32_t slots) {
     p->s.n -= slots;
-    plan_push(p, other);
+    plan_push(p, v);
     return plan_go(p, plan_frame(p)->at + 1);
+}
+
+/* d.get(key), d.get(key, other): the callable, the dict and the arguments are `slots` values on the stack. */
+Went plan_dict_get(Plan *p, PlanValue dict, const PlanValue *args, uint32_t n, uint32_t slots) {
+    PlanItem item;
+    PlanValue other = n > 1 ? args[1] : plan_const(p, Py_None);
+    if (!find(p, dict, args[0], &item)) {
+        return WENT_NOWHERE;
+    }
+    return begin_absent(p, &item, slots) ? push_instead(p, other, slots) : WENT_AWAY;
+}
+
+/* d.pop(key), d.pop(key, other) */
+Went plan_dict_pop(Plan *p, PlanValue dict, const PlanValue *args, uint32_t n, uint32_t slots) {
+    PlanItem item;
+    PlanValue other = n > 1 ? args[1] : plan_const(p, Py_None);
+    if (plan_shape(p, plan_contents(&dict))->bits == 0) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an item of a dict that held none");
+    }
+    if (!find(p, dict, args[0], &item)) {
+        return WENT_NOWHERE;
+    }
+    item.list = dict.v.regs[0];
+    if (n == 1) {
+        plan_leave_unless(p, is_there(p, &item), DYN_R_EXCEPTION);
+        return plan_push_item(p, &item, slots);
+    }
+    return begin_absent(p, &item, slots) ? push_instead(p, other, slots) : WENT_AWAY;
+}
+
+/* d.setdefault(key, v) */
+Went plan_dict_setdefault(Plan *p, PlanValue dict, const PlanValue *args, uint32_t n, uint32_t slots) {
+    PlanItem item;
+    PlanValue v = n > 1 ? args[1] : plan_const(p, Py_None);
+    if (!find(p, dict, args[0], &item)) {
+        return WENT_NOWHERE;
+    }
+    if (!begin_absent(p, &item, slots)) {
+        return WENT_AWAY;
+    }
+    if (!plan_store_in_dict(p, dict, args[0], v)) {
+        plan_leave(p);
+        return WENT_AWAY;
+    }
+    p->s.n -= slots;
+    plan_push(p, v);
+    plan_effect(p, plan_frame(p)->at + 1);
+    return plan_go(p, plan_frame(p)->at + 1);
+}
+
+/* del d[key] */
+bool plan_delete_key(Plan *p, PlanValue dict, PlanValue key) {
+    PlanItem item;
+    if (!find(p, dict, key, &item)) {
+        return false;
+    }
+    plan_leave_unless(p, is_there(p, &item), DYN_R_EXCEPTION);
+    plan_settle_doubts(p);
+    plan_emit_or(p, item.remove, dict.v.regs[0], item.index, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    return true;
 }
 
 bool plan_store_in_dict(Plan *p, PlanValue dict, PlanValue key, PlanValue v) {

@@ -114,70 +114,108 @@ static bool tuple_item(Plan *p, const PlanValue *a, const PlanValue *index, Plan
     return true;
 }
 
-/* An index with slices among its parts: how many parts, 0: it isn't one. Slices that are objects are looked into. */
-static uint32_t slice_parts(Plan *p, const PlanValue *a, const PlanValue *index, PlanValue out[DYN_REGION_RANK]) {
+enum { MOST_PARTS = 2 * DYN_REGION_RANK }; /* of an index: axes, and new ones */
+
+static bool is_new_axis(Plan *p, const PlanValue *part) { return plan_object(p, part) == Py_None; }
+
+/* An index with slices or new axes among its parts: how many parts, 0: it isn't one. Slices that are objects are looked into. */
+static uint32_t slice_parts(Plan *p, const PlanValue *a, const PlanValue *index, PlanValue out[MOST_PARTS]) {
     PyObject *o = plan_object(p, index);
     bool constant = o != NULL && PyTuple_CheckExact(o), tuple = index->v.kind == DYN_RK_TUPLE, any = false;
-    uint32_t n = constant ? (uint32_t)PyTuple_GET_SIZE(o) : tuple ? index->v.n : 1;
-    for (uint32_t k = 0; k < n && n <= a->v.n; k++) {
+    uint32_t n = constant ? (uint32_t)PyTuple_GET_SIZE(o) : tuple ? index->v.n : 1, added = 0;
+    for (uint32_t k = 0; k < n && n <= MOST_PARTS; k++) {
         PlanValue part = constant ? plan_const(p, PyTuple_GET_ITEM(o, k)) : tuple ? index->items[k] : *index;
         out[k] = plan_const_slice(p, part);
-        any = any || out[k].v.kind == DYN_RK_SLICE;
-        if (out[k].v.kind != DYN_RK_SLICE && !is_index(&out[k])) {
+        any = any || out[k].v.kind == DYN_RK_SLICE || is_new_axis(p, &out[k]);
+        added += is_new_axis(p, &out[k]);
+        if (out[k].v.kind != DYN_RK_SLICE && !is_new_axis(p, &out[k]) && !is_index(&out[k])) {
             return 0;
         }
     }
-    return any && n <= a->v.n ? n : 0;
+    return any && n - added <= a->v.n && a->v.n + added <= DYN_REGION_RANK ? n : 0;
 }
 
-/* a[i, j:k]: a view, of which a part is an index or a slice with a known step. */
-static bool slice_array(Plan *p, const PlanValue *a, PlanValue *part, uint32_t n, PlanValue *out) {
-    PlanValue v = plan_value(DYN_RK_VIEW, DYN_NONE);
-    uint32_t offset = plan_iconst(p, 0), sizes[DYN_REGION_RANK], strides[DYN_REGION_RANK], rank = 0;
-    int64_t *most = DYN_NEW_N(&p->arena, int64_t, DYN_REGION_RANK);
-    bool contiguous = (a->v.flags & DYN_RF_CONTIGUOUS) != 0, sampled = most != NULL && a->sizes != NULL;
-    for (uint32_t k = 0; k < a->v.n; k++) {
-        uint32_t at = DYN_NONE, where, by, stride = plan_stride(p, a, k);
-        if (sampled) {
-            most[rank] = a->sizes[k];
-        }
-        bool slice = k < n && part[k].v.kind == DYN_RK_SLICE, index = k < n && !slice;
-        if (slice && !plan_slice_of(p, size_of(a, k), &part[k], &where, &by)) {
+/* A view that is being made, axis by axis. */
+typedef struct View {
+    uint32_t offset, rank, sizes[DYN_REGION_RANK], strides[DYN_REGION_RANK];
+    int64_t *most; /* as PlanValue.sizes */
+    bool contiguous;
+} View;
+
+static void add_axis(View *v, uint32_t size, uint32_t stride, int64_t most) {
+    v->sizes[v->rank] = size;
+    v->strides[v->rank] = stride;
+    v->most[v->rank++] = most;
+}
+
+/* The next axis of the array, by a part of the index or, with NULL, all of it. */
+static bool add_part(Plan *p, View *v, const PlanValue *a, uint32_t axis, PlanValue *part) {
+    uint32_t at, where, by, stride = plan_stride(p, a, axis);
+    int64_t most = a->sizes == NULL ? -1 : a->sizes[axis];
+    bool last = axis + 1 == a->v.n;
+    if (part == NULL) {
+        add_axis(v, size_of(a, axis), stride, most);
+        return true;
+    }
+    if (part->v.kind == DYN_RK_SLICE) {
+        if (!plan_slice_of(p, size_of(a, axis), part, &where, &by)) {
             return false;
         }
-        if (slice) {
-            const PlanValue *step = &part[k].items[2];
-            bool one = plan_object(p, step) == Py_None || (step->known && step->number.i == 1);
-            at = plan_emit(p, DYN_RO_SLICEAT, where, DYN_NONE, DYN_NONE);
-            sizes[rank] = plan_emit(p, DYN_RO_SLICEN, where, DYN_NONE, DYN_NONE);
-            strides[rank++] = one ? stride : plan_emit(p, DYN_RO_IMULW, stride, by, DYN_NONE);
-            contiguous = contiguous && (one || k + 1 < a->v.n);
-        } else if (index) {
-            at = plan_emit_or(p, DYN_RO_IDX, plan_reg(p, &part[k]), size_of(a, k), DYN_NONE, DYN_R_EXCEPTION);
-            contiguous = contiguous && k + 1 < a->v.n;
-        } else {
-            sizes[rank] = size_of(a, k);
-            strides[rank++] = stride;
-        }
-        at = at == DYN_NONE ? at : plan_emit(p, DYN_RO_IMULW, at, stride, DYN_NONE);
-        offset = at == DYN_NONE ? offset : plan_emit(p, DYN_RO_IADDW, offset, at, DYN_NONE);
+        const PlanValue *step = &part->items[2];
+        bool one = plan_object(p, step) == Py_None || (step->known && step->number.i == 1);
+        at = plan_emit(p, DYN_RO_SLICEAT, where, DYN_NONE, DYN_NONE);
+        uint32_t size = plan_emit(p, DYN_RO_SLICEN, where, DYN_NONE, DYN_NONE);
+        add_axis(v, size, one ? stride : plan_emit(p, DYN_RO_IMULW, stride, by, DYN_NONE), most);
+        v->contiguous = v->contiguous && (one || !last);
+    } else {
+        at = plan_emit_or(p, DYN_RO_IDX, plan_reg(p, part), size_of(a, axis), DYN_NONE, DYN_R_EXCEPTION);
+        v->contiguous = v->contiguous && !last;
     }
+    at = plan_emit(p, DYN_RO_IMULW, at, stride, DYN_NONE);
+    v->offset = plan_emit(p, DYN_RO_IADDW, v->offset, at, DYN_NONE);
+    return true;
+}
+
+/* a[i, j:k], a[:, None]: a view, of which a part is an index, a slice with a known step, or a new axis. */
+static bool slice_array(Plan *p, const PlanValue *a, PlanValue *part, uint32_t n, PlanValue *out) {
+    View view = {.offset = plan_iconst(p, 0), .contiguous = (a->v.flags & DYN_RF_CONTIGUOUS) != 0};
+    uint32_t axis = 0;
+    view.most = DYN_NEW_N(&p->arena, int64_t, DYN_REGION_RANK);
+    if (view.most == NULL) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return no(p, DYN_R_NO_MEMORY, "memory");
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        if (is_new_axis(p, &part[k])) {
+            add_axis(&view, plan_iconst(p, 1), plan_iconst(p, 0), 1);
+            view.contiguous = view.contiguous && axis < a->v.n;
+        } else if (!add_part(p, &view, a, axis++, &part[k])) {
+            return false;
+        }
+    }
+    while (axis < a->v.n) {
+        add_part(p, &view, a, axis++, NULL);
+    }
+    PlanValue v = plan_value(DYN_RK_VIEW, DYN_NONE);
     v.v.dtype = a->v.dtype;
-    v.v.n = (uint8_t)rank;
-    v.sizes = sampled ? most : NULL;
-    v.v.flags = (uint8_t)((a->v.flags & DYN_RF_WRITEABLE) | (contiguous ? DYN_RF_CONTIGUOUS : 0));
+    v.v.n = (uint8_t)view.rank;
+    v.sizes = view.most;
+    v.v.flags = (uint8_t)((a->v.flags & DYN_RF_WRITEABLE) | (view.contiguous ? DYN_RF_CONTIGUOUS : 0));
     v.v.regs[v.v.nregs++] = a->v.regs[0];
-    v.v.regs[v.v.nregs++] = plan_emit(p, DYN_RO_PADD, a->v.regs[1], offset, DYN_NONE);
-    for (uint32_t k = 0; k < 2 * rank; k++) {
-        v.v.regs[v.v.nregs++] = k < rank ? sizes[k] : strides[k - rank];
+    v.v.regs[v.v.nregs++] = plan_emit(p, DYN_RO_PADD, a->v.regs[1], view.offset, DYN_NONE);
+    for (uint32_t k = 0; k < 2 * view.rank; k++) {
+        v.v.regs[v.v.nregs++] = k < view.rank ? view.sizes[k] : view.strides[k - view.rank];
     }
     *out = v;
     return true;
 }
 
 bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out) {
-    PlanValue list[DYN_REGION_RANK];
+    PlanValue list[MOST_PARTS];
     uint32_t parts = plan_is_array(&a) ? slice_parts(p, &a, &index, list) : 0;
+    if (plan_is_array(&a) && plan_is_whole(&index)) {
+        return index.v.dtype == DYN_BOOL ? plan_take_masked(p, &a, &index, out) : plan_take_at(p, &a, index, out);
+    }
     if (parts > 0) {
         return slice_array(p, &a, list, parts, out);
     }
@@ -252,10 +290,13 @@ bool plan_as_element(Plan *p, PlanValue v, DynDtype dt, uint32_t *reg) {
 }
 
 static bool store_in_array(Plan *p, const PlanValue *a, const PlanValue *index, PlanValue v) {
-    PlanValue list[DYN_REGION_RANK], row;
+    PlanValue list[MOST_PARTS], row;
     uint32_t parts = slice_parts(p, a, index, list), reg;
     if (!(a->v.flags & DYN_RF_WRITEABLE)) {
         return no(p, DYN_R_EXCEPTION, "the array can't be written");
+    }
+    if (plan_is_whole(index)) {
+        return index->v.dtype == DYN_BOOL ? plan_store_masked(p, a, index, v) : plan_store_at(p, a, *index, v);
     }
     if (parts > 0) {
         return slice_array(p, a, list, parts, &row) && plan_store_whole(p, &row, v);

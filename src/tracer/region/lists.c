@@ -200,11 +200,12 @@ bool plan_list_item(Plan *p, PlanValue list, PlanValue index, PlanItem *item) {
     return true;
 }
 
-/* The item is taken out of the list: that is an effect. */
+/* The item is taken out of the list or dict: that is an effect. */
 static void take_out(Plan *p, const PlanItem *item) {
     if (item->list != DYN_NONE) {
+        DynRegionOp remove = item->remove != 0 ? item->remove : DYN_RO_LREMOVE;
         plan_settle_doubts(p);
-        plan_emit_or(p, DYN_RO_LREMOVE, item->list, item->index, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+        plan_emit_or(p, remove, item->list, item->index, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
     }
 }
 
@@ -216,6 +217,19 @@ static void push_as(Plan *p, const PlanItem *item, Alternative a, uint32_t drop)
     if (item->list != DYN_NONE) {
         plan_effect(p, plan_frame(p)->at + 1);
     }
+}
+
+bool plan_delete_item(Plan *p, PlanValue list, PlanValue index) {
+    uint32_t at;
+    if (list.v.kind != DYN_RK_LIST || list.v.flags & DYN_RF_TUPLE) {
+        return no(p, DYN_R_UNSUPPORTED_OP, "an item is deleted of something else than a list or dict");
+    }
+    if (!plan_list_index(p, &list, &index, &at)) {
+        return false;
+    }
+    plan_settle_doubts(p);
+    plan_emit_or(p, DYN_RO_LREMOVE, list.v.regs[0], at, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    return true;
 }
 
 /* Takes `drop` values from the stack, puts the item there, and goes on behind the instruction. The last of its kinds goes on in

@@ -100,6 +100,14 @@ static Went get(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint
     return plan_dict_get(p, self, args, n, slots);
 }
 
+static Went pop_key(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    return plan_dict_pop(p, self, args, n, slots);
+}
+
+static Went set_default(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    return plan_dict_setdefault(p, self, args, n, slots);
+}
+
 static Went add(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
     (void)n;
     return plan_add_to_set(p, self, args[0]) ? done(p, slots, plan_const(p, Py_None)) : WENT_NOWHERE;
@@ -144,12 +152,23 @@ static const struct Method {
     PyTypeObject *type;
     Went (*handler)(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
     uint32_t least, most;
-} methods[] = {
-    {"append", &PyList_Type, append, 1, 1},   {"pop", &PyList_Type, pop, 0, 1},          {"insert", &PyList_Type, insert, 2, 2},
-    {"reverse", &PyList_Type, reverse, 0, 0}, {"sort", &PyList_Type, sort, 0, 0},        {"copy", &PyList_Type, copy, 0, 0},
-    {"clear", &PyList_Type, clear, 0, 0},     {"extend", &PyList_Type, extend, 1, 1},    {"get", &PyDict_Type, get, 1, 2},
-    {"keys", &PyDict_Type, keys, 0, 0},       {"values", &PyDict_Type, values, 0, 0},    {"items", &PyDict_Type, items, 0, 0},
-    {"discard", &PySet_Type, discard, 1, 1},  {"remove", &PySet_Type, remove_key, 1, 1}, {"add", &PySet_Type, add, 1, 1}};
+} methods[] = {{"append", &PyList_Type, append, 1, 1},
+               {"pop", &PyList_Type, pop, 0, 1},
+               {"insert", &PyList_Type, insert, 2, 2},
+               {"reverse", &PyList_Type, reverse, 0, 0},
+               {"sort", &PyList_Type, sort, 0, 0},
+               {"copy", &PyList_Type, copy, 0, 0},
+               {"clear", &PyList_Type, clear, 0, 0},
+               {"extend", &PyList_Type, extend, 1, 1},
+               {"get", &PyDict_Type, get, 1, 2},
+               {"pop", &PyDict_Type, pop_key, 1, 2},
+               {"setdefault", &PyDict_Type, set_default, 1, 2},
+               {"keys", &PyDict_Type, keys, 0, 0},
+               {"values", &PyDict_Type, values, 0, 0},
+               {"items", &PyDict_Type, items, 0, 0},
+               {"discard", &PySet_Type, discard, 1, 1},
+               {"remove", &PySet_Type, remove_key, 1, 1},
+               {"add", &PySet_Type, add, 1, 1}};
 
 static PyTypeObject *type_of(const PlanValue *self) {
     bool tuple = (self->v.flags & DYN_RF_TUPLE) != 0;

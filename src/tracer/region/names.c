@@ -165,6 +165,22 @@ static bool module_attribute(Plan *p, PyObject *module, PyObject *name, PlanValu
     return true;
 }
 
+bool plan_transposed(Plan *p, const PlanValue *a, PlanValue *out) {
+    int64_t *sizes = DYN_NEW_N(&p->arena, int64_t, 2);
+    for (uint32_t k = 0; k < a->v.n && sizes != NULL; k++) {
+        sizes[k] = plan_sampled(a, k);
+    }
+    *out = *a;
+    out->v.kind = DYN_RK_VIEW;
+    out->sizes = sizes;
+    out->v.flags &= (uint8_t) ~(a->v.n == 2 ? DYN_RF_CONTIGUOUS : 0);
+    for (uint32_t k = 0; k < a->v.n; k++) {
+        out->v.regs[2 + k] = a->v.regs[1 + a->v.n - k];
+        out->v.regs[2 + a->v.n + k] = a->v.regs[1 + 2 * a->v.n - k];
+    }
+    return true;
+}
+
 /* a.shape, a.size, a.ndim of an array. */
 static bool array_attribute(Plan *p, const PlanValue *a, const char *name, PlanValue *out) {
     if (strcmp(name, "ndim") == 0) {
@@ -180,15 +196,7 @@ static bool array_attribute(Plan *p, const PlanValue *a, const char *name, PlanV
         return true;
     }
     if (strcmp(name, "T") == 0 && a->v.n <= 2) {
-        *out = *a;
-        out->v.kind = DYN_RK_VIEW;
-        out->sizes = NULL;
-        out->v.flags &= (uint8_t) ~(a->v.n == 2 ? DYN_RF_CONTIGUOUS : 0);
-        for (uint32_t k = 0; k < a->v.n; k++) {
-            out->v.regs[2 + k] = a->v.regs[1 + a->v.n - k];
-            out->v.regs[2 + a->v.n + k] = a->v.regs[1 + 2 * a->v.n - k];
-        }
-        return true;
+        return plan_transposed(p, a, out);
     }
     if (strcmp(name, "shape") != 0) {
         return no(p, "an attribute of an array");

@@ -359,6 +359,9 @@ bool plan_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     if (plan_is_complex(&a) || plan_is_complex(&b)) {
         return plan_complex_compare(p, op, a, b, out);
     }
+    if (plan_is_whole(&a) || plan_is_whole(&b)) {
+        return plan_array_compare(p, op, a, b, out);
+    }
     if (!plan_is_number(&a) || !plan_is_number(&b)) {
         return plan_compare_texts(p, op, a, b, out);
     }
@@ -451,8 +454,8 @@ bool plan_unary(Plan *p, int op, PlanValue a, PlanValue *out) {
     if (a.v.kind == DYN_RK_COMPLEX) {
         return plan_complex_unary(p, op, a, out);
     }
-    if (plan_is_whole(&a) && op == DYN_I_UNARY_NEGATIVE) {
-        return plan_array_unary(p, DYN_RO_DNEG, a, out);
+    if (plan_is_whole(&a) && (op == DYN_I_UNARY_NEGATIVE || op == DYN_I_UNARY_INVERT)) {
+        return plan_array_unary(p, op == DYN_I_UNARY_NEGATIVE ? DYN_RO_DNEG : DYN_RO_INOT, a, out);
     }
     if (!plan_is_number(&a) || np_bool) {
         return no(p, "an operand that is no number");

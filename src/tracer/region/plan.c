@@ -31,6 +31,11 @@ void plan_list(Plan *p, DynRegionValues *to, const PlanValue *v) {
         plan_stop(p, DYN_R_UNSUPPORTED_VALUE);
         return;
     }
+    if (plan_is_literal(v)) {
+        p->no_literals = p->again = true;
+        plan_stop(p, DYN_R_UNSUPPORTED_VALUE);
+        return;
+    }
     if (v->known && v->v.nregs == 0) {
         PyObject *o = v->v.kind == DYN_RK_FLOAT  ? PyFloat_FromDouble(v->number.f)
                       : v->v.kind == DYN_RK_BOOL ? PyBool_FromLong(v->number.i != 0)
@@ -444,7 +449,7 @@ Went plan_go(Plan *p, uint32_t at) {
     plan_settle_doubts(p);
     for (uint32_t i = 0; i < p->s.n; i++) { /* another block may be left at its beginning */
         PlanValue *v = &p->s.values[i];
-        if (v->v.kind == DYN_RK_EXPR && !plan_make_vector(p, v, v)) {
+        if (plan_is_expression(v) && !plan_make_array(p, v, v)) {
             plan_stop(p, p->why);
         }
     }
@@ -651,6 +656,7 @@ enum { ATTEMPTS = 16 };
 
 /* What an attempt found out, which the next one goes by. */
 static void carry(Plan *to, const Plan *from) {
+    to->no_literals = from->no_literals;
     to->opaque = from->opaque;
     to->hints = from->hints;
     to->shapes = from->shapes;

@@ -20,6 +20,7 @@
 #define PLAN_LISTS 256u                          /* The lists that are told apart. */
 #define PLAN_SITES 40u                           /* Places at which the loop makes lists. */
 #define PLAN_INNER (PLAN_LISTS - PLAN_SITES - 1) /* In place of the number of a slot: it isn't in one. */
+#define PLAN_LITERAL 64u                         /* The most items of a list that np.array takes. */
 #define PLAN_ITEMS 8u                            /* The most items of a tuple that is no object. */
 
 /* A value on the way: what it is and in which registers. */
@@ -28,7 +29,8 @@ typedef struct PlanValue {
     bool known;                    /* BOOL, INT and FLOAT: `number` is it, and there may be no register yet. */
     DynScalar number;              /* The number that is known. */
     const struct PlanValue *items; /* TUPLE: v.n of them, in the arena. */
-    const int64_t *sizes;          /* Of an array: of each axis, as it was when the loop was planned, or more. NULL: not known. */
+    const int64_t *sizes;          /* Of an array: of each axis, as it was when the loop was planned, or more; -1: not known. */
+    DynDtype of;                   /* EXPR: of its operands. */
 } PlanValue;
 
 /* What the values of a place in objects may be: the items of a list, the values of a dict, an attribute. Found by looking at what
@@ -146,6 +148,7 @@ typedef struct Plan {
     bool stored_cells[PLAN_VALUES]; /* The loop stores to the cell in this slot. */
     bool ends[PLAN_LISTS];          /* Its variable gets another value. */
     bool last;                      /* No other attempt follows. */
+    bool no_literals;               /* A list that np.array alone sees would have to be shown: lists are made as objects. */
     bool more_hints;                /* Some were found: planning it all anew makes less of it. */
     DYN_VEC(PlanVersion) versions;
     uint32_t next;                  /* The first version whose block isn't written. */
@@ -285,30 +288,93 @@ DYN_HIDDEN DynRegionOp plan_load_op(DynDtype dt);
 DYN_HIDDEN DynRegionOp plan_store_op(DynDtype dt);
 
 /* ---- expressions.c: arithmetic of whole arrays */
-enum { PLAN_MEAN = -1, PLAN_DOT = -2, PLAN_COPY = -3 }; /* beside instructions */
-DYN_HIDDEN bool plan_is_whole(const PlanValue *v);      /* an array, or an expression of some */
-DYN_HIDDEN bool plan_has_expression(const PlanValue *v);
-DYN_HIDDEN bool plan_array_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
-DYN_HIDDEN bool plan_array_unary(Plan *p, int code, PlanValue a, PlanValue *out);   /* code: what it is of np.float64 */
-DYN_HIDDEN Went plan_array_in_place(Plan *p, int op);                               /* of the two on the stack */
-DYN_HIDDEN bool plan_store_whole(Plan *p, const PlanValue *to, PlanValue v);        /* to[...] = v */
-DYN_HIDDEN bool plan_make_vector(Plan *p, const PlanValue *v, PlanValue *out);      /* a new array of what it is */
-DYN_HIDDEN bool plan_fill_vector(Plan *p, PlanValue n, int number, PlanValue *out); /* of n doubles */
+enum { PLAN_SQUARE = DYN_RO_COUNT + 1, PLAN_SELECT }; /* beside instructions: of an element */
+static inline bool plan_is_expression(const PlanValue *v) { return v->v.kind == DYN_RK_EXPR; }
+DYN_HIDDEN bool plan_is_whole(const PlanValue *v);                      /* an array, or an expression of some */
+DYN_HIDDEN uint32_t plan_rank(const PlanValue *v);                      /* of those; 0 of others */
+DYN_HIDDEN uint32_t plan_size(const PlanValue *v, uint32_t axis);       /* a register */
 DYN_HIDDEN int64_t plan_sample(const PlanValue *v, uint32_t from_last); /* elements along an axis when the loop was planned */
-DYN_HIDDEN bool plan_is_large(const PlanValue *v);                      /* it is better left to a graph */
-DYN_HIDDEN bool plan_make_vectors(Plan *p, PlanValue *v, uint32_t n);   /* of the expressions among them */
-/* An array of n elements that are still to be written, while the n of `reads` are still to be read. */
-DYN_HIDDEN PlanValue plan_new_vector(Plan *p, DynDtype dt, uint32_t n, const PlanValue *reads, uint32_t nreads);
-DYN_HIDDEN void plan_same_size(Plan *p, uint32_t a, uint32_t b);                   /* leaves where they differ */
-DYN_HIDDEN bool plan_array_reduce(Plan *p, int code, PlanValue a, PlanValue *out); /* code: ASUM, AMAX, AMIN or PLAN_MEAN */
-DYN_HIDDEN PyObject *plan_array_method(const char *name);                          /* borrowed; NULL: it isn't in the language */
-DYN_HIDDEN Went plan_call_array_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n,
-                                       uint32_t slots);
+/* The same; -1: that isn't known, or it has no such axis. */
+DYN_HIDDEN int64_t plan_sampled(const PlanValue *v, uint32_t from_last);
+DYN_HIDDEN bool plan_has_expression(const PlanValue *v);
+DYN_HIDDEN bool plan_reports(const PlanValue *v);
+DYN_HIDDEN void plan_leave_unless(Plan *p, uint32_t reg, DynReason why); /* reg: 0 or 1 */
+DYN_HIDDEN void plan_same_size(Plan *p, uint32_t a, uint32_t b);         /* leaves where they differ */
+/* The axis fits one of `size` elements, or is of one that is repeated; `sample`: as many as it was when the loop was planned. */
+DYN_HIDDEN bool plan_fit(Plan *p, PlanValue *v, uint32_t from_last, uint32_t size, int64_t sample);
+/* code: DynRegionOp of operands of dtype `of`, or PLAN_SELECT of a bool and two of those. */
+DYN_HIDDEN bool plan_expression(Plan *p, int code, DynDtype dt, DynDtype of, const PlanValue *operands, uint32_t n,
+                                PlanValue *out);
+DYN_HIDDEN bool plan_array_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+DYN_HIDDEN bool plan_array_unary(Plan *p, int code, PlanValue a, PlanValue *out); /* code: what it is of np.float64 */
+DYN_HIDDEN bool plan_array_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+DYN_HIDDEN bool plan_array_select(Plan *p, const PlanValue *args, PlanValue *out); /* np.where */
 
-/* ---- vectors.c: what NumPy's own loops compute of vectors of doubles */
-DYN_HIDDEN bool plan_dot(Plan *p, PlanValue a, PlanValue b, bool operator,
-                         PlanValue * out); /* of vectors, or one and a matrix: a @ b, or np.dot */
+/* ---- fills.c: loops over elements of whole arrays */
+/* A loop of region IR that counts. */
+typedef struct PlanCount {
+    uint32_t counter, head, behind;
+} PlanCount;
+DYN_HIDDEN PlanCount plan_count(Plan *p, uint32_t size); /* begins it: what follows is written into its body */
+DYN_HIDDEN void plan_count_end(Plan *p, const PlanCount *c);
+DYN_HIDDEN uint32_t plan_variable(Plan *p, uint32_t from); /* a register that is assigned again */
+typedef enum PlanFoldKind {
+    PLAN_FOLD_SUM,
+    PLAN_FOLD_MEAN,
+    PLAN_FOLD_MAX,
+    PLAN_FOLD_MIN,
+    PLAN_FOLD_ANY,
+    PLAN_FOLD_ALL,
+    PLAN_FOLD_COUNT,
+    PLAN_FOLD_ARGMAX,
+    PLAN_FOLD_ARGMIN
+} PlanFoldKind;
+/* What elements are added up to, one after the other. */
+typedef struct PlanFold {
+    PlanFoldKind kind;
+    DynDtype of;                                                  /* of elements */
+    DynRegionOp op;                                               /* that adds one */
+    uint32_t reg;                                                 /* the result, so far */
+    uint32_t place, best;                                         /* ARGMAX, ARGMIN: of the next element; the best so far */
+    void (*add)(Plan *p, const struct PlanFold *f, uint32_t reg); /* an element */
+} PlanFold;
+DYN_HIDDEN bool plan_fold_elements(Plan *p, const PlanFold *fold, const PlanValue *v); /* in rows */
+DYN_HIDDEN bool plan_fill(Plan *p, const PlanValue *v, const PlanValue *to, bool keeps);
+DYN_HIDDEN bool plan_is_large(const PlanValue *v);                      /* it is better left to a graph */
+DYN_HIDDEN bool plan_keep(Plan *p, const PlanValue *v, PlanValue *out); /* computed, for what follows at once */
+DYN_HIDDEN void plan_lay(Plan *p, PlanValue *v, uint32_t data, const uint32_t *sizes, uint32_t rank); /* registers: in rows */
+DYN_HIDDEN void plan_leave_unless_dense(Plan *p, const PlanValue *a);                                 /* in one piece, in rows */
+DYN_HIDDEN void plan_lay_in_rows(Plan *p, const PlanValue *v); /* leaves where NumPy's result would lie otherwise */
+DYN_HIDDEN bool plan_make_array(Plan *p, const PlanValue *v, PlanValue *out); /* a new array of what it is */
+DYN_HIDDEN bool plan_make_arrays(Plan *p, PlanValue *v, uint32_t n);          /* of the expressions among them */
+/* An array that is still to be written, while the n of `reads` are still to be read. */
+DYN_HIDDEN PlanValue plan_new_array(Plan *p, DynDtype dt, const uint32_t *sizes, uint32_t rank, const PlanValue *reads,
+                                    uint32_t nreads);
+DYN_HIDDEN Went plan_array_in_place(Plan *p, int op);                        /* of the two on the stack */
+DYN_HIDDEN bool plan_store_whole(Plan *p, const PlanValue *to, PlanValue v); /* to[...] = v */
+DYN_HIDDEN bool plan_take_masked(Plan *p, const PlanValue *a, const PlanValue *mask, PlanValue *out);
+DYN_HIDDEN bool plan_store_masked(Plan *p, const PlanValue *to, const PlanValue *mask, PlanValue v);
+DYN_HIDDEN bool plan_take_at(Plan *p, const PlanValue *a, PlanValue index, PlanValue *out);
+DYN_HIDDEN bool plan_store_at(Plan *p, const PlanValue *to, PlanValue index, PlanValue v);
+
+/* ---- folds.c: args: array, axis, dtype, out, keepdims */
+DYN_HIDDEN bool plan_fold(Plan *p, PlanFoldKind kind, const PlanValue *args, uint32_t n, PlanValue *out);
+
+/* ---- array_calls.c: NumPy's functions of arrays, and arrays' methods */
+typedef enum PlanKnown { PLAN_CALLED, PLAN_REFUSED, PLAN_NOT_KNOWN } PlanKnown;
+DYN_HIDDEN PlanKnown plan_call_array(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, PyObject *names, PlanValue *out);
+DYN_HIDDEN PyObject *plan_array_method(const char *name); /* borrowed; NULL: it isn't in the language */
+/* self: the array, behind which n arguments lie. */
+DYN_HIDDEN Went plan_call_array_method(Plan *p, PyObject *method, const PlanValue *self, uint32_t n, PyObject *names,
+                                       uint32_t slots);
+static inline bool plan_is_literal(const PlanValue *v) { return v->v.kind == DYN_RK_LITERAL; }
+DYN_HIDDEN bool plan_is_literal_next(Plan *p, uint32_t n); /* a list of the n topmost values is one */
+DYN_HIDDEN Went plan_literal(Plan *p, const PlanValue *values, uint32_t n);
+
+/* ---- vectors.c: what NumPy's own loops compute of vectors and matrices of doubles */
+DYN_HIDDEN bool plan_dot(Plan *p, PlanValue a, PlanValue b, bool operator, PlanValue * out); /* a @ b, or np.dot */
 DYN_HIDDEN bool plan_norm(Plan *p, PlanValue a, PlanValue *out);
+DYN_HIDDEN bool plan_cross(Plan *p, PlanValue *both, PlanValue *out);
 DYN_HIDDEN bool plan_vector_ufunc(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, PlanValue *out);
 
 /* ---- shapes.c */
@@ -346,6 +412,9 @@ DYN_HIDDEN bool plan_of_dict(Plan *p, PyObject *o, uint32_t which, PlanValue *v)
 DYN_HIDDEN Went plan_dict_item(Plan *p, PlanValue dict, PlanValue key);
 DYN_HIDDEN bool plan_store_in_dict(Plan *p, PlanValue dict, PlanValue key, PlanValue v);
 DYN_HIDDEN Went plan_dict_get(Plan *p, PlanValue dict, const PlanValue *args, uint32_t n, uint32_t slots);
+DYN_HIDDEN Went plan_dict_pop(Plan *p, PlanValue dict, const PlanValue *args, uint32_t n, uint32_t slots);
+DYN_HIDDEN Went plan_dict_setdefault(Plan *p, PlanValue dict, const PlanValue *args, uint32_t n, uint32_t slots);
+DYN_HIDDEN bool plan_delete_key(Plan *p, PlanValue dict, PlanValue key);
 DYN_HIDDEN bool plan_add_to_set(Plan *p, PlanValue set, PlanValue key);
 DYN_HIDDEN bool plan_take_from_set(Plan *p, PlanValue set, PlanValue key, bool raises);
 DYN_HIDDEN bool plan_in_dict(Plan *p, PlanValue key, PlanValue dict, bool negated, PlanValue *out); /* or a set */
@@ -392,7 +461,8 @@ DYN_HIDDEN PlanValue plan_slice(Plan *p, PlanValue start, PlanValue stop, PlanVa
 /* An item: the object, and where it is taken out of when it is known what it is. */
 typedef struct PlanItem {
     uint32_t reg, shape;
-    uint32_t list, index; /* DYN_NONE: it stays there */
+    uint32_t list, index; /* DYN_NONE: it stays there. Of a dict the key, */
+    DynRegionOp remove;   /* and what removes it; of a list 0. */
 } PlanItem;
 DYN_HIDDEN bool plan_of_list(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
 DYN_HIDDEN bool plan_of_list_iterator(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
@@ -411,6 +481,7 @@ DYN_HIDDEN bool plan_holds(Plan *p, uint32_t shape, const PlanValue *v);        
 typedef enum PlanStoring { PLAN_SET, PLAN_APPEND, PLAN_PUT, PLAN_DICT_INT, PLAN_DICT_OBJECT, PLAN_NAME } PlanStoring;
 DYN_HIDDEN bool plan_storing(Plan *p, PlanValue *v, PlanStoring how, DynRegionOp *op, uint32_t *reg);
 DYN_HIDDEN bool plan_list_index(Plan *p, const PlanValue *list, PlanValue *index, uint32_t *reg);
+DYN_HIDDEN bool plan_delete_item(Plan *p, PlanValue list, PlanValue index);
 DYN_HIDDEN PlanValue plan_made(Plan *p, DynRegionKind kind, uint32_t reg);
 DYN_HIDDEN bool plan_store_in_list(Plan *p, PlanValue list, PlanValue index, PlanValue v);
 DYN_HIDDEN bool plan_append(Plan *p, PlanValue list, PlanValue v);
@@ -457,6 +528,7 @@ DYN_HIDDEN Went plan_yield(Plan *p);
 DYN_HIDDEN Went plan_end_generator(Plan *p);
 
 /* ---- names.c, calls.c */
+DYN_HIDDEN bool plan_transposed(Plan *p, const PlanValue *a, PlanValue *out); /* of at most two axes */
 DYN_HIDDEN uint32_t plan_object_reg(Plan *p, PyObject *o); /* a register with an object that is taken for granted */
 DYN_HIDDEN Went plan_call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, uint32_t n, uint32_t slots);
 DYN_HIDDEN const DynCode *plan_decoded(Plan *p, PyCodeObject *code); /* the plan's; NULL: it stops */

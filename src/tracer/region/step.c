@@ -44,7 +44,7 @@ static Went store_fast(Plan *p, const DynInstr *in, PlanValue v) {
     if (of_slot && !plan_may_end(p, slot)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped that may be the last to hold something");
     }
-    if (v.v.kind == DYN_RK_EXPR && !plan_make_vector(p, &v, &v)) {
+    if (v.v.kind == DYN_RK_EXPR && !plan_make_array(p, &v, &v)) {
         return WENT_NOWHERE;
     }
     may_be_last = may_be_last && !(plan_is_array(&v) && v.v.kind == slot->v.kind && v.v.regs[0] == slot->v.regs[0]);
@@ -96,6 +96,32 @@ static Went build_tuple(Plan *p, uint32_t n) {
     v.items = items;
     plan_push(p, v);
     return WENT_ON;
+}
+
+static Went build_list(Plan *p, uint32_t n) {
+    if (!plan_is_literal_next(p, n)) {
+        return plan_build_list(p, n);
+    }
+    p->s.n -= n;
+    return plan_literal(p, &p->s.values[p->s.n], n);
+}
+
+/* [1, 2, 3]: a constant tuple is added to a new list. */
+static Went list_extend(Plan *p, uint32_t below) {
+    PyObject *o = plan_object(p, plan_top(p, 0));
+    PlanValue items[PLAN_LITERAL];
+    if (!plan_is_literal(plan_top(p, below)) || o == NULL || !PyTuple_CheckExact(o)) {
+        return plan_list_extend(p, below);
+    }
+    uint32_t n = (uint32_t)PyTuple_GET_SIZE(o);
+    if (plan_top(p, below)->v.n > 0 || n > PLAN_LITERAL) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a long list");
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        items[i] = plan_const(p, PyTuple_GET_ITEM(o, i));
+    }
+    p->s.n -= 2;
+    return plan_literal(p, items, n);
 }
 
 /* a, b = row: as many elements as there are names. */
@@ -263,6 +289,9 @@ static Went operation(Plan *p, const DynInstr *in) {
         if (!plan_compare(p, in->sub, *plan_top(p, 1), top, &out)) {
             return WENT_NOWHERE;
         }
+        if (in->arg != 0 && plan_is_whole(&out)) {
+            return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "the truth of an array");
+        }
         if (in->arg != 0 && out.v.kind == DYN_RK_NP) {
             out = plan_value(DYN_RK_BOOL, out.v.regs[0]);
         }
@@ -309,6 +338,17 @@ static Went store_subscr(Plan *p) {
     if (!p->s.logged || a.v.kind != DYN_RK_LIST || index.v.kind == DYN_RK_SLICE) {
         plan_effect(p, plan_frame(p)->at + 1);
     }
+    return WENT_ON;
+}
+
+/* del l[i], del d[key] */
+static Went delete_subscr(Plan *p) {
+    PlanValue index = plan_const_slice(p, *plan_top(p, 0)), a = *plan_top(p, 1);
+    if (a.v.kind == DYN_RK_DICT ? !plan_delete_key(p, a, index) : !plan_delete_item(p, a, index)) {
+        return WENT_NOWHERE;
+    }
+    p->s.n -= 2;
+    plan_effect(p, plan_frame(p)->at + 1);
     return WENT_ON;
 }
 
@@ -402,7 +442,7 @@ static Went get_iter(Plan *p) {
 /* What is there twice is computed once. */
 static Went copy(Plan *p, uint32_t below) {
     PlanValue *v = plan_top(p, below);
-    if (v->v.kind == DYN_RK_EXPR && !plan_make_vector(p, v, v)) {
+    if (v->v.kind == DYN_RK_EXPR && !plan_make_array(p, v, v)) {
         return WENT_NOWHERE;
     }
     plan_push(p, *v);
@@ -438,7 +478,7 @@ static bool make_operand(Plan *p, const DynInstr *in) {
     bool takes = in->op == DYN_I_BINARY_SUBSCR || in->op == DYN_I_BINARY_SLICE || in->op == DYN_I_GET_ITER ||
                  in->op == DYN_I_LOAD_ATTR || in->op == DYN_I_UNPACK_SEQUENCE;
     PlanValue *v = takes ? plan_top(p, below) : NULL;
-    return v == NULL || v->v.kind != DYN_RK_EXPR || plan_make_vector(p, v, v);
+    return v == NULL || v->v.kind != DYN_RK_EXPR || plan_make_array(p, v, v);
 }
 
 Went plan_step(Plan *p, const DynInstr *in) {
@@ -470,24 +510,26 @@ Went plan_step(Plan *p, const DynInstr *in) {
     case DYN_I_SWAP: return swap(p, in->arg);
     case DYN_I_PUSH_NULL: plan_push(p, plan_value(DYN_RK_NULL, DYN_NONE)); return WENT_ON;
     case DYN_I_BUILD_TUPLE: return build_tuple(p, in->arg);
-    case DYN_I_BUILD_LIST: return plan_build_list(p, in->arg);
+    case DYN_I_BUILD_LIST: return build_list(p, in->arg);
     case DYN_I_LIST_APPEND: return plan_list_append(p, in->arg);
     case DYN_I_LOAD_FAST_AND_CLEAR: return load_and_clear(p, in);
     case DYN_I_UNPACK_SEQUENCE: return unpack(p, in->arg);
     case DYN_I_IS_OP: return is_op(p, in);
     case DYN_I_STORE_SUBSCR: return store_subscr(p);
+    case DYN_I_DELETE_SUBSCR: return delete_subscr(p);
     case DYN_I_STORE_SLICE: return store_slice(p);
     case DYN_I_BINARY_SLICE: return binary_slice(p);
     case DYN_I_BUILD_SLICE: return plan_build_slice(p, in->arg);
     case DYN_I_BUILD_MAP: return plan_build_map(p, in->arg);
     case DYN_I_STORE_ATTR: return store_attr(p, in);
-    case DYN_I_LIST_EXTEND: return plan_list_extend(p, in->arg);
+    case DYN_I_LIST_EXTEND: return list_extend(p, in->arg);
     case DYN_I_CONTAINS_OP: return contains(p, in);
     case DYN_I_GET_ITER: return get_iter(p);
     case DYN_I_FOR_ITER: return plan_next(p, in);
     case DYN_I_POP_ITER: p->s.n -= dyn_iterator_slots(); return WENT_ON;
     case DYN_I_JUMP: return jump(p, in);
-    case DYN_I_CALL: return plan_call(p, in);
+    case DYN_I_CALL:
+    case DYN_I_CALL_KW: return plan_call(p, in);
     case DYN_I_RETURN_VALUE: return plan_return(p, *plan_top(p, 0));
     case DYN_I_RETURN_CONST: return plan_return(p, plan_const(p, const_of(p, in->arg)));
     case DYN_I_BINARY_OP:

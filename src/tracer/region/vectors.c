@@ -1,5 +1,5 @@
-/* vectors.c: what NumPy's own loops compute of vectors of doubles in loops: products, norms, and ufuncs. Called by numbers.c and
- * calls.c. The loops are called as NumPy calls them, so that results are its own to the bit. */
+/* vectors.c: what NumPy's own loops compute of vectors and matrices of doubles in loops: products, norms, and ufuncs. Called by
+ * numbers.c and calls.c. The loops are called as NumPy calls them, so that results are its own to the bit. */
 #include "tracer/region/plan.h"
 
 enum {
@@ -36,7 +36,8 @@ static bool dot_of_vectors(Plan *p, const PlanValue *a, const PlanValue *b, bool
 /* A new vector: of rows where the matrix comes first, else of columns. */
 static bool with_matrix(Plan *p, const PlanValue *both, bool vector_first, PlanValue *out) {
     const PlanValue *matrix = &both[vector_first], *vector = &both[!vector_first];
-    PlanValue made = plan_new_vector(p, DYN_F64, size_of(matrix, vector_first), both, 2);
+    const uint32_t n = size_of(matrix, vector_first);
+    PlanValue made = plan_new_array(p, DYN_F64, &n, 1, both, 2);
     if (vector_first) {
         plan_put_operand(p, vector, 0);
     }
@@ -47,6 +48,28 @@ static bool with_matrix(Plan *p, const PlanValue *both, bool vector_first, PlanV
     }
     p->r->warns = true;
     plan_emit_or(p, vector_first ? DYN_RO_VECMAT : DYN_RO_MATVEC, made.v.regs[1], DYN_NONE, DYN_NONE, DYN_R_FLAGS);
+    *out = made;
+    return true;
+}
+
+static bool of_matrices(Plan *p, const PlanValue *both, PlanValue *out) {
+    const uint32_t sizes[2] = {size_of(&both[0], 0), size_of(&both[1], 1)};
+    int64_t *samples = DYN_NEW_N(&p->arena, int64_t, 2);
+    PlanValue made = plan_new_array(p, DYN_F64, sizes, 2, both, 2);
+    if (samples == NULL) {
+        return no(p, "memory");
+    }
+    samples[0] = plan_sampled(&both[0], 1);
+    samples[1] = plan_sampled(&both[1], 0);
+    made.sizes = samples;
+    if (plan_is_large(&both[0]) || plan_is_large(&both[1]) || plan_is_large(&made)) {
+        return no(p, "a product of large matrices");
+    }
+    for (uint32_t k = 0; k < 4; k++) {
+        plan_put_operand(p, &both[k / 2], k % 2);
+    }
+    p->r->warns = true;
+    plan_emit_or(p, DYN_RO_MATMAT, made.v.regs[1], DYN_NONE, DYN_NONE, DYN_R_FLAGS);
     *out = made;
     return true;
 }
@@ -66,7 +89,7 @@ static bool is_for_dot(Plan *p, const PlanValue *matrix, const PlanValue *vector
 
 bool plan_dot(Plan *p, PlanValue a, PlanValue b, bool operator, PlanValue * out) {
     PlanValue both[2] = {a, b};
-    if (!plan_make_vectors(p, both, 2)) {
+    if (!plan_make_arrays(p, both, 2)) {
         return false;
     }
     if (is_of_doubles(&both[0], 1) && is_of_doubles(&both[1], 1)) {
@@ -78,16 +101,19 @@ bool plan_dot(Plan *p, PlanValue a, PlanValue b, bool operator, PlanValue * out)
     if (is_of_doubles(&both[0], 1) && is_of_doubles(&both[1], 2)) {
         return (operator|| is_for_dot(p, &both[1], &both[0])) && with_matrix(p, both, true, out);
     }
-    return no(p, "a product of something else than vectors of doubles, or of one and a matrix");
+    if (operator&& is_of_doubles(&both[0], 2) && is_of_doubles(&both[1], 2)) {
+        return of_matrices(p, both, out);
+    }
+    return no(p, "a product of something else than vectors and matrices of doubles");
 }
 
 /* np.linalg.norm of a vector: the root of its product with itself, of a copy where it isn't dense. */
 bool plan_norm(Plan *p, PlanValue a, PlanValue *out) {
     bool copies = plan_is_array(&a) && !(a.v.flags & DYN_RF_CONTIGUOUS);
-    if (copies && is_of_doubles(&a, 1) && !plan_make_vector(p, &a, &a)) {
+    if (copies && is_of_doubles(&a, 1) && !plan_make_array(p, &a, &a)) {
         return false;
     }
-    if (!plan_make_vectors(p, &a, 1)) {
+    if (!plan_make_arrays(p, &a, 1)) {
         return false;
     }
     if (!is_of_doubles(&a, 1)) {
@@ -112,52 +138,91 @@ static bool is_quick(PyObject *o) {
 
 /* Few enough elements, as it was planned; and where it runs? */
 static bool is_short(Plan *p, PyObject *o, const PlanValue *v, uint32_t size) {
+    int64_t all = 1;
+    for (uint32_t k = 0; k < v->v.n; k++) {
+        all *= plan_sample(v, k);
+    }
     if (is_quick(o)) {
         return true;
     }
-    if (plan_sample(v, 0) > FEW) {
+    if (all > FEW) {
         return no(p, "a function that takes long, of many elements");
     }
     plan_emit_or(p, DYN_RO_IDX, size, plan_iconst(p, MOST + 1), DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
     return true;
 }
 
+/* An operand as one line: of several axes, where it lies in one piece, in rows. */
+static PlanValue as_line(Plan *p, const PlanValue *a) {
+    PlanValue line = *a;
+    uint32_t n = size_of(a, 0);
+    if (a->v.n == 1) {
+        return line;
+    }
+    plan_leave_unless_dense(p, a);
+    for (uint32_t k = 1; k < a->v.n; k++) {
+        n = plan_emit(p, DYN_RO_IMULW, n, size_of(a, k), DYN_NONE);
+    }
+    line = plan_value(DYN_RK_VIEW, a->v.regs[0]);
+    line.v.dtype = a->v.dtype;
+    plan_lay(p, &line, a->v.regs[1], &n, 1);
+    return line;
+}
+
+/* The operands of a ufunc that are arrays have the same axes, and are of doubles; which has them all? NULL: they aren't so. */
+static const PlanValue *check_operands(Plan *p, const PlanValue *operands, uint32_t n) {
+    const PlanValue *first = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        const PlanValue *v = &operands[i];
+        bool fits =
+            plan_is_number(v) ? v->v.kind != DYN_RK_NP || v->v.dtype == DYN_F64 : plan_is_array(v) && v->v.dtype == DYN_F64;
+        bool alike = plan_is_number(v) || first == NULL || first->v.n == v->v.n;
+        if (!fits || !alike || (plan_is_array(v) && plan_is_large(v))) {
+            no(p, "a ufunc of something else than arrays of doubles with the same axes, or of large ones");
+            return NULL;
+        }
+        for (uint32_t k = 0; plan_is_array(v) && first != NULL && k < v->v.n; k++) {
+            plan_same_size(p, size_of(first, k), size_of(v, k));
+        }
+        first = plan_is_array(v) && first == NULL ? v : first;
+    }
+    return first;
+}
+
 bool plan_vector_ufunc(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, PlanValue *out) {
     PlanValue operands[MOST_OPERANDS], f;
     void *loop, *data;
-    uint32_t size = DYN_NONE, reg;
+    uint32_t reg, sizes[DYN_REGION_RANK];
     if (n > MOST_OPERANDS || !dyn_region_ufunc(o, (int)n, &loop, &data)) {
         return no(p, "a ufunc that isn't known, or of other operands");
     }
     memcpy(operands, args, n * sizeof *args);
-    if (!plan_make_vectors(p, operands, n)) {
+    if (!plan_make_arrays(p, operands, n)) {
         return false;
     }
-    for (uint32_t i = 0; i < n; i++) {
-        if (plan_is_number(&operands[i])) {
-            bool fits = operands[i].v.kind != DYN_RK_NP || operands[i].v.dtype == DYN_F64;
-            if (!fits) {
-                return no(p, "a ufunc of arrays and a NumPy scalar that is no double");
-            }
-        } else if (!is_of_doubles(&operands[i], 1) || plan_is_large(&operands[i])) {
-            return no(p, "a ufunc of something else than vectors of doubles, or of large ones");
-        } else if (size == DYN_NONE) {
-            size = size_of(&operands[i], 0);
-            if (!is_short(p, o, &operands[i], size)) {
-                return false;
-            }
-        } else {
-            plan_same_size(p, size, size_of(&operands[i], 0));
-        }
+    const PlanValue *first = check_operands(p, operands, n);
+    if (first == NULL) {
+        return false;
     }
-    if (size == DYN_NONE || !plan_ufunc(p, o, n, &f)) {
-        return no(p, "a ufunc of other operands, or too many of them");
+    const PlanValue line = as_line(p, first);
+    if (!is_short(p, o, first, size_of(&line, 0))) {
+        return false;
     }
-    PlanValue made = plan_new_vector(p, DYN_F64, size, operands, n);
+    if (!plan_ufunc(p, o, n, &f)) {
+        return no(p, "too many ufuncs");
+    }
+    for (uint32_t k = 0; k < first->v.n; k++) {
+        sizes[k] = size_of(first, k);
+    }
+    PlanValue made = plan_new_array(p, DYN_F64, sizes, first->v.n, operands, n), lines[MOST_OPERANDS];
+    made.sizes = first->sizes;
     p->r->warns = true;
     for (uint32_t i = 0; i < n; i++) {
+        lines[i] = plan_is_array(&operands[i]) ? as_line(p, &operands[i]) : operands[i];
+    }
+    for (uint32_t i = 0; i < n; i++) {
         if (plan_is_array(&operands[i])) {
-            plan_put_operand(p, &operands[i], 0);
+            plan_put_operand(p, &lines[i], 0);
         } else {
             plan_double(p, operands[i], &reg);
             plan_emit(p, DYN_RO_OPERANDD, reg, DYN_NONE, DYN_NONE);
@@ -166,6 +231,36 @@ bool plan_vector_ufunc(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, 
     plan_emit(p, DYN_RO_UNFLAG, DYN_NONE, DYN_NONE, DYN_NONE);
     plan_emit_or(p, DYN_RO_UFUNC, f.v.regs[0], f.v.regs[1], made.v.regs[1], DYN_R_FLAGS);
     plan_emit_or(p, DYN_RO_FLAGS, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_FLAGS);
+    *out = made;
+    return true;
+}
+
+/* np.cross of two vectors of three: a product minus a product each, as NumPy computes it. */
+bool plan_cross(Plan *p, PlanValue *both, PlanValue *out) {
+    static const uint8_t at[3][2] = {{1, 2}, {2, 0}, {0, 1}};
+    uint32_t element[2][3], three = plan_iconst(p, 3);
+    if (!plan_make_arrays(p, both, 2)) {
+        return false;
+    }
+    if (!is_of_doubles(&both[0], 1) || !is_of_doubles(&both[1], 1)) {
+        return no(p, "np.cross of something else than vectors of doubles");
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        plan_same_size(p, size_of(&both[i], 0), three);
+        for (uint32_t k = 0; k < 3; k++) {
+            uint32_t offset = plan_emit(p, DYN_RO_IMULW, plan_iconst(p, k), plan_stride(p, &both[i], 0), DYN_NONE);
+            element[i][k] = plan_emit(p, DYN_RO_LDF64, both[i].v.regs[1], offset, DYN_NONE);
+        }
+    }
+    PlanValue made = plan_new_array(p, DYN_F64, &three, 1, both, 2);
+    p->r->warns = true;
+    for (uint32_t k = 0; k < 3; k++) {
+        uint32_t x = plan_emit(p, DYN_RO_DMUL, element[0][at[k][0]], element[1][at[k][1]], DYN_NONE);
+        uint32_t y = plan_emit(p, DYN_RO_DMUL, element[0][at[k][1]], element[1][at[k][0]], DYN_NONE);
+        uint32_t z = plan_emit(p, DYN_RO_DSUB, x, y, DYN_NONE);
+        plan_leave_unless(p, plan_emit(p, DYN_RO_ISFINITE, z, DYN_NONE, DYN_NONE), DYN_R_FLAGS);
+        plan_emit(p, DYN_RO_STF64, made.v.regs[1], plan_iconst(p, 8 * (int64_t)k), z);
+    }
     *out = made;
     return true;
 }
