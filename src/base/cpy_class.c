@@ -6,7 +6,7 @@
  * objects with weak references are known by those, a property or a bound kind of function by its parts, a descriptor by the
  * class that it was made for, and only numbers, text and tuples of these are held. Called by the recorder, which makes them, and
  * by guards, with the GIL. The capsule owns the facts. */
-#include "base/cpy.h"
+#include "base/cpy_internal.h"
 
 typedef enum Way {
     ABSENT,
