@@ -206,6 +206,9 @@ static bool is_as_remembered(const Row *r, PyObject *o, PyTypeObject *owner) {
 
 static PyTypeObject *base_at(PyTypeObject *t, uint32_t i) { return (PyTypeObject *)PyTuple_GET_ITEM(t->tp_mro, i); }
 
+/* How many bases it has, itself among them; 0 while its metaclass still decides that. */
+static uint32_t count_bases(PyTypeObject *t) { return t->tp_mro == NULL ? 0 : (uint32_t)PyTuple_GET_SIZE(t->tp_mro); }
+
 /* Gives the class a version tag where it has none and can have one. */
 static uint32_t version_of(PyTypeObject *t) {
     (void)dyn_cpy_lookup_named(t, "__init__");
@@ -258,7 +261,7 @@ static int add_base(Facts *f, PyTypeObject *t, uint32_t i) {
 }
 
 PyObject *dyn_cpy_class_facts(PyTypeObject *t) {
-    Facts *f = PyMem_RawCalloc(1, sizeof *f);
+    Facts *f = count_bases(t) == 0 ? NULL : PyMem_RawCalloc(1, sizeof *f);
     PyObject *capsule = f == NULL ? NULL : PyCapsule_New(f, capsule_name, free_facts);
     if (capsule == NULL) {
         PyMem_RawFree(f);
@@ -266,7 +269,7 @@ PyObject *dyn_cpy_class_facts(PyTypeObject *t) {
         return NULL;
     }
     f->version = version_of(t);
-    for (uint32_t i = 0; i < (uint32_t)PyTuple_GET_SIZE(t->tp_mro); i++) {
+    for (uint32_t i = 0; i < count_bases(t); i++) {
         if (add_base(f, t, i) < 0) {
             Py_DECREF(capsule);
             return NULL;
@@ -287,6 +290,9 @@ static bool is_noted(const Facts *f, PyObject *name, uint32_t base) {
 
 bool dyn_cpy_class_note(PyObject *capsule, PyTypeObject *t, PyObject *name) {
     Facts *f = facts_of(capsule);
+    if (count_bases(t) != f->bases.n) {
+        return false;
+    }
     for (uint32_t i = 0; i < f->bases.n; i++) {
         PyTypeObject *base = base_at(t, i);
         if (f->bases.at[i].fixed || is_noted(f, name, i)) {
@@ -320,7 +326,7 @@ static PyObject *changed_in(const Facts *f, uint32_t i, PyTypeObject *base) {
 
 PyObject *dyn_cpy_class_changed(PyObject *capsule, PyTypeObject *t) {
     const Facts *f = facts_of(capsule);
-    bool same = t->tp_mro != NULL && PyTuple_GET_SIZE(t->tp_mro) == (Py_ssize_t)f->bases.n;
+    bool same = count_bases(t) == f->bases.n;
     for (uint32_t i = 0; same && i < f->bases.n; i++) {
         same = referent(f->bases.at[i].ref) == (PyObject *)base_at(t, i);
     }

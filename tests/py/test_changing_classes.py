@@ -328,3 +328,23 @@ def test_nothing_of_a_class_is_kept_alive():
     for _ in range(3):
         gc.collect()
     assert [r() for r in died] == [None] * len(died)
+
+
+def test_a_class_whose_bases_are_being_decided():
+    """Its metaclass looks at it while it has none yet."""
+    seen = []
+
+    class Meta(type):
+        def mro(cls):
+            seen.append((cls.__mro__ is None, cls.__dict__["scale"], cls.__name__))
+            return super().mro()
+
+    def step(x):
+        made = Meta("Made", (), {"scale": 2.0})
+        return x * made.scale, len(seen) > 0
+
+    fast = dynoc.optimize(step, wait=True)
+    with dynoc.enabled(wait=True):
+        for _ in range(4):
+            assert np.array_equal(fast(np.ones(3))[0], np.full(3, 2.0))
+    assert seen == [(True, 2.0, "Made")] * 4

@@ -426,6 +426,17 @@ def test_training_with_a_gradient_scaler(make, whole):
     assert [sorted(s) for s in found[2].values()] == [sorted(s) for s in expected[2].values()]
 
 
+def test_which_devices_there_are_is_known():
+    def f(x):
+        device = "cuda" if torch.cuda.is_available() and torch.cuda.device_count() > 0 else "cpu"
+        return x.to(device) * 2 + torch.cuda.is_available()
+
+    fast = dynoc.optimize(f, wait=True, fullgraph=True)
+    for _ in range(3):
+        assert torch.equal(fast(torch.ones(5)), f(torch.ones(5)))
+    assert len(fast.entries) == 1
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no device")
 @pytest.mark.parametrize("dtype", HALVES)
 def test_on_a_device(dtype):
@@ -453,5 +464,5 @@ def test_on_a_device(dtype):
                 assert a.dtype == b.dtype
                 torch.testing.assert_close(a, b, rtol=2e-2, atol=2e-2)
             for p, q in zip(model.parameters(), plain.parameters(), strict=True):
-                torch.testing.assert_close(p.grad, q.grad, rtol=2e-2, atol=2e-2)
+                torch.testing.assert_close(p.grad, q.grad, rtol=1e-1, atol=5e-2)
         assert [(e.end, e.hits) for e in fast.entries] == [("return", 3)]
