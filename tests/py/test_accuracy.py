@@ -9,6 +9,7 @@ SOAK=1 takes many more points.
 """
 
 import functools
+import math
 import os
 import platform
 
@@ -184,7 +185,14 @@ def errors(name, args, exact, eager, got):
     error[np.isnan(error) | ((np.signbit(want) != np.signbit(have)) & (not cancels))] = np.inf
     same = (got == eager) & (np.signbit(got) == np.signbit(eager)) | (np.isnan(got) & np.isnan(eager))
     error = np.where(countable, error, np.where(same, 0, np.inf))
-    return np.where(same & (np.abs(args[0]) > 1e250), 0, error) if name in TRIG and dtype is np.float64 else error
+    if name not in TRIG or dtype is not np.float64:
+        return error
+    return np.where((same | is_of_c(name, args[0], got)) & (np.abs(args[0]) > 1e250), 0, error)
+
+
+def is_of_c(name, x, got):
+    """Which results are C's own, who may be far off next to a pole. On AVX-512 NumPy's vectors aren't."""
+    return np.array([np.isfinite(v) and getattr(math, name)(v) == r for v, r in zip(x, got, strict=True)])
 
 
 def worst(name, args, exact, eager, got):

@@ -449,7 +449,7 @@ static void put_line_head(DynStr *out, const DynLoops *p, const DynKernel *k) {
  * read at once nothing is asked before: where a row has fewer, it is the first again, and what comes of it is thrown away. */
 static void put_loop_head(DynStr *out, const DynLoops *p, const DynKernel *k) {
     bool grouped = k->group != DYN_NONE;
-    dyn_str_puts(out, grouped ? "    typedef typename Index<HELD>::type I;\n    const I groups = in ? (I)a.groups : 0;\n"
+    dyn_str_puts(out, grouped ? "    typedef typename GroupNumber<HELD>::type I;\n    const I groups = in ? (I)a.groups : 0;\n"
                               : "    const i64 groups = in ? a.groups : 0;\n");
     put_row_elements(out, p, k);
     if (k->group == DYN_NONE) {
