@@ -59,7 +59,7 @@ def test_flags_of_two_arguments_are_those_of_the_results(isa, name, dtype):
     few = points(dtype)
     for first in few:
         for second in few:
-            if name.endswith("power") and np.isinf(second):  # exact, but C leaves it open whether it raises, and NumPy does on AVX-512
+            if name.endswith("power") and np.isinf(second):  # C leaves it open whether that raises: NumPy does on AVX-512
                 continue
             x, y = np.full(20, 0.5, dtype), np.full(20, 0.75, dtype)
             x[7], y[7] = first, second
