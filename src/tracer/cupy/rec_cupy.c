@@ -21,63 +21,14 @@ static const struct Row {
 #undef CUPY_METHOD
 };
 
-/* One for each elementwise operator, whose text is the name of the ufunc where there is one. */
-static const struct Elementwise {
-    const char *name;
-    DynOp op;
-} elementwise[] = {
-#define BIND_ELEMENTWISE(op, text) {text, op},
-#define BIND_INPUT(op, text)
-#define BIND_REDUCE(op, text)
-#define BIND_VIEW(op, text)
-#define BIND_CREATE(op, text)
-#define BIND_COPY(op, text)
-#define BIND_STORE(op, text)
-#define BIND_EXTERN(op, text)
-#define BIND_RESULT(op, text)
-#define BIND_SCAN(op, text)
-#define BIND_GATHER(op, text)
-#define OP(name, text, arity, kind, ...) BIND_##kind(DYN_OP_##name, text)
-#include "ir/ops.def"
-#undef OP
-};
-
-#define MOST_BINDINGS 4096             /* kernels of the program's are bound when they are met */
-static DYN_VEC(DynBinding *) bindings; /* by the address of the callable; never freed */
+#define MOST_BINDINGS 4096 /* kernels of the program's are bound when they are met */
+static DynBindings bindings;
 static PyTypeObject *ufunc_type, *elementwise_type, *reduction_type, *raw_type, *gufunc_type;
 
-/* Where the binding of a callable is, or would be. */
-static uint32_t place_of(PyObject *callable) {
-    uint32_t low = 0, high = bindings.n;
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-        if ((uintptr_t)bindings.at[middle]->callable < (uintptr_t)callable) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
-static const DynBinding *found(PyObject *callable) {
-    uint32_t at = place_of(callable);
-    return at < bindings.n && bindings.at[at]->callable == callable ? bindings.at[at] : NULL;
-}
-
-/* What has a binding already keeps it. NULL: memory ran out, or there are too many. */
+/* NULL: memory ran out, or there are too many. */
 static const DynBinding *add(PyObject *callable, const char *path, const char *sig, NpRule rule, int op, uint8_t effect) {
-    const DynBinding *known = found(callable);
-    DynBinding *b = known != NULL || bindings.n >= MOST_BINDINGS ? NULL : PyMem_RawCalloc(1, sizeof(*b));
-    uint32_t at = place_of(callable);
-    if (b == NULL || dyn_vec_push(&bindings, b) < 0) {
-        PyMem_RawFree(b);
-        return known;
-    }
-    memmove(&bindings.at[at + 1], &bindings.at[at], (bindings.n - 1 - at) * sizeof(*bindings.at));
-    *b = (DynBinding){.path = path, .sig = sig, .rule = rule, .op = op, .callable = Py_NewRef(callable), .effect = effect};
-    bindings.at[at] = b;
-    return b;
+    DynBinding row = {.path = path, .sig = sig, .rule = rule, .op = op, .callable = callable, .effect = effect};
+    return bindings.n < MOST_BINDINGS ? dyn_bindings_add(&bindings, row) : NULL;
 }
 
 /* An object below cupy, or of its array's type; borrowed (cupy has it), NULL without an exception. */
@@ -103,16 +54,17 @@ static PyTypeObject *type_at(const char *path) {
 }
 
 static void bind_all(void) {
-    PyObject *add_ufunc = look_up(dyn_cupy_module, "add"), *matmul = look_up(dyn_cupy_module, "matmul");
+    PyObject *matmul = look_up(dyn_cupy_module, "matmul");
     ufunc_type = type_at("ufunc");
     elementwise_type = type_at("ElementwiseKernel");
     reduction_type = type_at("ReductionKernel");
     raw_type = type_at("RawKernel");
     gufunc_type = matmul != NULL && !PyFunction_Check(matmul) ? Py_TYPE(matmul) : NULL;
-    for (size_t i = 0; i < DYN_COUNTOF(elementwise) && add_ufunc != NULL; i++) {
-        PyObject *f = look_up(dyn_cupy_module, elementwise[i].name);
-        if (f != NULL && ufunc_type != NULL && Py_IS_TYPE(f, ufunc_type)) {
-            add(f, elementwise[i].name, "", cp_rule_ufunc, elementwise[i].op, DYN_BIND_PURE);
+    const DynBinding *numpys;
+    for (int i = 0; ufunc_type != NULL && (numpys = dyn_np_nth_ufunc(i)) != NULL; i++) {
+        PyObject *f = look_up(dyn_cupy_module, numpys->path);
+        if (f != NULL && Py_IS_TYPE(f, ufunc_type)) {
+            add(f, numpys->path, "", cp_rule_ufunc, numpys->op, DYN_BIND_PURE);
         }
     }
     for (size_t i = 0; i < DYN_COUNTOF(rows); i++) {
@@ -140,11 +92,11 @@ const DynBinding *dyn_cupy_binding(PyObject *callable) {
         bound = true;
         bind_all();
     }
-    const DynBinding *b = found(callable);
+    const DynBinding *b = dyn_bindings_find(&bindings, callable);
     return b != NULL || PyFunction_Check(callable) ? b : bind_by_type(callable);
 }
 
-bool dyn_cupy_is_bound(const DynBinding *b) { return found(b->callable) == b; }
+bool dyn_cupy_is_bound(const DynBinding *b) { return dyn_bindings_find(&bindings, b->callable) == b; }
 
 /* ---- rules */
 

@@ -42,6 +42,14 @@ struct DynBinding {
     PyObject *callable; /* strong; for methods ndarray's method descriptor */
     uint8_t effect;     /* DYN_BIND_*: of rows of bind_torch.def */
 };
+/* bindings.c: bindings by the address of the callable. find: NULL: it has none. add: the table's binding of row.callable, to
+ * which it takes a reference; what has one already keeps it. NULL: memory ran out. */
+typedef struct DynBindings {
+    DynBinding **at;
+    uint32_t n, cap;
+} DynBindings;
+DYN_HIDDEN const DynBinding *dyn_bindings_find(const DynBindings *t, PyObject *callable);
+DYN_HIDDEN const DynBinding *dyn_bindings_add(DynBindings *t, DynBinding row);
 struct NpCall {
     const DynBinding *b;
     const DynOperand *args; /* as called: positional, then keyword values */
@@ -56,7 +64,9 @@ struct NpCall {
 /* Looks at a value and at what is in it (depth 0), before a rule makes nodes: what is found now outlives a rule that fails. */
 DYN_HIDDEN int dyn_np_resolve(DynRec *r, DynOperand o, int depth);
 DYN_HIDDEN const DynBinding *dyn_np_binding(const char *path, bool method); /* by its name in bind.def */
-DYN_HIDDEN int dyn_np_slot_of(const char *sig, const char *name);           /* which word of the signature `name` is, or -1 */
+/* NumPy's ufuncs that are operators, counted from 0: NULL: there is no more. */
+DYN_HIDDEN const DynBinding *dyn_np_nth_ufunc(int n);
+DYN_HIDDEN int dyn_np_slot_of(const char *sig, const char *name); /* which word of the signature `name` is, or -1 */
 /* Gives v. Where it is NULL, the nodes from `nnodes` on are taken back. */
 DYN_HIDDEN DynVal *dyn_np_take_back(DynRec *r, uint32_t nnodes, DynVal *v);
 DYN_HIDDEN bool dyn_np_is_no_value(PyObject *o);            /* what NumPy's functions take for "not given" */

@@ -188,6 +188,15 @@ const DynBinding *dyn_np_binding(const char *path, bool method) {
     return NULL;
 }
 
+const DynBinding *dyn_np_nth_ufunc(int n) {
+    for (int i = 0; i < NFUNCTIONS; i++) {
+        if (functions[i].rule == np_rule_ufunc && functions[i].op != 0 && n-- == 0) {
+            return &functions[i];
+        }
+    }
+    return NULL;
+}
+
 /* ---- failing, symbols */
 
 DynVal *dyn_np_refuse(DynRec *r, DynReason why) {

@@ -17,37 +17,15 @@ static const struct Row {
 #include "tracer/torch/bind_torch.def"
 #undef TORCH
 };
-static DYN_VEC(DynBinding *) bindings; /* by the address of the callable; never freed */
-static PyObject *classify;             /* dynoc._torch.classify */
-
-/* Where the binding of a callable is, or would be. */
-static uint32_t place_of(PyObject *callable) {
-    uint32_t low = 0, high = bindings.n;
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-        if ((uintptr_t)bindings.at[middle]->callable < (uintptr_t)callable) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
+static DynBindings bindings;
+static PyObject *classify; /* dynoc._torch.classify */
 
 /* Takes the reference. What has a binding already keeps it: its row stands higher in the table. */
 static int add_binding(PyObject *callable, const char *path, const char *sig, NpRule rule, int op, uint8_t effect) {
-    uint32_t at = place_of(callable);
-    DynBinding *b = at < bindings.n && bindings.at[at]->callable == callable ? NULL : PyMem_RawCalloc(1, sizeof(*b));
-    if (b == NULL || dyn_vec_push(&bindings, b) < 0) {
-        bool known = b == NULL && at < bindings.n && bindings.at[at]->callable == callable;
-        PyMem_RawFree(b);
-        Py_DECREF(callable);
-        return known ? 0 : -1;
-    }
-    memmove(&bindings.at[at + 1], &bindings.at[at], (bindings.n - 1 - at) * sizeof(*bindings.at));
-    *b = (DynBinding){.path = path, .sig = sig, .rule = rule, .op = op, .callable = callable, .effect = effect};
-    bindings.at[at] = b;
-    return 0;
+    DynBinding row = {.path = path, .sig = sig, .rule = rule, .op = op, .callable = callable, .effect = effect};
+    const DynBinding *b = dyn_bindings_add(&bindings, row);
+    Py_DECREF(callable);
+    return b == NULL ? -1 : 0;
 }
 
 /* What calls of a row do besides giving a result. */
@@ -142,7 +120,7 @@ static const DynBinding *bind_by_schema(PyObject *callable) {
     if (add_binding(Py_NewRef(callable), name, "", rule, 0, effect) < 0) {
         return NULL;
     }
-    return bindings.at[place_of(callable)];
+    return dyn_bindings_find(&bindings, callable);
 }
 
 const DynBinding *dyn_torch_binding(PyObject *callable) {
@@ -163,11 +141,8 @@ const DynBinding *dyn_torch_binding(PyObject *callable) {
         PyErr_Clear();
         Py_XDECREF(module);
     }
-    uint32_t at = place_of(callable);
-    const DynBinding *b = NULL;
-    if (at < bindings.n && bindings.at[at]->callable == callable) {
-        b = bindings.at[at];
-    } else if (is_torch_c(callable)) {
+    const DynBinding *b = dyn_bindings_find(&bindings, callable);
+    if (b == NULL && is_torch_c(callable)) {
         b = bind_by_schema(callable);
     }
     return b == NULL || b->effect == DYN_BIND_UNKNOWN ? NULL : b;
