@@ -13,6 +13,7 @@ import warnings
 
 import cupy as cp
 import numpy as np
+from random_steps import program
 
 import dynoc
 
@@ -63,19 +64,7 @@ def stores(x, y):
     return z
 
 
-def program(seed):
-    """Some of these steps in a row, of which three results are given."""
-    r = random.Random(seed)
-    steps = [r.choice(r.choice([ELEMENTWISE, ELEMENTWISE, REDUCING, MOVING, CALLS, [stores]])) for _ in range(r.randint(2, 7))]
-
-    def f(x, y):
-        made = []
-        for step in steps:
-            x, y = step(x, y), x
-            made.append(x)
-        return made[-1], made[len(made) // 2], y
-
-    return f
+KINDS = [ELEMENTWISE, ELEMENTWISE, REDUCING, MOVING, CALLS, [stores]]
 
 
 def differs(got, want, tolerance):
@@ -137,7 +126,7 @@ def check_ufuncs():
 def check_random(count, first=0):
     wrong = 0
     for seed in range(first, first + count):
-        f, n = program(seed), random.Random(seed).choice([17, 64, 129])
+        f, n = program(seed, KINDS), random.Random(seed).choice([17, 64, 129])
         dtype, tolerance = (("f4", 2e-3), ("f8", 1e-9))[seed % 2]
         x, y = (cp.array(np.random.default_rng(seed + i).standard_normal((n, n)).astype(dtype)) for i in range(2))
         want, fast = f(x, y), dynoc.optimize(f, wait=True)

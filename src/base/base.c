@@ -300,3 +300,25 @@ void dyn_sha256_hex(const void *data, size_t n, char out[65]) {
         snprintf(out + 8 * i, 9, "%08x", h[i]);
     }
 }
+
+/* ---- words */
+
+int dyn_words_count(const char *words) {
+    int n = *words != 0;
+    for (; *words != 0; words++) {
+        n += *words == ' ';
+    }
+    return n;
+}
+
+int dyn_words_find(const char *words, const char *name) {
+    size_t n = strlen(name);
+    for (int i = 0; *words != 0; i++) {
+        size_t word = strcspn(words, " ");
+        if (word == n && memcmp(words, name, n) == 0) {
+            return i;
+        }
+        words += word + (words[word] == ' ');
+    }
+    return -1;
+}

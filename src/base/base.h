@@ -55,6 +55,10 @@ DYN_HIDDEN void *dyn_arena_alloc(DynArena *a, size_t size);
 DYN_HIDDEN char *dyn_arena_strdup(DynArena *a, const char *s);
 DYN_HIDDEN size_t dyn_arena_bytes(const DynArena *a); /* that it holds, used or not */
 extern DYN_HIDDEN long dyn_arena_fail_after;          /* < 0: never; counts down at each allocation */
+/* Words with a blank between them, as the parameters of a function are listed in tables: how many, and which one is `name` (-1:
+ * none). */
+DYN_HIDDEN int dyn_words_count(const char *words);
+DYN_HIDDEN int dyn_words_find(const char *words, const char *name);
 /* Are `n` pointers all there? DYN_ALLOCATED(a, b, c): memory was out for none of them. */
 static inline bool dyn_all_there(const void *const *at, size_t n) {
     bool all = true;

@@ -184,19 +184,10 @@ static bool is_advanced(PyObject *index) {
     return is;
 }
 
-/* A function of the module `operator`; borrowed for ever. */
-static PyObject *operator_function(const char *name) {
-    PyObject *module = PyImport_ImportModule("operator"), *f = module == NULL ? NULL : PyObject_GetAttrString(module, name);
-    PyErr_Clear();
-    Py_XDECREF(f); /* the module has it */
-    Py_XDECREF(module);
-    return f;
-}
-
 DynVal *dyn_cupy_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand index, PyObject *result) {
     if (is_advanced(index.real)) {
         DynOperand args[2] = {a, index};
-        PyObject *f = operator_function("getitem");
+        PyObject *f = dyn_np_function("operator", "getitem");
         return f == NULL ? dyn_np_unsupported(r) : dyn_np_extern(r, f, "getitem", args, 2, NULL, result);
     }
     uint32_t id = dyn_np_basic_index(r, base, index);
@@ -210,6 +201,6 @@ int dyn_cupy_store_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand ind
         return view == DYN_NONE ? -1 : dyn_np_store(r, view, v);
     }
     DynOperand args[3] = {a, index, value};
-    PyObject *f = operator_function("setitem");
+    PyObject *f = dyn_np_function("operator", "setitem");
     return f == NULL || dyn_np_extern_write(r, f, "setitem", args, 3, NULL, Py_None) == NULL ? -1 : 0;
 }

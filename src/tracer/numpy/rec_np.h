@@ -66,7 +66,6 @@ DYN_HIDDEN int dyn_np_resolve(DynRec *r, DynOperand o, int depth);
 DYN_HIDDEN const DynBinding *dyn_np_binding(const char *path, bool method); /* by its name in bind.def */
 /* NumPy's ufuncs that are operators, counted from 0: NULL: there is no more. */
 DYN_HIDDEN const DynBinding *dyn_np_nth_ufunc(int n);
-DYN_HIDDEN int dyn_np_slot_of(const char *sig, const char *name); /* which word of the signature `name` is, or -1 */
 /* Gives v. Where it is NULL, the nodes from `nnodes` on are taken back. */
 DYN_HIDDEN DynVal *dyn_np_take_back(DynRec *r, uint32_t nnodes, DynVal *v);
 DYN_HIDDEN bool dyn_np_is_no_value(PyObject *o);            /* what NumPy's functions take for "not given" */
@@ -103,6 +102,9 @@ DYN_HIDDEN DynDtype dyn_np_dtype_of(PyObject *o); /* of an exact ndarray or NumP
 
 /* ---- rec_gradient.c: a node has its value; where the segment derives what a call gave is kept. -1: no memory */
 DYN_HIDDEN int dyn_rec_call_gave(DynRec *r, uint32_t node, PyObject *result);
+
+/* ---- rec_numpy_attr.c: what a module has under a name; borrowed for ever. NULL, without an exception: nothing. */
+DYN_HIDDEN PyObject *dyn_np_function(const char *module, const char *name);
 
 /* ---- rec_numpy_elem.c */
 DYN_HIDDEN int dyn_np_elem_init(PyObject *numpy);

@@ -407,20 +407,8 @@ uint32_t dyn_np_int_sym(DynRec *r, DynOperand o) {
     return DYN_NONE;
 }
 
-int dyn_np_slot_of(const char *sig, const char *name) {
-    size_t n = strlen(name);
-    for (int i = 0; *sig != 0; i++) {
-        size_t word = strcspn(sig, " ");
-        if (word == n && memcmp(sig, name, n) == 0) {
-            return i;
-        }
-        sig += word + (sig[word] == ' ');
-    }
-    return -1;
-}
-
 DynOperand dyn_np_slot(const NpCall *c, const char *name) {
-    int i = dyn_np_slot_of(c->b->sig, name);
+    int i = dyn_words_find(c->b->sig, name);
     return i < 0 ? (DynOperand){NULL, NULL} : c->slot[i];
 }
 
@@ -604,14 +592,6 @@ DynVal *dyn_np_take_back(DynRec *r, uint32_t nnodes, DynVal *v) {
     return v;
 }
 
-static int nslots(const char *sig) {
-    int n = *sig != 0;
-    for (; *sig != 0; sig++) {
-        n += *sig == ' ';
-    }
-    return n;
-}
-
 bool dyn_np_is_no_value(PyObject *o) { return no_value != NULL && o == no_value; }
 
 /* Which slot argument i goes to; -1: the signature has none for it. */
@@ -624,14 +604,14 @@ static int slot_of_argument(const NpCall *c, int i) {
         PyErr_Clear();
         return -1;
     }
-    return dyn_np_slot_of(c->b->sig, name);
+    return dyn_words_find(c->b->sig, name);
 }
 
 static int bind(DynRec *r, NpCall *c) {
     if (c->b->sig[0] == 0) {
         return 0;
     }
-    if (c->npos > nslots(c->b->sig)) {
+    if (c->npos > dyn_words_count(c->b->sig)) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP), -1;
     }
     for (int i = 0; i < c->npos + c->nkw; i++) {

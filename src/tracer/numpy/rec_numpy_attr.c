@@ -147,9 +147,9 @@ static DynVal *attribute_object(DynRec *r, DynOperand a, PyObject *name) {
     return rec_new_attribute(r, a.v, name); /* a name of a code object that is being recorded */
 }
 
-/* What the module `operator`, or the builtins, have under that name; borrowed for ever. */
-static PyObject *function_of(const char *module, const char *name) {
+PyObject *dyn_np_function(const char *module, const char *name) {
     PyObject *m = PyImport_ImportModule(module), *f = m == NULL ? NULL : PyObject_GetAttrString(m, name);
+    PyErr_Clear();
     Py_XDECREF(f); /* the module has it */
     Py_XDECREF(m);
     return f;
@@ -159,7 +159,7 @@ static PyObject *function_of(const char *module, const char *name) {
 static bool is_flags(PyObject *o) {
     static PyObject *type;
     if (type == NULL) {
-        type = function_of("numpy._core.multiarray", "flagsobj");
+        type = dyn_np_function("numpy._core.multiarray", "flagsobj");
         PyErr_Clear();
     }
     return (PyObject *)Py_TYPE(o) == type;
@@ -182,12 +182,12 @@ DynVal *dyn_np_flag_attr(DynRec *r, DynOperand flags, PyObject *name, PyObject *
     if (!is_flags(flags.real) || tells_owner(name) || args[1].v == NULL) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
-    return dyn_np_extern(r, function_of("builtins", "getattr"), "getattr", args, 2, NULL, result);
+    return dyn_np_extern(r, dyn_np_function("builtins", "getattr"), "getattr", args, 2, NULL, result);
 }
 
 DynVal *dyn_np_contains(DynRec *r, DynOperand a, DynOperand item, PyObject *result) {
     DynOperand args[2] = {a, item};
-    return dyn_np_extern(r, function_of("operator", "contains"), "contains", args, 2, NULL, result);
+    return dyn_np_extern(r, dyn_np_function("operator", "contains"), "contains", args, 2, NULL, result);
 }
 
 DynVal *dyn_np_flat_item(DynRec *r, DynOperand flat, DynOperand index, PyObject *result) {
@@ -195,7 +195,7 @@ DynVal *dyn_np_flat_item(DynRec *r, DynOperand flat, DynOperand index, PyObject 
     if (is_flags(flat.real) && tells_owner(index.real)) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
-    return dyn_np_extern(r, function_of("operator", "getitem"), "getitem", args, 2, NULL, result);
+    return dyn_np_extern(r, dyn_np_function("operator", "getitem"), "getitem", args, 2, NULL, result);
 }
 
 int dyn_np_flat_store(DynRec *r, DynOperand flat, DynOperand index, DynOperand value) {
@@ -203,7 +203,7 @@ int dyn_np_flat_store(DynRec *r, DynOperand flat, DynOperand index, DynOperand v
     if (Py_TYPE(flat.real) != &PyArrayIter_Type) {
         return dyn_np_refuse(r, DYN_R_SIDE_EFFECT), -1;
     }
-    return dyn_np_extern_write(r, function_of("operator", "setitem"), "setitem", args, 3, NULL, Py_None) == NULL ? -1 : 0;
+    return dyn_np_extern_write(r, dyn_np_function("operator", "setitem"), "setitem", args, 3, NULL, Py_None) == NULL ? -1 : 0;
 }
 
 int dyn_np_store_attr(DynRec *r, DynOperand a, PyObject *name, DynOperand value) {
@@ -211,7 +211,7 @@ int dyn_np_store_attr(DynRec *r, DynOperand a, PyObject *name, DynOperand value)
     bool flat = PyUnicode_CompareWithASCIIString(name, "flat") == 0;
     DynOperand args[3] = {a, {real || imag || flat ? dyn_rec_const(r, name) : NULL, name}, value};
     return args[1].v == NULL ||
-                   dyn_np_extern_write(r, function_of("builtins", "setattr"), "setattr", args, 3, NULL, Py_None) == NULL
+                   dyn_np_extern_write(r, dyn_np_function("builtins", "setattr"), "setattr", args, 3, NULL, Py_None) == NULL
                ? -1
                : 0;
 }

@@ -62,16 +62,13 @@ static DynVal *operator_call(DynRec *r, DynOp op, const DynOperand *o, int n, bo
         char name[16]; /* and_ in place is iand */
         size_t length = strcspn(operators[i].name, inplace ? "_" : "");
         snprintf(name, sizeof name, "%s%.*s", inplace ? "i" : "", (int)length, operators[i].name);
-        PyObject *module = PyImport_ImportModule("operator");
-        PyObject *f = module == NULL ? NULL : PyObject_GetAttrString(module, name);
+        PyObject *f = dyn_np_function("operator", name);
         DynVal *v = NULL;
         if (f != NULL && dyn_torch_is(result) && op != DYN_OP_MATMUL) {
             v = tensor_call(r, f, name, o, n, inplace, result);
         } else if (f != NULL) {
             v = dyn_np_extern(r, f, name, o, n, NULL, result);
         }
-        Py_XDECREF(f);
-        Py_XDECREF(module);
         PyErr_Clear();
         return v;
     }
@@ -80,13 +77,10 @@ static DynVal *operator_call(DynRec *r, DynOp op, const DynOperand *o, int n, bo
 
 /* What the module `operator` has for the row; borrowed for ever. NULL: nothing. */
 static PyObject *function_of(DynOp op) {
-    PyObject *module = PyImport_ImportModule("operator"), *f = NULL;
-    for (size_t i = 0; module != NULL && f == NULL && i < DYN_COUNTOF(operators); i++) {
-        f = operators[i].op == op ? PyObject_GetAttrString(module, operators[i].name) : NULL;
+    PyObject *f = NULL;
+    for (size_t i = 0; f == NULL && i < DYN_COUNTOF(operators); i++) {
+        f = operators[i].op == op ? dyn_np_function("operator", operators[i].name) : NULL;
     }
-    Py_XDECREF(f); /* the module has it */
-    Py_XDECREF(module);
-    PyErr_Clear();
     return f;
 }
 

@@ -99,7 +99,7 @@ static NpArg weak_int(DynRec *r, int64_t value) { return (NpArg){{DYN_ARG_SYM, d
 
 /* Was None given by that name? It was taken for "not given". */
 static bool given_none(const NpCall *c, const char *name) {
-    int at = dyn_np_slot_of(c->b->sig, name);
+    int at = dyn_words_find(c->b->sig, name);
     if (at >= 0 && at < c->npos && c->args[at].real == Py_None) {
         return true;
     }

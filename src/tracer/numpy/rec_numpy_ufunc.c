@@ -610,7 +610,7 @@ static DynVal *reduced(DynRec *r, const NpCall *c) {
     }
     for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
         DynOperand o = c->slot[1 + i];
-        int at = dyn_np_slot_of(f->sig, names[i]);
+        int at = dyn_words_find(f->sig, names[i]);
         if (strcmp(names[i], "axis") == 0 && o.v == NULL && !all_axes(c)) {
             o = (DynOperand){first, zero};
         }

@@ -38,6 +38,17 @@ static bool dtype_of(Plan *p, const PlanValue *arg, DynDtype otherwise, DynDtype
     return (*dt != DYN_NO_DTYPE && plan_np_type(*dt) != 0) || no(p, "an array of such a dtype");
 }
 
+/* The dtype of an array that NumPy makes of such a number; of something else it is `otherwise`. */
+static DynDtype dtype_of_number(const PlanValue *v, DynDtype otherwise) {
+    switch (v->v.kind) {
+    case DYN_RK_INT: return DYN_I64;
+    case DYN_RK_BOOL: return DYN_BOOL;
+    case DYN_RK_FLOAT: return DYN_F64;
+    case DYN_RK_NP: return (DynDtype)v->v.dtype;
+    default: return otherwise;
+    }
+}
+
 static bool is_size(const PlanValue *v) {
     return v->v.kind == DYN_RK_INT || (v->v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)v->v.dtype));
 }
@@ -68,6 +79,12 @@ static bool filled(Plan *p, const uint32_t *sizes, const int64_t *samples, uint3
     return !plan_is_large(&made) ? plan_fill(p, &all, &made, false) : no(p, "a large array is made");
 }
 
+/* An axis of a new array: its size, which is sampled where it is known. */
+static uint32_t axis_of(Plan *p, PlanValue *axis, int64_t *sample) {
+    *sample = axis->known ? axis->number.i : -1;
+    return plan_reg(p, axis);
+}
+
 static bool filled_with(Plan *p, const PlanValue *shape, const PlanValue *dtype, DynDtype otherwise, PlanValue number,
                         PlanValue *out) {
     PlanValue axes[DYN_REGION_RANK];
@@ -78,8 +95,7 @@ static bool filled_with(Plan *p, const PlanValue *shape, const PlanValue *dtype,
         return no(p, "a new array of a shape that isn't known");
     }
     for (uint32_t k = 0; k < rank; k++) {
-        samples[k] = axes[k].known ? axes[k].number.i : -1;
-        sizes[k] = plan_reg(p, &axes[k]);
+        sizes[k] = axis_of(p, &axes[k], &samples[k]);
     }
     return dtype_of(p, dtype, otherwise, &dt) && filled(p, sizes, samples, rank, dt, number, out);
 }
@@ -95,10 +111,7 @@ static bool call_full(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *
     (void)arg;
     (void)n;
     const PlanValue *v = &args[1];
-    DynDtype dt = v->v.kind == DYN_RK_NP     ? (DynDtype)v->v.dtype
-                  : v->v.kind == DYN_RK_INT  ? DYN_I64
-                  : v->v.kind == DYN_RK_BOOL ? DYN_BOOL
-                                             : DYN_F64;
+    DynDtype dt = dtype_of_number(v, DYN_F64);
     return plan_is_number(v) ? filled_with(p, &args[0], &args[2], dt, *v, out) : no(p, "np.full of no number");
 }
 
@@ -128,13 +141,11 @@ static bool call_eye(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     if (!is_size(&args[0]) || !is_size(&columns) || !dtype_of(p, &args[2], DYN_F64, &dt)) {
         return no(p, "np.eye of other arguments");
     }
-    uint32_t sizes[2] = {plan_reg(p, &args[0]), plan_reg(p, &columns)};
     int64_t *samples = DYN_NEW_N(&p->arena, int64_t, 2);
     if (samples == NULL) {
         return no(p, "memory");
     }
-    samples[0] = args[0].known ? args[0].number.i : -1;
-    samples[1] = columns.known ? columns.number.i : -1;
+    uint32_t sizes[2] = {axis_of(p, &args[0], &samples[0]), axis_of(p, &columns, &samples[1])};
     if (!filled(p, sizes, samples, 2, dt, plan_int(0), out)) {
         return false;
     }
@@ -178,10 +189,7 @@ static DynDtype literal_dtype(const PlanValue *v, uint32_t *rank, uint32_t sizes
     for (uint32_t i = 0; i < v->v.n; i++) {
         const PlanValue *item = &v->items[i];
         uint32_t inner, below[2];
-        DynDtype own = item->v.kind == DYN_RK_INT     ? DYN_I64
-                       : item->v.kind == DYN_RK_FLOAT ? DYN_F64
-                       : item->v.kind == DYN_RK_NP    ? (DynDtype)item->v.dtype
-                                                      : DYN_NO_DTYPE;
+        DynDtype own = dtype_of_number(item, DYN_NO_DTYPE);
         if (plan_is_literal(item)) {
             own = literal_dtype(item, &inner, below);
             bool fits = own != DYN_NO_DTYPE && inner == 1 && (i == 0 || (*rank == 2 && below[0] == sizes[1]));
@@ -322,8 +330,7 @@ static bool call_reshape(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValu
     }
     plan_leave_unless_dense(p, &a);
     for (uint32_t k = 0; k < rank; k++) {
-        sizes[k] = plan_reg(p, &axes[k]);
-        samples[k] = axes[k].known ? axes[k].number.i : -1;
+        sizes[k] = axis_of(p, &axes[k], &samples[k]);
         if (axes[k].known && axes[k].number.i == -1 && open == DYN_NONE) {
             open = k;
             continue;
@@ -612,31 +619,11 @@ static void fill_table(void) {
     filled_once = true;
 }
 
-/* The place of a parameter by name; DYN_NONE: there is none. */
-static uint32_t param_place(const char *params, const char *name) {
-    size_t length = strlen(name);
-    for (uint32_t i = 0; *params != 0; i++) {
-        size_t own = strcspn(params, " ");
-        if (own == length && strncmp(params, name, own) == 0) {
-            return i;
-        }
-        params += own + (params[own] == ' ');
-    }
-    return DYN_NONE;
-}
-
-static uint32_t param_count(const char *params) {
-    uint32_t n = 1;
-    for (; *params != 0; params++) {
-        n += *params == ' ';
-    }
-    return n;
-}
-
 /* Arguments in the order of parameters; those that aren't given are NULL. */
 static bool call_row(Plan *p, const struct Row *row, const PlanValue *args, uint32_t n, PyObject *names, PlanValue *out) {
     PlanValue placed[MOST_ARGS];
-    uint32_t most = param_count(row->params), nnames = names == NULL ? 0 : (uint32_t)PyTuple_GET_SIZE(names), count = n - nnames;
+    uint32_t most = (uint32_t)dyn_words_count(row->params), nnames = names == NULL ? 0 : (uint32_t)PyTuple_GET_SIZE(names),
+             count = n - nnames;
     if (count > most || most > MOST_ARGS) {
         return no(p, "more arguments than loops in native code know");
     }
@@ -645,13 +632,13 @@ static bool call_row(Plan *p, const struct Row *row, const PlanValue *args, uint
     }
     for (uint32_t i = 0; i < nnames; i++) {
         const char *name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, i));
-        uint32_t at = name == NULL ? DYN_NONE : param_place(row->params, name);
+        int at = name == NULL ? -1 : dyn_words_find(row->params, name);
         PyErr_Clear();
-        if (at == DYN_NONE || placed[at].v.kind != DYN_RK_NULL) {
+        if (at < 0 || placed[at].v.kind != DYN_RK_NULL) {
             return no(p, "a keyword argument that loops in native code don't know");
         }
         placed[at] = args[n - nnames + i];
-        count = at + 1 > count ? at + 1 : count;
+        count = (uint32_t)at + 1 > count ? (uint32_t)at + 1 : count;
     }
     return row->handler(p, row->arg, placed, count, out);
 }
