@@ -116,6 +116,9 @@ static PyObject *miss(DynCache *c, PyObject *func, bool frozen, DynBound *b, PyO
     }
     dyn_bind_free(b);
     c->useless = record ? 0 : c->useless + 1;
+    if (!record) {
+        dyn_profit_missed(c);
+    }
     return record ? dyn_hook_record(c, func, args, nargsf, kwnames) : dyn_hook_plain(func, args, nargsf, kwnames);
 }
 
@@ -193,7 +196,7 @@ static PyObject *take_turn(DynCache *c, DynTurn turn, PyObject *func, bool froze
         dyn_profit_eager_end(before);
     }
     bool as_told = eager || dyn_hit_serves(kind);
-    dyn_profit_tell(c, turn, began, as_told && recordings == dyn_hook_recordings());
+    dyn_profit_tell(c, turn, began, recordings != dyn_hook_recordings(), as_told);
     dyn_cache_decref(c);
     return result;
 }

@@ -448,6 +448,7 @@ static PyObject *eager_frame(PyThreadState *ts, DynFrame *f, const DynCache *c) 
 
 static PyObject *enabled_miss(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func, PyObject *const *slots) {
     if (!dyn_cache_may_record(c, slots)) {
+        dyn_profit_missed(c);
         return eager_frame(ts, f, c);
     }
     dyn_finder_saw_frame(true);
@@ -526,7 +527,7 @@ static PyObject *take_turn(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject
     if (eager) {
         dyn_profit_eager_end(outer);
     }
-    dyn_profit_tell(c, turn, began, before == recordings && served == !eager);
+    dyn_profit_tell(c, turn, began, before != recordings, served == !eager);
     return result;
 }
 

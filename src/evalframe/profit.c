@@ -36,10 +36,12 @@ struct DynTrial {
     uint64_t began;                 /* the last call that counts; 0: none */
     bool was_eagers;                /* … was made so */
     bool has_gradients;
-    uint32_t turns; /* that were taken */
-    uint32_t lost;  /* calls that were not made as their turn says: no entry fitted, or something was recorded */
-    uint32_t left;  /* calls of this one */
-    uint32_t cold;  /* … that don't count */
+    uint32_t turns;   /* that were taken */
+    uint32_t lost;    /* calls that were not made as their turn says: no entry fitted, or something was recorded */
+    uint64_t miss;    /* when it was known of this call that no entry fits and none is made; 0: not so */
+    uint64_t missing; /* cycles until that was known, of all such calls */
+    uint32_t left;    /* calls of this one */
+    uint32_t cold;    /* … that don't count */
     bool is_eagers;
 };
 
@@ -81,6 +83,9 @@ static double mean(const Side *s) {
     }
     return sum / kept(s);
 }
+
+/* Where none counts all that there were do. */
+static double usual_of(const Side *s) { return kept(s) > 0 ? mean(s) : (double)s->all / s->calls; }
 
 static double median(const Side *s) {
     uint64_t sorted[SAMPLES];
@@ -146,8 +151,17 @@ static Verdict judge_calls(const DynTrial *t) {
     return sum < 0.95 && usual < 1 ? PAYS : LOSES;
 }
 
+/* Do calls that fit no entry lose more by having been looked at than those that fit one gain? */
+static bool is_lost_by_misses(const DynTrial *t) {
+    bool known = t->missing > 0 && t->served.calls > 0 && t->eager.calls > 0;
+    return known && (double)t->missing > (usual_of(&t->eager) - usual_of(&t->served)) * t->served.calls;
+}
+
 static Verdict judge(const DynTrial *t) {
     Verdict by_calls = judge_calls(t);
+    if (by_calls == PAYS && is_lost_by_misses(t)) {
+        return LOSES;
+    }
     if (by_calls == OPEN || !t->has_gradients) {
         return by_calls;
     }
@@ -179,8 +193,11 @@ void dyn_profit_postpone(uint64_t *next, uint64_t *patience) {
 static void conclude(DynCache *c, Verdict v) {
     DynProfit *p = &c->profit;
     const char *what = "a call";
-    double served = mean(&p->trial->served), eager = mean(&p->trial->eager);
-    if (v != judge_calls(p->trial)) { /* as steps, which take backward in, say */
+    double served = usual_of(&p->trial->served), eager = usual_of(&p->trial->eager);
+    if (v == LOSES && is_lost_by_misses(p->trial)) {
+        what = "a call, with those that no entry fits,";
+        served += (double)p->trial->missing / p->trial->served.calls;
+    } else if (v != judge_calls(p->trial)) { /* as steps, which take backward in, say */
         served = mean(&p->trial->served_steps);
         eager = mean(&p->trial->eager_steps);
         what = "a call with what follows it";
@@ -310,12 +327,20 @@ DynTurn dyn_profit_look(DynCache *c) {
         begin_turn(p->trial);
     }
     p->trial->left--;
+    p->trial->miss = 0;
     return p->trial->is_eagers ? DYN_TURN_EAGER_TIMED : DYN_TURN_SERVE_TIMED;
 }
 
-/* A trial that doesn't get on ends without a verdict: while it lasts much is done as CPython does it. */
-static void lose_call(DynProfit *p) {
-    if (++p->trial->lost >= MOST_LOST) {
+/* A trial that doesn't get on ends without a verdict, unless what it loses is known to be more than it gains: while it lasts much
+ * is done as CPython does it. */
+static void lose_call(DynCache *c) {
+    DynProfit *p = &c->profit;
+    if (++p->trial->lost < MOST_LOST) {
+        return;
+    }
+    if (is_lost_by_misses(p->trial)) {
+        conclude(c, LOSES);
+    } else {
         PyMem_RawFree(p->trial);
         p->trial = NULL;
         p->calls = CALLS;
@@ -331,7 +356,14 @@ static void count_step(DynTrial *t, uint64_t began) {
     }
 }
 
-void dyn_profit_tell(DynCache *c, DynTurn turn, uint64_t began, bool valid) {
+void dyn_profit_missed(DynCache *c) {
+    DynProfit *p = &c->profit;
+    if (DYN_UNLIKELY(p->timing && p->trial != NULL && p->trial->miss == 0)) {
+        p->trial->miss = dyn_cycles();
+    }
+}
+
+void dyn_profit_tell(DynCache *c, DynTurn turn, uint64_t began, bool recorded, bool as_told) {
     DynProfit *p = &c->profit;
     uint64_t took = dyn_cycles() - began;
     p->timing = false;
@@ -340,8 +372,11 @@ void dyn_profit_tell(DynCache *c, DynTurn turn, uint64_t began, bool valid) {
     }
     count_step(p->trial, began);
     p->trial->began = 0;
-    if (!valid) {
-        lose_call(p);
+    if (recorded || !as_told) {
+        p->trial->missing += recorded || p->trial->miss == 0 ? 0 : p->trial->miss - began;
+        DynRaised before = dyn_callback_begin(); /* the call may have raised */
+        lose_call(c);
+        dyn_callback_end(before);
         return;
     }
     DynTrial *t = p->trial;

@@ -64,8 +64,10 @@ static inline void dyn_profit_eager_end(uint64_t before) { dyn_profit_eager_unti
 static inline bool dyn_profit_is_eager_below(void) {
     return DYN_UNLIKELY(dyn_profit_eager_until != 0) && dyn_cycles() < dyn_profit_eager_until;
 }
-/* What a timed call took; valid: it was made as its turn says, and to its end. */
-DYN_HIDDEN void dyn_profit_tell(struct DynCache *c, DynTurn turn, uint64_t began, bool valid);
+/* No entry fits a call, which may be one that is timed, and none is made for it. */
+DYN_HIDDEN void dyn_profit_missed(struct DynCache *c);
+/* What a timed call took. recorded: something was, meanwhile; as_told: it was made as its turn says, and to its end. */
+DYN_HIDDEN void dyn_profit_tell(struct DynCache *c, DynTurn turn, uint64_t began, bool recorded, bool as_told);
 /* Is the function to be left alone? Not when it is time to try it again: then its next call begins a trial. */
 DYN_HIDDEN bool dyn_profit_rests(struct DynCache *c);
 DYN_HIDDEN void dyn_profit_clear(DynProfit *p);         /* forgets what was measured */

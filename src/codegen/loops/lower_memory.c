@@ -355,10 +355,15 @@ static void choose_memory(DynLower *L) {
 
 #define MOST_LOADS (DYN_MAX_OPERANDS - 2)   /* room for what the kernel gives */
 #define MOST_VALUES (DYN_MAX_INSNS / 3 - 4) /* a value is an instruction, and conversions */
+#define MOST_NUMBERS (DYN_MAX_PARAMS - 4)   /* room for those of the operation itself */
 
 typedef struct Extent { /* of what one kernel computes for a value */
     uint32_t loads[MOST_LOADS + 1];
-    uint32_t nloads, nvalues;
+    struct {
+        uint32_t sym;
+        uint8_t dtype;
+    } numbers[MOST_NUMBERS + 1];
+    uint32_t nloads, nnumbers, nvalues;
 } Extent;
 
 static bool in_kernel(const DynLower *L, uint32_t id) {
@@ -374,8 +379,22 @@ static void extend_load(DynLower *L, uint32_t id, Extent *x) {
     x->loads[x->nloads++] = id;
 }
 
+static void extend_number(uint32_t sym, uint8_t dtype, Extent *x) {
+    for (uint32_t i = 0; i < x->nnumbers; i++) {
+        if (x->numbers[i].sym == sym && x->numbers[i].dtype == dtype) {
+            return;
+        }
+    }
+    x->numbers[x->nnumbers].sym = sym;
+    x->numbers[x->nnumbers++].dtype = dtype;
+}
+
+static bool is_too_large(const Extent *x) {
+    return x->nloads > MOST_LOADS || x->nvalues > MOST_VALUES || x->nnumbers > MOST_NUMBERS;
+}
+
 static void extend(DynLower *L, uint32_t id, Extent *x) {
-    if (L->stamp[id] == L->now || x->nloads > MOST_LOADS || x->nvalues > MOST_VALUES) {
+    if (L->stamp[id] == L->now || is_too_large(x)) {
         return;
     }
     L->stamp[id] = L->now;
@@ -388,9 +407,11 @@ static void extend(DynLower *L, uint32_t id, Extent *x) {
     if (n->op == DYN_OP_GATHER) { /* the table, as this index stands in it, and the index */
         extend_load(L, id, x);
     }
-    for (uint32_t k = n->op == DYN_OP_GATHER; k < n->nargs; k++) {
+    for (uint32_t k = n->op == DYN_OP_GATHER; k < n->nargs && !is_too_large(x); k++) {
         if (n->args[k].kind == DYN_ARG_NODE) {
             extend(L, n->args[k].id, x);
+        } else if (n->args[k].kind == DYN_ARG_SYM) {
+            extend_number(n->args[k].id, n->compute, x);
         }
     }
 }
@@ -406,6 +427,12 @@ static Extent extent_of(DynLower *L, const DynNode *n) {
     return x;
 }
 
+/* Not 0; what fills a kernel's room counts alike, whichever room it is. */
+static uint32_t size_of(const Extent *x) {
+    return x->nloads * MOST_VALUES * MOST_NUMBERS + x->nvalues * MOST_LOADS * MOST_NUMBERS +
+           x->nnumbers * MOST_LOADS * MOST_VALUES + 1;
+}
+
 /* Operands of values for which one kernel would need more than it can have get memory, the largest first. */
 static void split_kernels(DynLower *L) {
     for (uint32_t i = 0; i < L->g->nodes.n; i++) {
@@ -413,7 +440,7 @@ static void split_kernels(DynLower *L) {
         if (!L->live[i] || !is_inline(n)) {
             continue;
         }
-        for (Extent x = extent_of(L, n); x.nloads > MOST_LOADS || x.nvalues > MOST_VALUES; x = extent_of(L, n)) {
+        for (Extent x = extent_of(L, n); is_too_large(&x); x = extent_of(L, n)) {
             uint32_t largest = DYN_NONE, most = 0;
             for (uint32_t k = 0; k < n->nargs; k++) {
                 uint32_t a = n->args[k].kind == DYN_ARG_NODE ? n->args[k].id : DYN_NONE;
@@ -422,7 +449,7 @@ static void split_kernels(DynLower *L) {
                     continue;
                 }
                 Extent of = extent_of(L, dyn_graph_node(L->g, a));
-                uint32_t size = of.nloads * MOST_VALUES + of.nvalues * MOST_LOADS + 1;
+                uint32_t size = size_of(&of);
                 largest = size > most ? a : largest;
                 most = size > most ? size : most;
             }

@@ -288,9 +288,10 @@ static char *block_at(const Run *r, int block) { return r->blocks + block * r->b
 
 static void fill(char *to, const void *value, uint8_t size, int64_t n) { dyn_lanes_copy(to, value, size, 0, n, size); }
 
-/* A number as a kernel sees it: emit_c.c's conversion. */
+/* A number as a kernel sees it: emit_c.c's conversion. Only a float is made a float, as the conversion of another number may
+ * raise a floating-point flag. */
 static void fill_param(char *to, DynScalar v, uint8_t dtype, int64_t n) {
-    float f = (float)v.f;
+    float f = dtype == DYN_F32 ? (float)v.f : 0;
     bool truth = v.i != 0;
     const void *value = &v.i; /* of integers the low bytes */
     if (dtype == DYN_F64) {
