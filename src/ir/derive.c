@@ -144,7 +144,7 @@ static int64_t elements_of(const DynGraph *g, const DynNode *n) {
 bool dyn_derive_is_small(const DynGraph *g, DynOp op, uint32_t rows, uint32_t weight) {
     const DynNode *a = dyn_graph_node(g, rows), *b = dyn_graph_node(g, weight);
     bool known = a->dtype == b->dtype && (a->dtype == DYN_F32 || a->dtype == DYN_F64);
-    if (!known || a->ndim != 2 || b->ndim != 2 || g->device != 0) {
+    if (!known || a->ndim != 2 || b->ndim != 2 || g->device != 0 || g->sets_casts) {
         return false;
     }
     int64_t results = hint(g, a->shape[0]) * hint(g, b->shape[op == DYN_OP_LINEAR ? 0 : 1]);
