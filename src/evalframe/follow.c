@@ -2,7 +2,8 @@
  *
  * Called by compile.c in place of the stages of the back end. What Python sees, what a call takes, and what these are views of,
  * is a tensor of autograd's own, so that hooks on it, and gradients with regard to it, are as in eager: nodes behind it take it
- * from there. Nodes are given levels: a part is what has one level, calls and views stand between; calls keep their order.
+ * from there. Nodes are given levels: a part is what has one level, calls and views stand between; calls keep their order. A
+ * small product (dyn_derive_is_product) is computed in its part, which the graph can't be left in.
  *
  * What is changed in place is such a tensor, too. A change that autograd has to see is a call; another is a STORE, and those of
  * one level are a part of their own, behind the part of that level: so there is a moment for each change, and what reads the
