@@ -2,7 +2,8 @@
  *
  * Called by compile.c in place of the stages of the back end. What Python sees, what a call takes, and what these are views of,
  * is a tensor of autograd's own, so that hooks on it, and gradients with regard to it, are as in eager: nodes behind it take it
- * from there. Nodes are given levels: a part is what has one level, calls and views stand between; calls keep their order.
+ * from there. Nodes are given levels: a part is what has one level, calls and views stand between; calls keep their order. A
+ * small product (dyn_derive_is_product) is computed in its part, which the graph can't be left in.
  *
  * What is changed in place is such a tensor, too. A change that autograd has to see is a call; another is a STORE, and those of
  * one level are a part of their own, behind the part of that level: so there is a moment for each change, and what reads the
@@ -24,10 +25,17 @@ typedef struct Split {
 } Split;
 
 static const DynNode *node_at(const Split *s, uint32_t id) { return dyn_graph_node(s->g, id); }
-static bool is_call(const DynNode *n) { return dyn_node_calls(n) || n->op == DYN_OP_RESULT; }
 static bool is_view(const DynNode *n) { return (n->flags & DYN_NODE_VIEW) != 0; }
 static bool is_change(const DynNode *n) { return (n->flags & DYN_NODE_APART) != 0; }
-static bool is_computed(const DynNode *n) { return n->op != DYN_OP_INPUT && !is_call(n) && !is_view(n); }
+
+/* A call of PyTorch's that is a step of its own; a small product is made within a part. */
+static bool calls(const Split *s, const DynNode *n) {
+    return dyn_node_calls(n) && !dyn_derive_is_product(s->g, (uint32_t)(n - s->g->nodes.at));
+}
+
+static bool is_call(const Split *s, const DynNode *n) { return calls(s, n) || n->op == DYN_OP_RESULT; }
+
+static bool is_computed(const Split *s, const DynNode *n) { return n->op != DYN_OP_INPUT && !is_call(s, n) && !is_view(n); }
 
 /* A complex number of the program's: the parts that compute with it make it. */
 static bool is_number(const DynNode *n) { return n->op == DYN_OP_COMPLEX; }
@@ -103,7 +111,7 @@ static int look(Split *s) {
         if (n->flags & (DYN_NODE_NPSCALAR | DYN_NODE_OBJECT) && !is_number(n)) {
             return refuse(s, i, "no tensor");
         }
-        if (dyn_node_calls(n)) {
+        if (calls(s, n)) {
             look_at_call(s, i);
         }
         if (dyn_node_stores(n) && look_at_store(s, i) < 0) {
@@ -132,7 +140,7 @@ static void show_followed(Split *s, const DynNode *n) {
         if (of == NULL || s->shown[n->args[k].id]) {
             continue;
         }
-        if (is_computed(of) && of->flags & DYN_NODE_GRAD) {
+        if (is_computed(s, of) && of->flags & DYN_NODE_GRAD) {
             show(s, n->args[k].id);
         } else {
             show_followed(s, of);
@@ -146,13 +154,13 @@ static void show_all(Split *s) {
     }
     for (uint32_t i = 0; i < s->g->nodes.n; i++) {
         const DynNode *n = node_at(s, i);
-        for (int k = 0; k < n->nargs && is_call(n); k++) {
+        for (int k = 0; k < n->nargs && is_call(s, n); k++) {
             if (n->args[k].kind == DYN_ARG_NODE) {
                 show(s, n->args[k].id);
             }
         }
         bool by_torch = is_view(n) && n->flags & DYN_NODE_GRAD && !dyn_derive_knows(s->g, i);
-        if (is_call(n) || n->op == DYN_OP_INPUT || by_torch) {
+        if (is_call(s, n) || n->op == DYN_OP_INPUT || by_torch) {
             show(s, i);
         }
         if (is_change(n)) {
@@ -173,18 +181,27 @@ static bool is_lost(const Split *s, uint32_t id, uint32_t left) {
     return lost;
 }
 
+/* 1 + the last call, behind node `id` and up to `left` - 1, in front of which the graph may be left: that isn't done in a part,
+ * so a product there counts for the call before it. 0: there is none. */
+static uint32_t last_leaving(const Split *s, uint32_t id, uint32_t left) {
+    while (left > id + 1 && !calls(s, node_at(s, left - 1))) {
+        left--;
+    }
+    return left > id + 1 ? left : 0;
+}
+
 /* Finds out up to which call a node is needed by who leaves the graph; what couldn't be computed then is shown. */
 static void look_at_leaving(Split *s) {
     for (uint32_t i = s->g->nodes.n; i-- > 0;) {
         const DynNode *n = node_at(s, i);
-        uint32_t left = s->left[i] = max_of(s->left[i], n->left);
-        if (left == 0 || n->op == DYN_OP_INPUT || is_call(n)) {
+        uint32_t left = s->left[i] = last_leaving(s, i, max_of(s->left[i], n->left));
+        if (left == 0 || n->op == DYN_OP_INPUT || is_call(s, n)) {
             continue;
         }
-        if (is_computed(n) && !s->shown[i] && is_lost(s, i, left)) {
+        if (is_computed(s, n) && !s->shown[i] && is_lost(s, i, left)) {
             show(s, n->storage);
         }
-        for (int k = 0; k < n->nargs && !(s->shown[i] && is_computed(n)); k++) {
+        for (int k = 0; k < n->nargs && !(s->shown[i] && is_computed(s, n)); k++) {
             if (n->args[k].kind == DYN_ARG_NODE) {
                 s->left[n->args[k].id] = max_of(s->left[n->args[k].id], left);
             }
@@ -205,8 +222,8 @@ static uint32_t level_for(const Split *s, uint32_t id, const DynNode *by) {
     const DynNode *n = node_at(s, id);
     uint32_t written = s->stored[n->storage] && !s->shown[id] ? s->level[n->storage] : 0;
     uint32_t at = max_of(s->level[id], written);
-    bool outside = is_call(by) || (is_view(by) && s->shown[by - s->g->nodes.at]);
-    bool apart = is_computed(n) && s->shown[id] && (outside || n->flags & DYN_NODE_GRAD);
+    bool outside = is_call(s, by) || (is_view(by) && s->shown[by - s->g->nodes.at]);
+    bool apart = is_computed(s, n) && s->shown[id] && (outside || n->flags & DYN_NODE_GRAD);
     return at + apart;
 }
 
@@ -220,7 +237,7 @@ static uint32_t level_of(const Split *s, uint32_t id) {
             level = max_of(level, level_of_symbol(s, n->args[k].id));
         }
     }
-    for (int i = 0; i < n->ndim && !is_call(n); i++) {
+    for (int i = 0; i < n->ndim && !is_call(s, n); i++) {
         level = max_of(level, level_of_symbol(s, n->shape[i]));
     }
     return level;
@@ -229,7 +246,7 @@ static uint32_t level_of(const Split *s, uint32_t id) {
 /* When a node of a level runs: calls and views first, then what is computed, then changes in place. */
 static uint32_t moment_of(const Split *s, uint32_t id, uint32_t level) {
     const DynNode *n = node_at(s, id);
-    return 3 * level + (is_change(n) ? 2 : is_computed(n));
+    return 3 * level + (is_change(n) ? 2 : is_computed(s, n));
 }
 
 /* The lowest level from `level` on at which the node runs at that moment, or behind it. */
@@ -240,7 +257,7 @@ static uint32_t level_behind(const Split *s, uint32_t id, uint32_t level, uint32
 
 static bool changes(const Split *s, uint32_t id, uint32_t storage) {
     const DynNode *n = node_at(s, id);
-    if (!dyn_node_calls(n)) {
+    if (!calls(s, n)) {
         return is_change(n) && n->storage == storage;
     }
     const DynExtern *x = &s->g->externs.at[n->extern_index];
@@ -276,7 +293,7 @@ static void give_levels(Split *s) {
     for (uint32_t i = 0; i < s->g->nodes.n; i++) {
         const DynNode *n = node_at(s, i);
         s->level[i] = n->op == DYN_OP_RESULT ? s->level[n->args[0].id] : level_of(s, i);
-        if (dyn_node_calls(n)) {
+        if (calls(s, n)) {
             s->level[i] = max_of(of_call, s->level[i]);
         }
         if (n->op !=
@@ -286,7 +303,7 @@ static void give_levels(Split *s) {
         if (n->op != DYN_OP_RESULT && !is_view(n)) {
             note_moments(s, i);
         }
-        of_call = dyn_node_calls(n) ? s->level[i] : of_call;
+        of_call = calls(s, n) ? s->level[i] : of_call;
         if (dyn_node_stores(n) && !is_change(n)) {
             s->level[n->storage] = max_of(s->level[n->storage], s->level[i]);
         }
@@ -307,7 +324,7 @@ static void show_across(Split *s) {
             }
             uint32_t level = s->stored[n->storage] && !is_change(n) ? s->level[n->storage] : s->level[i];
             bool is_made_again = dyn_ops[node_at(s, of)->op].kind == DYN_K_CREATE && !s->stored[of];
-            if (is_computed(node_at(s, of)) && !is_made_again && s->level[of] < level) {
+            if (is_computed(s, node_at(s, of)) && !is_made_again && s->level[of] < level) {
                 s->shown[of] = true;
             }
         }
@@ -344,7 +361,7 @@ static uint32_t find_inputs(Split *s, uint32_t level, bool changing, const uint3
         return DYN_NONE;
     }
     for (uint32_t i = 0; i < total; i++) {
-        bool own = changing ? is_view(node_at(s, i)) : is_computed(node_at(s, i)) && s->level[i] == level;
+        bool own = changing ? is_view(node_at(s, i)) : is_computed(s, node_at(s, i)) && s->level[i] == level;
         stops[i] = s->shown[i] && !own;
     }
     for (uint32_t i = 0; i < noutputs; i++) {
@@ -400,7 +417,7 @@ static bool is_taken_there(const Split *s, uint32_t id) {
     bool taken = false;
     for (uint32_t i = id + 1; i < s->g->nodes.n && !taken; i++) {
         const DynNode *n = node_at(s, i);
-        bool there = s->level[i] == s->level[id] && !is_call(n) && !(is_view(n) && s->shown[i]);
+        bool there = s->level[i] == s->level[id] && !is_call(s, n) && !(is_view(n) && s->shown[i]);
         for (int k = 0; k < n->nargs && there; k++) {
             taken = taken || (n->args[k].kind == DYN_ARG_NODE && node_at(s, n->args[k].id)->storage == id && n->storage != id);
         }
@@ -415,7 +432,7 @@ static bool stands_alone(const Split *s, const DynFollow *f, uint32_t id) {
     bool alone = w != NULL;
     for (int i = 0; alone && i < w->n; i++) {
         uint32_t of = w->operands[i];
-        alone = w->args[i] != NULL || (s->shown[of] && !(is_computed(node_at(s, of)) && s->level[of] == s->level[id]));
+        alone = w->args[i] != NULL || (s->shown[of] && !(is_computed(s, node_at(s, of)) && s->level[of] == s->level[id]));
     }
     return alone && dyn_follow_is_small(dyn_estimate_work(s->g, node_at(s, id), NULL)) && !is_taken_there(s, id);
 }
@@ -424,7 +441,7 @@ static bool stands_alone(const Split *s, const DynFollow *f, uint32_t id) {
 static int add_parts(Split *s, DynFollow *f, DynPartShare *share, uint32_t level, bool changing, uint32_t *room) {
     uint32_t n = 0, total = s->g->nodes.n;
     for (uint32_t i = 0; i < total; i++) {
-        bool belongs = changing ? is_change(node_at(s, i)) : s->shown[i] && is_computed(node_at(s, i));
+        bool belongs = changing ? is_change(node_at(s, i)) : s->shown[i] && is_computed(s, node_at(s, i));
         if (!belongs || s->level[i] != level) {
             continue;
         }
@@ -448,7 +465,7 @@ static int add_steps(Split *s, DynFollow *f, DynPartShare *share) {
         for (uint32_t i = 0; i < total; i++) {
             const DynNode *n = node_at(s, i);
             bool view = is_view(n) && s->shown[i];
-            if (s->level[i] != level || (!dyn_node_calls(n) && !view)) {
+            if (s->level[i] != level || (!calls(s, n) && !view)) {
                 continue;
             }
             DynFollowStep step = {.kind = view ? DYN_FOLLOW_VIEW : DYN_FOLLOW_CALL, .node = i};
@@ -478,7 +495,7 @@ static void find_last(const Split *s, const DynFollow *f, uint32_t *last) {
         for (uint32_t k = 0; k < step->inputs.n; k++) {
             taken_by(last, step->inputs.at[k], i);
         }
-        for (uint32_t k = 0; n != NULL && dyn_node_calls(n) && k < s->g->nodes.n; k++) {
+        for (uint32_t k = 0; n != NULL && calls(s, n) && k < s->g->nodes.n; k++) {
             if (s->left[k] > step->node) { /* results of a call come behind it, and are counted */
                 taken_by(last, k, i);
             }

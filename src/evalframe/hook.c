@@ -300,6 +300,7 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
         .config = config,
         .dynamic = c->options->dynamic && config.dynamic,
         .own_random = !c->options->exact && !config.fallback_random,
+        .own_products = !c->options->exact,
         .whole = c->options->hands_on,
         .need_arrays = c->need_arrays,
         .loud = root_of(&rec)->loud,

@@ -129,6 +129,34 @@ bool dyn_derive_knows(const DynGraph *g, uint32_t id) {
     }
 }
 
+/* Elements that the result and the first operand have at most, and the second (a weight, whose gradient is as large). */
+#define MOST_ROWS_ELEMENTS (1 << 15)
+#define MOST_WEIGHT_ELEMENTS (1 << 16)
+
+static int64_t elements_of(const DynGraph *g, const DynNode *n) {
+    int64_t elements = 1;
+    for (int i = 0; i < n->ndim; i++) {
+        elements *= hint(g, n->shape[i]);
+    }
+    return elements;
+}
+
+bool dyn_derive_is_small(const DynGraph *g, DynOp op, uint32_t rows, uint32_t weight) {
+    const DynNode *a = dyn_graph_node(g, rows), *b = dyn_graph_node(g, weight);
+    bool known = a->dtype == b->dtype && (a->dtype == DYN_F32 || a->dtype == DYN_F64);
+    if (!known || a->ndim != 2 || b->ndim != 2 || g->device != 0 || g->sets_casts) {
+        return false;
+    }
+    int64_t results = hint(g, a->shape[0]) * hint(g, b->shape[op == DYN_OP_LINEAR ? 0 : 1]);
+    return results <= MOST_ROWS_ELEMENTS && elements_of(g, a) <= MOST_ROWS_ELEMENTS && elements_of(g, b) <= MOST_WEIGHT_ELEMENTS;
+}
+
+bool dyn_derive_is_product(const DynGraph *g, uint32_t id) {
+    const DynNode *n = dyn_graph_node(g, id);
+    bool product = dyn_ops[n->op].flags & DYN_OPF_PRODUCT && n->flags & DYN_NODE_GRAD && n->flags & DYN_NODE_TENSOR;
+    return product && n->nargs == 2 && dyn_derive_is_small(g, (DynOp)n->op, n->args[0].id, n->args[1].id);
+}
+
 bool dyn_derive_chains(const DynGraph *g, uint32_t id) {
     const DynNode *n = dyn_graph_node(g, id);
     switch (n->op) {

@@ -10,6 +10,11 @@
 DYN_HIDDEN bool dyn_derive_knows(const DynGraph *g, uint32_t id);
 /* Is the chain rule through the node as good as any formula of the whole: nothing in it overflows that the value doesn't? */
 DYN_HIDDEN bool dyn_derive_chains(const DynGraph *g, uint32_t id);
+/* Is the product of two matrices so small that autograd needs no call of its own for it? A larger one is a call, so that its node
+ * of autograd's frees what it saved, and gives the gradient of its weight away, as soon as in eager; so is one in a graph that
+ * sets autocast, which calls are to see. */
+DYN_HIDDEN bool dyn_derive_is_small(const DynGraph *g, DynOp op, uint32_t rows, uint32_t weight); /* LINEAR or MATMUL */
+DYN_HIDDEN bool dyn_derive_is_product(const DynGraph *g, uint32_t id);
 /* May gradients flow through the node? A float that was made while they were recorded. */
 DYN_HIDDEN bool dyn_derive_follows(const DynNode *n);
 /* Adds gradient nodes behind the first n nodes of g. gradients[i], for each of these: in, the node that is the gradient of what

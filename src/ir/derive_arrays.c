@@ -227,16 +227,21 @@ static int through_scan(Derive *d, uint32_t id, uint32_t gradient) {
 
 /* ---- products of matrices */
 
-/* a @ b by the function that node `like` calls; sizes by the operands, which have two axes or more. */
+/* a @ b by the function that node `like` calls; sizes by the operands, which have two axes or more. LINEAR takes b transposed. */
 static uint32_t product(Derive *d, uint32_t like, uint32_t a, uint32_t b) {
     DynGraph *g = d->g;
+    DynOp op = (DynOp)node_at(d, like)->op;
     if (a == DYN_NONE || b == DYN_NONE) {
+        return DYN_NONE;
+    }
+    uint32_t second = op == DYN_OP_LINEAR ? transposed(d, b) : b;
+    if (second == DYN_NONE) {
         return DYN_NONE;
     }
     const DynNode x = *node_at(d, a), y = *node_at(d, b);
     int ndim = x.ndim > y.ndim ? x.ndim : y.ndim;
     DynForm *forms = DYN_NEW_N(g->arena, DynForm, 4);
-    uint32_t id = forms == NULL ? DYN_NONE : dyn_graph_add(g, DYN_OP_MATMUL, (DynDtype)x.dtype, ndim, 2, 0);
+    uint32_t id = forms == NULL ? DYN_NONE : dyn_graph_add(g, op, (DynDtype)x.dtype, ndim, 2, 0);
     if (id == DYN_NONE) {
         return id;
     }
@@ -255,7 +260,9 @@ static uint32_t product(Derive *d, uint32_t like, uint32_t a, uint32_t b) {
     DynNode *n = dyn_graph_node(g, id);
     n->extern_index = g->externs.n - 1;
     n->args[0] = (DynArg){DYN_ARG_NODE, a};
-    n->args[1] = (DynArg){DYN_ARG_NODE, b};
+    n->args[1] = (DynArg){DYN_ARG_NODE, second};
+    n->flags = node_at(d, like)->flags & DYN_NODE_TENSOR;
+    n->layout.kind = DYN_LAYOUT_C;
     for (int i = 0; i < ndim - 2; i++) {
         int k = x.ndim - ndim + i, l = y.ndim - ndim + i;
         bool of_x = l < 0 || (k >= 0 && dyn_sym_at(g->syms, x.shape[k])->hint.i != 1);
@@ -312,6 +319,22 @@ static int through_matmul(Derive *d, uint32_t id, uint32_t gradient) {
         return -1;
     }
     return needs_a ? dyn_derive_contribute(d, n.args[1].id, product(d, id, transposed(d, a), gradient)) : 0;
+}
+
+/* a @ b.T: a has the gradient times b, and b the transposed gradient times a. */
+static int through_linear(Derive *d, uint32_t id, uint32_t gradient) {
+    const DynArg args[2] = {node_at(d, id)->args[0], node_at(d, id)->args[1]};
+    if (is_wanted(d, args[0])) {
+        uint32_t b = dyn_derive_value_at(d, id, args[1].id);
+        if (dyn_derive_contribute(d, args[0].id, product(d, id, gradient, b)) < 0) {
+            return -1;
+        }
+    }
+    if (!is_wanted(d, args[1])) {
+        return 0;
+    }
+    uint32_t a = dyn_derive_value_at(d, id, args[0].id);
+    return dyn_derive_contribute(d, args[1].id, product(d, id, transposed(d, gradient), a));
 }
 
 /* ---- lookups: added up where it was found */
@@ -399,6 +422,9 @@ static int through_call(Derive *d, uint32_t id, uint32_t gradient) {
     }
     if (n->op == DYN_OP_MATMUL) {
         return through_matmul(d, id, gradient);
+    }
+    if (n->op == DYN_OP_LINEAR) {
+        return through_linear(d, id, gradient);
     }
     const DynExtern x = d->g->externs.at[n->extern_index];
     bool indexes = n->op == DYN_OP_MASKED || strcmp(x.name, "getitem") == 0 || strcmp(x.name, "__getitem__") == 0;

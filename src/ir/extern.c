@@ -18,6 +18,33 @@ void dyn_extern_drop(DynExtern *x) {
     x->nargs = x->nresults = 0;
 }
 
+static DynForm *copied_forms(const DynForm *forms, uint32_t n, DynArena *arena) {
+    DynForm *copy = DYN_NEW_N(arena, DynForm, n + 1);
+    for (uint32_t i = 0; copy != NULL && i < n; i++) {
+        copy[i] = forms[i];
+        Py_XINCREF(copy[i].obj);
+    }
+    return copy;
+}
+
+uint32_t dyn_extern_copy(const DynExtern *x, DynGraph *to) {
+    DynExtern copy = *x;
+    copy.name = dyn_arena_strdup(to->arena, x->name);
+    copy.args = copied_forms(x->args, x->nargs, to->arena);
+    copy.results = copied_forms(x->results, x->nresults, to->arena);
+    copy.nargs = copy.args == NULL ? 0 : x->nargs;
+    copy.nresults = copy.results == NULL ? 0 : x->nresults;
+    Py_XINCREF(copy.callable);
+    Py_XINCREF(copy.kwnames);
+    Py_XINCREF(copy.globals);
+    Py_XINCREF(copy.frame);
+    if (!DYN_ALLOCATED(copy.name, copy.args, copy.results) || dyn_vec_push(&to->externs, copy) < 0) {
+        dyn_extern_drop(&copy);
+        return DYN_NONE;
+    }
+    return to->externs.n - 1;
+}
+
 uint32_t dyn_graph_written(const DynGraph *g, uint32_t id) {
     const DynNode *n = dyn_graph_node(g, id);
     if (dyn_node_stores(n)) {
@@ -290,10 +317,16 @@ typedef struct Reader {
     PyObject *args;
 } Reader;
 
+/* Does a tensor require gradients as it did? A product in a part of a graph doesn't: the part has them (evalframe/follow.c). */
+static bool requires_as_recorded(const DynNode *n, PyObject *tensor) {
+    bool requires = dyn_tensor_requires_grad(tensor), in_part = dyn_ops[n->op].flags & DYN_OPF_PRODUCT && !requires;
+    return in_part || requires == ((n->flags & DYN_NODE_GRAD) != 0);
+}
+
 /* Is it a tensor, a scalar or an array, as the node was when it was recorded? */
 static bool is_of_recorded_kind(const DynNode *n, PyObject *o) {
     if (n->flags & DYN_NODE_TENSOR) {
-        return dyn_tensor_is(o) && dyn_tensor_requires_grad(o) == ((n->flags & DYN_NODE_GRAD) != 0);
+        return dyn_tensor_is(o) && requires_as_recorded(n, o);
     }
     if (n->flags & DYN_NODE_NPSCALAR) {
         return !PyArray_Check(o) && PyArray_CheckScalar(o);

@@ -31,6 +31,8 @@ DYN_HIDDEN bool dyn_extern_shares(PyObject *result, PyObject *arg);
 /* The function whose frame stands for the caller's is being called: the hook leaves its frame alone. */
 extern DYN_HIDDEN _Thread_local PyObject *dyn_extern_calling;
 DYN_HIDDEN void dyn_extern_drop(DynExtern *x); /* its references */
+/* A row of its own for a call in another graph, which may outlive the first: its place there, or DYN_NONE. */
+DYN_HIDDEN uint32_t dyn_extern_copy(const DynExtern *x, DynGraph *to);
 /* The storage that a node writes into (STORE, or an extern call that changes an operand), or DYN_NONE. */
 DYN_HIDDEN uint32_t dyn_graph_written(const DynGraph *g, uint32_t id);
 #endif

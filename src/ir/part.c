@@ -97,6 +97,9 @@ static int copy_node(const DynGraph *g, DynGraph *out, uint32_t id, uint32_t *ma
     memcpy(copy->aux, n.aux, sizeof(*n.aux) * n.naux);
     memcpy(copy->shape, n.shape, sizeof(*n.shape) * n.ndim);
     copy->snapshot = DYN_NONE;
+    if (dyn_node_calls(&n) && (copy->extern_index = dyn_extern_copy(&g->externs.at[n.extern_index], out)) == DYN_NONE) {
+        return fail(error, "memory is out");
+    }
     copy->left = 0;
     copy->where = copy_place(g, out, n.where);
     for (int k = 0; k < n.nargs; k++) {
@@ -147,7 +150,8 @@ int dyn_part_copy(const DynGraph *g, DynGraph *out, DynList inputs, DynList outp
             continue;
         }
         uint8_t kind = dyn_ops[dyn_graph_node(g, i)->op].kind;
-        if (kind == DYN_K_INPUT || kind == DYN_K_EXTERN || kind == DYN_K_RESULT) {
+        bool calls = kind == DYN_K_EXTERN && !(dyn_ops[dyn_graph_node(g, i)->op].flags & DYN_OPF_PRODUCT);
+        if (kind == DYN_K_INPUT || calls || kind == DYN_K_RESULT) {
             return fail(error, "a part needs an input or a call that isn't in it");
         }
         if (copy_node(g, out, i, map, error) < 0) {

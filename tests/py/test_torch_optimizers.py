@@ -123,7 +123,7 @@ def eager(function):
 @pytest.mark.parametrize("name", SERVED)
 def test_a_step_inside_is_served(name, dtype, steps):
     expected, found = trained(SERVED[name], eager, dtype), trained(SERVED[name], dynoc.optimize(wait=True), dtype)
-    same(expected, found, 1e-5 if dtype is torch.float32 else 1e-10)
+    same(expected, found, 5e-5 if dtype is torch.float32 else 1e-10)  # products have other last bits
     assert len(steps) >= 4  # neither the first, which makes the state, nor the call that is recorded
 
 

@@ -164,8 +164,9 @@ DYN_HIDDEN DynReason *dyn_rec_why(DynRec *r);
 DYN_HIDDEN DynCapture *dyn_rec_capture(DynRec *r);
 static inline DynGraph *dyn_rec_graph(DynRec *r) { return &dyn_rec_capture(r)->graph; }
 static inline DynSyms *dyn_rec_syms(DynRec *r) { return &dyn_rec_capture(r)->syms; }
-DYN_HIDDEN bool dyn_rec_whole(DynRec *r);            /* DynRecording.whole */
-DYN_HIDDEN bool dyn_rec_own_random(const DynRec *r); /* DynRecording.own_random */
+DYN_HIDDEN bool dyn_rec_whole(DynRec *r);              /* DynRecording.whole */
+DYN_HIDDEN bool dyn_rec_own_random(const DynRec *r);   /* DynRecording.own_random */
+DYN_HIDDEN bool dyn_rec_own_products(const DynRec *r); /* may a product that autograd follows be made in a part? */
 /* Nodes from `first` on were taken back: nothing is known by their numbers. */
 DYN_HIDDEN void dyn_rec_forget_nodes(DynRec *r, uint32_t first);
 DYN_HIDDEN uint32_t dyn_rec_place(DynRec *r); /* DynGraph.places row of the instruction that is running */

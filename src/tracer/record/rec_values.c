@@ -11,6 +11,7 @@ DynReason *dyn_rec_why(DynRec *r) { return &r->why; }
 DynCapture *dyn_rec_capture(DynRec *r) { return r->cap; }
 bool dyn_rec_whole(DynRec *r) { return r->req->whole; }
 bool dyn_rec_own_random(const DynRec *r) { return r->req->own_random; }
+bool dyn_rec_own_products(const DynRec *r) { return r->req->own_products && !r->req->whole; }
 
 void dyn_rec_forget_nodes(DynRec *r, uint32_t first) {
     for (uint32_t i = first; i < r->by_node.n; i++) {

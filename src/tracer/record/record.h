@@ -12,16 +12,17 @@
 typedef struct DynRecording DynRecording;
 struct DynRecording {
     void *owner;
-    bool fullgraph;   /* a break raises dynoc.Unsupported in place of going on */
-    DynConfig config; /* as it holds for the function */
-    bool dynamic;     /* sizes and numbers are symbols */
-    bool own_random;  /* random numbers of PyTorch's are made by kernels */
-    bool whole;       /* the graph is handed on: calls stay the calls that they are, where they make new arrays */
-    bool need_arrays; /* no entry for a segment without array work */
-    bool apart;       /* a call that breaks is left to entries of its own function's, which can be given up alone */
-    bool loud;        /* blocks of np.errstate are entered for real, so that there can be breaks in them. The recorder sets
-                       * it when it met such a break */
-    bool raises;      /* exceptions are raised for real, a graph break each, so that they can be had in except blocks: as loud */
+    bool fullgraph;    /* a break raises dynoc.Unsupported in place of going on */
+    DynConfig config;  /* as it holds for the function */
+    bool dynamic;      /* sizes and numbers are symbols */
+    bool own_random;   /* random numbers of PyTorch's are made by kernels */
+    bool own_products; /* small products that autograd follows may have other last bits than eager's */
+    bool whole;        /* the graph is handed on: calls stay the calls that they are, where they make new arrays */
+    bool need_arrays;  /* no entry for a segment without array work */
+    bool apart;        /* a call that breaks is left to entries of its own function's, which can be given up alone */
+    bool loud;         /* blocks of np.errstate are entered for real, so that there can be breaks in them. The recorder sets
+                        * it when it met such a break */
+    bool raises;       /* exceptions are raised for real, a graph break each, so that they can be had in except blocks: as loud */
     bool sure;       /* the truth of data that sizes alone decide is burnt in with them: a guess was wrong (DynCapture.guesses) */
     bool names_vary; /* an entry was missed by a dict's keys or by a string: they aren't burnt in where that can be helped */
     PyCodeObject *resumes; /* borrowed: the function to record is one of resume code for this code; NULL: it isn't */

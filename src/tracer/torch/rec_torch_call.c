@@ -1,10 +1,11 @@
 /* rec_torch_call.c: calls of PyTorch's own functions whose sizes follow from the operands': so what comes behind them knows its
  * sizes before the call is made. Called through the binding table. */
+#include "ir/derive.h"
 #include "tracer/torch/rec_torch.h"
 
 /* linear: the last axis of the input, K, with weight (N, K): the product, and the bias as a sum that is fused with what follows.
- * Of halves PyTorch rounds once, behind the sum; where autograd follows it the sum would be a node of its own, which PyTorch's
- * call does without; and on a device the product's kernel adds it. */
+ * Of halves PyTorch rounds once, behind the sum; where autograd follows it, and it isn't small, the sum would be a node of its
+ * own, which PyTorch's call does without; and on a device the product's kernel adds it. */
 DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), w = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[1]), shape[DYN_MAX_NDIM];
     if (w == DYN_NONE) {
@@ -17,7 +18,8 @@ DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
     memcpy(shape, x->shape, sizeof(*shape) * x->ndim);
     shape[x->ndim - 1] = y->shape[0];
     DynDtype dt = (DynDtype)x->dtype;
-    bool as_one = dyn_dtype_is_half(dt) || rec_torch_follows(c->result) || dyn_rec_graph(r)->device != 0;
+    bool apart = dyn_rec_own_products(r) && dyn_derive_is_small(dyn_rec_graph(r), DYN_OP_LINEAR, a, w);
+    bool as_one = dyn_dtype_is_half(dt) || (rec_torch_follows(c->result) && !apart) || dyn_rec_graph(r)->device != 0;
     if (c->slot[2].v != NULL && as_one) {
         return dyn_np_sized_call(r, c, x->ndim, shape);
     }

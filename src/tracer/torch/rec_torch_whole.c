@@ -3,6 +3,7 @@
  * Called for each call by rec_numpy.c. A part of a graph that autograd follows may be nothing but one such call, which costs less
  * as it is than as a node of autograd's of ours (evalframe/follow.c). */
 #include "base/torch.h"
+#include "ir/derive.h"
 #include "tracer/numpy/rec_np.h"
 
 /* Is the first argument a list of tensors, which are joined? */
@@ -56,7 +57,8 @@ void rec_torch_note_whole(DynRec *r, const NpCall *c, uint32_t first, const DynV
     }
     DynWhole w = {.node = rec_node_of(v), .first = first, .last = g->nodes.n - 1, .callable = c->b->callable};
     const DynNode *n = dyn_graph_node(g, w.node);
-    bool fits = w.node >= first && n->flags & DYN_NODE_GRAD && !(n->flags & DYN_NODE_VIEW) && !dyn_node_calls(n);
+    bool calls = dyn_node_calls(n) && !dyn_derive_is_product(g, w.node);
+    bool fits = w.node >= first && n->flags & DYN_NODE_GRAD && !(n->flags & DYN_NODE_VIEW) && !calls;
     w.kwnames = Py_XNewRef(c->kwnames);
     fits = fits && !takes_numbers(g, first, is_list(c)) && note_arguments(r, c, &w);
     if (!fits || dyn_vec_push(&g->wholes, w) < 0) {

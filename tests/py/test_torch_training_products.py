@@ -1,0 +1,168 @@
+"""Small products of matrices are made in the part of a graph that they stand in: with it they are one node of autograd's."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F  # noqa: E402
+from compare import dynoc  # noqa: E402
+
+
+def names_behind(*tensors):
+    """What autograd's nodes are called, without those of leaves."""
+    seen, todo = [], [t.grad_fn for t in tensors]
+    while todo:
+        node = todo.pop()
+        if node is not None and node not in seen:
+            seen.append(node)
+            todo += [n for n, _ in node.next_functions]
+    return sorted(n.name() for n in seen if "AccumulateGrad" not in n.name())
+
+
+def gated(x, h, weight, bias):
+    i, o, c = F.linear(torch.cat([h, x], 1), weight, bias).chunk(3, 1)
+    return torch.sigmoid(o) * torch.tanh(F.elu(c) * torch.sigmoid(i) + h)
+
+
+def by_operators(x, h, weight, bias):
+    return torch.tanh(torch.cat([h, x], 1) @ weight[:4].t() + bias[:4]) * torch.sigmoid(h) * torch.exp(-h * h)
+
+
+def without_bias(x, h, weight, bias):
+    return torch.exp(torch.tanh(F.linear(x, weight[:4, :3]))) * torch.sigmoid(h) * torch.sigmoid(bias[0])
+
+
+def two_layers(x, h, weight, bias):
+    y = torch.tanh(F.linear(torch.cat([h, x], 1), weight, bias))
+    return torch.sigmoid(F.linear(y[:, :7], weight, bias)) * torch.exp(-y)
+
+
+FUNCTIONS = {"gated": gated, "by_operators": by_operators, "without_bias": without_bias, "two_layers": two_layers}
+
+
+def leaves(rows=5, dtype=torch.float64):
+    draw = torch.Generator().manual_seed(rows)
+    sizes = (rows, 3), (rows, 4), (12, 7), (12,)
+    return [torch.randn(s, generator=draw, dtype=dtype).requires_grad_() for s in sizes]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_one_node_with_eagers_gradients(name):
+    function, fast = FUNCTIONS[name], dynoc.optimize(FUNCTIONS[name], wait=True)
+    fast(*leaves())
+    for rows in (5, 6, 1, 5):
+        x, y = leaves(rows), leaves(rows)
+        expected, found = function(*x), fast(*y)
+        torch.testing.assert_close(found, expected)
+        found.sin().sum().backward()
+        expected.sin().sum().backward()
+        for a, b in zip(x, y, strict=True):
+            torch.testing.assert_close(a.grad, b.grad)
+            assert rows == 1 or a.grad.stride() == b.grad.stride()
+    assert fast.entries[0].hits >= 3
+
+
+def test_the_product_is_in_the_node_of_what_follows_it():
+    fast = dynoc.optimize(gated, wait=True)
+    for _ in range(2):
+        y = fast(*leaves())
+    assert names_behind(y) == ["CapturedBackward"]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradients_of_gradients(name):
+    fast = dynoc.optimize(FUNCTIONS[name], wait=True)
+    fast(*leaves(2))
+    assert torch.autograd.gradcheck(fast, leaves(2), fast_mode=True)
+    assert torch.autograd.gradgradcheck(fast, leaves(2), fast_mode=True)
+
+
+@pytest.mark.parametrize("frozen", range(4))
+def test_some_want_no_gradient(frozen):
+    fast = dynoc.optimize(gated, wait=True)
+    for _ in range(3):
+        x = leaves()
+        x[frozen].requires_grad_(False)
+        wanted = [t for t in x if t.requires_grad]
+        expected = torch.autograd.grad(gated(*x).sum(), wanted)
+        for a, b in zip(torch.autograd.grad(fast(*x).sum(), wanted), expected, strict=True):
+            torch.testing.assert_close(a, b)
+
+
+def test_a_weight_that_was_changed_raises():
+    fast = dynoc.optimize(gated, wait=True)
+    fast(*leaves())
+    x = leaves()
+    y = fast(*x)
+    with torch.no_grad():
+        x[2].add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+    x[2].grad = None
+    fast(*x).sum().backward()
+    assert x[2].grad is not None
+
+
+def test_backward_twice_and_batches_of_gradients():
+    fast = dynoc.optimize(gated, wait=True)
+    fast(*leaves())
+    x = leaves()
+    y, expected = fast(*x), gated(*x)
+    batch = torch.randn(3, *y.shape, dtype=y.dtype)
+    found = torch.autograd.grad(y, x, batch, retain_graph=True, is_grads_batched=True)
+    for a, b in zip(found, torch.autograd.grad(expected, x, batch, is_grads_batched=True), strict=True):
+        torch.testing.assert_close(a, b)
+    y.sum().backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        y.sum().backward()
+
+
+def test_large_products_are_pytorchs():
+    fast = dynoc.optimize(lambda x, w, b: torch.exp(torch.tanh(F.linear(x, w, b))) * torch.sigmoid(x[:, :1]), wait=True)
+    sizes = (8, 300), (300, 300), (300,)
+    for _ in range(2):
+        y = fast(*(torch.ones(s, requires_grad=True) for s in sizes))
+    assert "AddmmBackward0" in names_behind(y)
+
+
+def test_exact_has_eagers_bits():
+    fast = dynoc.optimize(gated, wait=True, exact=True)
+    for _ in range(3):
+        x = leaves(16, torch.float32)
+        expected, found = gated(*x), fast(*x)
+        assert torch.equal(found, expected)
+        for a, b in zip(torch.autograd.grad(found.sum(), x), torch.autograd.grad(expected.sum(), x), strict=True):
+            assert torch.equal(a, b)
+
+
+def test_a_break_behind_a_product():
+    def function(x, h, weight, bias):
+        y = torch.tanh(F.linear(torch.cat([h, x], 1), weight, bias)) * torch.sigmoid(bias)
+        print(end="")
+        return torch.exp(y) + y
+
+    fast = dynoc.optimize(function, wait=True)
+    for rows in (5, 5, 7):
+        x = leaves(rows)
+        expected, found = function(*x), fast(*x)
+        for a, b in zip(torch.autograd.grad(found.sum(), x), torch.autograd.grad(expected.sum(), x), strict=True):
+            torch.testing.assert_close(a, b)
+
+
+def test_a_model_is_trained_as_in_eager():
+    def trained(wrap):
+        torch.manual_seed(0)
+        layers = [torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 16), torch.nn.SiLU(), torch.nn.Linear(16, 3)]
+        model = torch.nn.Sequential(*layers).double()
+        step, optimizer = wrap(model), torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        x, y = torch.randn(10, 6).double(), torch.randn(10, 3).double()
+        losses = []
+        for _ in range(12):
+            optimizer.zero_grad()
+            loss = F.mse_loss(step(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+        return torch.stack([*losses, *(p.detach().sum() for p in model.parameters())])
+
+    torch.testing.assert_close(trained(lambda m: dynoc.optimize(m, wait=True)), trained(lambda m: m))
