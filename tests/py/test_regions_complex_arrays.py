@@ -38,7 +38,7 @@ def arrays(z, w, x, n):
         z = z * 0.5 + x
         w[1:4] = z[:3]
         w[::2] *= 1j
-        f = np.abs(b)
+        f = np.abs(b) + np.abs(z[0]) + np.sqrt(w[1]) + np.isnan(z)
         g = np.exp(1j * x) + np.conj(z) + z.conj()
         h = np.angle(z) + z.real * z.imag + np.real(z) - np.imag(w)
         w.real[0] = i
@@ -140,8 +140,9 @@ def ufuncs(a, b, n):
         f = np.maximum(i, 2) + np.power(a[0], 2) + np.arctan2(0.5, i)
         g = np.sign(a) + abs(a) + np.square(b)
         h = np.logical_or(a > b, b > 3)
+        k = np.fabs(a) + np.floor(b) + np.isnan(a) + np.ceil(a / 2) + np.isfinite(b * 0.5)
         a = a + 1
-    return c, d, e, f, g, h
+    return c, d, e, f, g, h, k
 
 
 @pytest.mark.parametrize("dtype", [int, np.int32])

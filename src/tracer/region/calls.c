@@ -303,6 +303,9 @@ static bool call_ufunc(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
     if (n == 1 && plan_is_whole(&args[0])) {
         return plan_array_unary(p, arg, args[0], out);
     }
+    if (n == 1 && plan_is_complex(&args[0])) {
+        return plan_ufunc_of_code(p, arg, args[0], out);
+    }
     if (!all_numbers(p, args, n, 1)) {
         return false;
     }
@@ -316,6 +319,13 @@ static bool call_ufunc(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
     reg = plan_emit_op(p, (DynRegionOp)arg, reg, DYN_NONE, DYN_R_FLAGS);
     *out = plan_np(dyn_region_ops[arg].result == 'I' ? DYN_BOOL : DYN_F64, reg);
     return true;
+}
+
+/* np.fabs: np.abs of floats, and doubles of ints. */
+static bool call_fabs(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    bool floats = n == 1 && plan_is_whole(&args[0]) && (args[0].v.dtype == DYN_F64 || args[0].v.dtype == DYN_F32);
+    bool number = n == 1 && plan_is_number(&args[0]);
+    return floats || number ? call_ufunc(p, arg, args, n, out) : plan_ufunc_named(p, "fabs", args, n, out);
 }
 
 /* Another ufunc. Of one double NumPy's own loop is called here, as NumPy does. */
@@ -392,7 +402,7 @@ static const struct Row {
     {"numpy", "negative", call_ufunc, DYN_RO_DNEG},
     {"numpy", "sqrt", call_ufunc, DYN_RO_SQRT},
     {"numpy", "abs", call_ufunc, DYN_RO_DABS},
-    {"numpy", "fabs", call_ufunc, DYN_RO_DABS},
+    {"numpy", "fabs", call_fabs, DYN_RO_DABS},
     {"numpy", "floor", call_ufunc, DYN_RO_FLOOR},
     {"numpy", "ceil", call_ufunc, DYN_RO_CEIL},
     {"numpy", "isnan", call_ufunc, DYN_RO_ISNAN},

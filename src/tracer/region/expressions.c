@@ -292,17 +292,13 @@ bool plan_array_unary(Plan *p, int code, PlanValue a, PlanValue *out) {
         return plan_array_binary(p, NB_SUBTRACT, plan_int(0), a, out);
     }
     if (dt != DYN_F64 && dt != DYN_F32) {
-        const char *name = code == DYN_RO_DNEG   ? "negative"
-                           : code == DYN_RO_DABS ? "absolute"
-                           : code == DYN_RO_SQRT ? "sqrt"
-                                                 : NULL;
-        return name != NULL ? plan_ufunc_named(p, name, &a, 1, out) : no(p, "a function of an array that has no floats");
+        return plan_ufunc_of_code(p, code, a, out);
     }
     switch (code) {
     case DYN_RO_DNEG: return plan_expression(p, single ? DYN_RO_SNEG : DYN_RO_DNEG, dt, dt, &a, 1, out);
     case DYN_RO_DABS: return plan_expression(p, single ? DYN_RO_SABS : DYN_RO_DABS, dt, dt, &a, 1, out);
     case DYN_RO_SQRT: return plan_expression(p, single ? DYN_RO_SROOT : DYN_RO_ROOT, dt, dt, &a, 1, out);
-    default: return no(p, "a function of arrays that loops in native code don't have");
+    default: return plan_ufunc_of_code(p, code, a, out);
     }
 }
 

@@ -306,3 +306,17 @@ bool plan_ufunc_of_operator(Plan *p, int op, const PlanValue *both, PlanValue *o
     }
     return no(p, "an operator of arrays that loops in native code don't have");
 }
+
+bool plan_ufunc_of_code(Plan *p, int code, PlanValue a, PlanValue *out) {
+    switch (code) {
+    case DYN_RO_DNEG: return plan_ufunc_named(p, "negative", &a, 1, out);
+    case DYN_RO_DABS: return plan_ufunc_named(p, "absolute", &a, 1, out);
+    case DYN_RO_SQRT: return plan_ufunc_named(p, "sqrt", &a, 1, out);
+    case DYN_RO_FLOOR: return plan_ufunc_named(p, "floor", &a, 1, out);
+    case DYN_RO_CEIL: return plan_ufunc_named(p, "ceil", &a, 1, out);
+    case DYN_RO_ISNAN: return plan_ufunc_named(p, "isnan", &a, 1, out);
+    case DYN_RO_ISINF: return plan_ufunc_named(p, "isinf", &a, 1, out);
+    case DYN_RO_ISFINITE: return plan_ufunc_named(p, "isfinite", &a, 1, out);
+    default: return no(p, "a function of arrays that loops in native code don't have");
+    }
+}
