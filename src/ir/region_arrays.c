@@ -188,20 +188,58 @@ enum { MOST_OPERANDS = 4 };
 static struct {
     char *data;
     int64_t stride, n;
-    double number;
+    int64_t around[DYN_REGION_RANK]; /* The strides of the axes around the last, from the innermost. */
+    int naround;
+    union {
+        double parts[2];
+        int64_t integer;
+        float single;
+    } number;
 } operands[MOST_OPERANDS];
 static int noperands;
+static int64_t around[DYN_REGION_RANK]; /* How many elements those axes have. */
+static int naround;
 
 int dyn_region_operand(char *data, int64_t stride, int64_t n) {
     operands[noperands].data = data;
     operands[noperands].stride = stride;
+    operands[noperands].naround = 0;
     operands[noperands++].n = n;
     return 0;
 }
 
+static int number_told(void) { return dyn_region_operand((char *)&operands[noperands].number, 0, -1); }
+
 int dyn_region_operand_number(double number) {
-    operands[noperands].number = number;
-    return dyn_region_operand((char *)&operands[noperands].number, 0, -1);
+    operands[noperands].number.parts[0] = number;
+    return number_told();
+}
+
+/* Of any size: the low bytes come first. */
+int dyn_region_operand_int(int64_t number) {
+    operands[noperands].number.integer = number;
+    return number_told();
+}
+
+int dyn_region_operand_single(float number) {
+    operands[noperands].number.single = number;
+    return number_told();
+}
+
+int dyn_region_operand_complex(double real, double imag) {
+    operands[noperands].number.parts[0] = real;
+    operands[noperands].number.parts[1] = imag;
+    return number_told();
+}
+
+int dyn_region_operand_stride(int64_t stride) {
+    operands[noperands - 1].around[operands[noperands - 1].naround++] = stride;
+    return 0;
+}
+
+int dyn_region_around(int64_t n) {
+    around[naround++] = n;
+    return 0;
 }
 
 #define MOST_BYTES 16 /* of an element */
@@ -234,24 +272,108 @@ int dyn_region_call_ufunc(char *loop, char *data, char *out) {
     return 0;
 }
 
-static PyUFuncGenericFunction find_matmul(void **data) {
-    static PyUFuncGenericFunction loop;
-    static void *its;
-    PyObject *numpy = loop == NULL ? PyImport_ImportModule("numpy") : NULL;
+/* The axes that are gone through, from the innermost: those of one element are left out, and those that lie behind each other in
+ * all operands are one. */
+typedef struct Axes {
+    npy_intp size[DYN_REGION_RANK], steps[DYN_REGION_RANK][MOST_OPERANDS];
+    int n;
+    bool empty, backwards;
+} Axes;
+
+static void add_axis(Axes *a, npy_intp size, const npy_intp *steps, int count) {
+    int last = a->n - 1;
+    bool joins = last >= 0;
+    for (int k = 0; joins && k < count; k++) {
+        joins = steps[k] == a->steps[last][k] * a->size[last];
+    }
+    a->empty = a->empty || size == 0;
+    if (size == 1 && a->n > 0) {
+        return;
+    }
+    if (joins) {
+        a->size[last] *= size;
+        return;
+    }
+    if (last == 0 && a->size[0] == 1) {
+        a->n = last = 0;
+    }
+    a->size[a->n] = size;
+    memcpy(a->steps[a->n++], steps, (size_t)count * sizeof *steps);
+}
+
+static Axes axes_of_operands(int count) {
+    Axes a = {.n = 0};
+    for (int axis = 0; axis <= naround; axis++) {
+        npy_intp steps[MOST_OPERANDS];
+        for (int k = 0; k < count; k++) {
+            bool number = operands[k].n < 0;
+            steps[k] = number ? 0 : (npy_intp)(axis == 0 ? operands[k].stride : operands[k].around[axis - 1]);
+            a.backwards = a.backwards || steps[k] < 0;
+        }
+        add_axis(&a, (npy_intp)(axis == 0 ? operands[count - 1].n : around[axis - 1]), steps, count);
+    }
+    return a;
+}
+
+static void go_through(const Axes *a, int axis, char *const *at, int count, PyUFuncGenericFunction loop, char *data) {
+    char *args[MOST_OPERANDS];
+    memcpy(args, at, sizeof args);
+    if (axis == 0) {
+        loop(args, &a->size[0], a->steps[0], data);
+        return;
+    }
+    for (npy_intp i = 0; i < a->size[axis]; i++) {
+        go_through(a, axis - 1, args, count, loop, data);
+        for (int k = 0; k < count; k++) {
+            args[k] += a->steps[axis][k];
+        }
+    }
+}
+
+/* NumPy turns several axes round that are gone through backwards: those are left to it. */
+int dyn_region_call_ufunc_to(char *loop, char *data) {
+    char *args[MOST_OPERANDS] = {NULL};
+    const int count = noperands;
+    const Axes a = axes_of_operands(count);
+    for (int k = 0; k < count; k++) {
+        args[k] = operands[k].data;
+    }
+    noperands = 0;
+    naround = 0;
+    if (a.backwards && a.n > 1) {
+        return 1;
+    }
+    if (!a.empty) {
+        go_through(&a, a.n - 1, args, count, (PyUFuncGenericFunction)loop, data);
+    }
+    bool failed = PyErr_Occurred() != NULL;
+    PyErr_Clear();
+    return failed;
+}
+
+/* The loop of matmul for a dtype: of doubles or complex numbers. */
+static PyUFuncGenericFunction find_matmul(int64_t dtype, void **data) {
+    static struct {
+        PyUFuncGenericFunction loop;
+        void *data;
+    } found[2];
+    const int which = dtype == DYN_C128;
+    PyObject *numpy = found[which].loop == NULL ? PyImport_ImportModule("numpy") : NULL;
     PyObject *o = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, "matmul");
     const PyUFuncObject *f = o != NULL && Py_IS_TYPE(o, &PyUFunc_Type) ? (PyUFuncObject *)o : NULL;
-    for (int i = 0; f != NULL && i < f->ntypes && loop == NULL; i++) {
+    const char type = (char)dyn_dtypes[dtype].npy;
+    for (int i = 0; f != NULL && i < f->ntypes && found[which].loop == NULL; i++) {
         const char *types = f->types + 3 * i;
-        if (types[0] == NPY_DOUBLE && types[1] == NPY_DOUBLE && types[2] == NPY_DOUBLE) {
-            loop = f->functions[i];
-            its = f->data == NULL ? NULL : (void *)f->data[i];
+        if (types[0] == type && types[1] == type && types[2] == type) {
+            found[which].loop = f->functions[i];
+            found[which].data = f->data == NULL ? NULL : (void *)f->data[i];
         }
     }
     PyErr_Clear();
     Py_XDECREF(o);
     Py_XDECREF(numpy);
-    *data = its;
-    return loop;
+    *data = found[which].data;
+    return found[which].loop;
 }
 
 /* What isn't finite may be NumPy's to report. */
@@ -263,38 +385,73 @@ static int is_not_finite(const char *at, int64_t n) {
     return !finite;
 }
 
-enum { MAT_VEC, VEC_MAT, MAT_MAT };
-
 /* Sizes that differ are NumPy's to report. A vector is a matrix of one row, or of one column, as matmul has it. */
-int dyn_region_matmul(char *out, int64_t form) {
+int dyn_region_matmul(char *out, int64_t form, int64_t dtype) {
     void *data;
-    PyUFuncGenericFunction loop = find_matmul(&data);
-    const int second = form == VEC_MAT ? 1 : 2; /* where the right operand is */
+    PyUFuncGenericFunction loop = find_matmul(dtype, &data);
+    const bool row = form == DYN_VEC_MAT || form == DYN_VEC_VEC, column = form == DYN_MAT_VEC || form == DYN_VEC_VEC;
+    const int second = row ? 1 : 2; /* where the right operand is */
     char *args[3] = {operands[0].data, operands[second].data, out};
-    const npy_intp size = sizeof(double), rows = form == VEC_MAT ? 1 : (npy_intp)operands[0].n;
-    const npy_intp n = (npy_intp)operands[second - 1].n, columns = form == MAT_VEC ? 1 : (npy_intp)operands[second + 1].n;
+    const npy_intp size = dyn_dtypes[dtype].size, rows = row ? 1 : (npy_intp)operands[0].n;
+    const npy_intp n = (npy_intp)operands[second - 1].n, columns = column ? 1 : (npy_intp)operands[second + 1].n;
     const npy_intp dims[4] = {1, rows, n, columns};
     const npy_intp steps[9] = {0,
                                0,
                                0,
-                               form == VEC_MAT ? 0 : (npy_intp)operands[0].stride,
+                               row ? 0 : (npy_intp)operands[0].stride,
                                (npy_intp)operands[second - 1].stride,
                                (npy_intp)operands[second].stride,
-                               form == MAT_VEC ? 0 : (npy_intp)operands[second + 1].stride,
-                               form == MAT_MAT   ? columns * size
-                               : form == MAT_VEC ? size
-                                                 : 0,
-                               form == MAT_VEC ? 0 : size};
+                               column ? 0 : (npy_intp)operands[second + 1].stride,
+                               row ? 0 : columns * size,
+                               column ? 0 : size};
     noperands = 0;
     if (loop == NULL || n != operands[second].n) {
         return 1;
     }
     loop(args, dims, steps, data);
-    return is_not_finite(out, rows * columns);
+    return is_not_finite(out, rows * columns * (size / (npy_intp)sizeof(double)));
+}
+
+/* ---- orders */
+
+static int failed(bool it) {
+    PyErr_Clear();
+    return it;
+}
+
+int dyn_region_array_sort(PyObject *a) {
+    return failed(PyArray_Sort((PyArrayObject *)a, PyArray_NDIM((PyArrayObject *)a) - 1, NPY_QUICKSORT) < 0);
+}
+
+int dyn_region_array_argsort(PyObject *out, PyObject *a) {
+    PyObject *places = PyArray_ArgSort((PyArrayObject *)a, 0, NPY_QUICKSORT);
+    if (places != NULL) {
+        memcpy(PyArray_DATA((PyArrayObject *)out), PyArray_DATA((PyArrayObject *)places),
+               (size_t)PyArray_NBYTES((PyArrayObject *)places));
+    }
+    Py_XDECREF(places);
+    return failed(places == NULL);
+}
+
+/* What is no number comes last. */
+int64_t dyn_region_array_search(int64_t right, double x) {
+    int64_t low = 0, high = operands[0].n;
+    noperands = 0;
+    while (low < high) {
+        int64_t middle = low + ((high - low) >> 1);
+        double there = *(const double *)(const void *)(operands[0].data + middle * operands[0].stride);
+        if (right ? there <= x : there < x) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
 }
 
 void dyn_region_forget_arrays(void) {
     noperands = 0;
+    naround = 0;
     nheld = 0;
     naxes = 0;
 }

@@ -67,7 +67,7 @@ typedef enum DynRegionKind {
     DYN_RK_CELL,     /* The cell that slot `ref` holds, with the value that follows in it. */
     DYN_RK_FUNC,     /* While it is planned: a function that the loop makes of code `ref`, with the n cells that follow. */
     DYN_RK_GEN,      /* While it is planned: a generator of code `ref`, the iterator that follows, and the cells. */
-    DYN_RK_COMPLEX,  /* regs: real and imaginary part */
+    DYN_RK_COMPLEX,  /* regs: real and imaginary part. dtype: DYN_C128 of np.complex128, 0 of Python's own */
     DYN_RK_CHAR,     /* A str of one character. regs: its code, below 256. */
     DYN_RK_INST,     /* An instance of the class `ref` of the region's objects. regs: the object. n: 1 + the slot it came in. */
     DYN_RK_CLASS,    /* At entries: a class. regs: itself. */
@@ -144,7 +144,7 @@ typedef struct DynRegionValue {
     uint8_t n;
     uint8_t flags; /* DYN_RF_* */
     uint8_t nregs;
-    uint16_t shape; /* LIST, DICT: what is in it, for the planner. */
+    uint16_t shape; /* LIST, DICT: what is in it, for the planner. UFUNC: 1 + the number of its loop, or 0: that of doubles. */
     uint32_t ref;
     uint32_t regs[DYN_REGION_REGS];
 } DynRegionValue;
@@ -276,8 +276,22 @@ DYN_HIDDEN void dyn_region_forget_arrays(void); /* what a run before was told: i
 DYN_HIDDEN int dyn_region_operand(char *data, int64_t stride, int64_t n);
 DYN_HIDDEN int dyn_region_lines(void); /* of two operands: do they overlap, in other steps of one direction? */
 DYN_HIDDEN int dyn_region_operand_number(double number);
+DYN_HIDDEN int dyn_region_operand_int(int64_t number);
+DYN_HIDDEN int dyn_region_operand_single(float number);
+DYN_HIDDEN int dyn_region_operand_complex(double real, double imag);
 DYN_HIDDEN int dyn_region_call_ufunc(char *loop, char *data, char *out);
-DYN_HIDDEN int dyn_region_matmul(char *out, int64_t form); /* 0: of a matrix and a vector, 1: the other way, 2: of matrices */
+/* The same with several axes: of each operand the strides of those around its last, from the innermost; how many elements those
+ * have; the result is the last operand that is told. */
+DYN_HIDDEN int dyn_region_operand_stride(int64_t stride);
+DYN_HIDDEN int dyn_region_around(int64_t n);
+DYN_HIDDEN int dyn_region_call_ufunc_to(char *loop, char *data);
+/* form: of a matrix and a vector, the other way, of matrices, of vectors. */
+enum { DYN_MAT_VEC, DYN_VEC_MAT, DYN_MAT_MAT, DYN_VEC_VEC };
+DYN_HIDDEN int dyn_region_matmul(char *out, int64_t form, int64_t dtype);
+/* An array's last axis is sorted; places into `out`, which is of int64, by which a vector would be; 1: there was an error. */
+DYN_HIDDEN int dyn_region_array_sort(PyObject *a);
+DYN_HIDDEN int dyn_region_array_argsort(PyObject *out, PyObject *a);
+DYN_HIDDEN int64_t dyn_region_array_search(int64_t right, double x); /* in the operand: np.searchsorted */
 /* The ops whose imm is printed, and written in C. */
 static inline bool dyn_region_has_imm(uint16_t op) {
     return op == DYN_RO_IFITS || op == DYN_RO_WRAP || op == DYN_RO_SLICE || op == DYN_RO_ARGI || op == DYN_RO_ARGD;
@@ -294,5 +308,8 @@ DYN_HIDDEN bool dyn_region_is_shared_iterator(PyObject *o);
 DYN_HIDDEN PyObject *dyn_region_bound_to(PyObject *o, PyObject *method);
 /* The loop of a ufunc for n doubles that gives a double. */
 DYN_HIDDEN bool dyn_region_ufunc(PyObject *o, int n, void **loop, void **data);
+/* The loop of a ufunc whose n operands are all of the dtype: its number, and the dtype of the result; -1: there is none. */
+DYN_HIDDEN int dyn_region_ufunc_of(PyObject *o, int n, DynDtype dt, DynDtype *result);
+DYN_HIDDEN bool dyn_region_ufunc_at(PyObject *o, int n, int number, void **loop, void **data);
 DYN_HIDDEN extern const char *const dyn_region_math; /* region_math.def as text, with the types that it uses */
 #endif

@@ -67,9 +67,41 @@ bool dyn_region_is_droppable(PyObject *o) {
            PyArray_IsScalar(o, Bool);
 }
 
+static bool has_loops(const PyUFuncObject *f, int n) {
+    return Py_IS_TYPE(f, &PyUFunc_Type) && f->nin == n && f->nout == 1 && !f->core_enabled && f->types != NULL;
+}
+
+int dyn_region_ufunc_of(PyObject *o, int n, DynDtype dt, DynDtype *result) {
+    const PyUFuncObject *f = (const PyUFuncObject *)o;
+    for (int i = 0; has_loops(f, n) && i < f->ntypes; i++) {
+        const char *types = f->types + i * (n + 1);
+        bool fits = true;
+        for (int k = 0; k < n; k++) {
+            fits = fits && types[k] == dyn_dtypes[dt].npy;
+        }
+        if (fits) {
+            PyArray_Descr *d = PyArray_DescrFromType(types[n]);
+            *result = dyn_dtype_of(d);
+            Py_DECREF(d);
+            return *result == DYN_NO_DTYPE || f->functions[i] == NULL ? -1 : i;
+        }
+    }
+    return -1;
+}
+
+bool dyn_region_ufunc_at(PyObject *o, int n, int number, void **loop, void **data) {
+    const PyUFuncObject *f = (const PyUFuncObject *)o;
+    if (!has_loops(f, n) || number >= f->ntypes) {
+        return false;
+    }
+    *loop = (void *)f->functions[number];
+    *data = f->data == NULL ? NULL : (void *)f->data[number];
+    return *loop != NULL;
+}
+
 bool dyn_region_ufunc(PyObject *o, int n, void **loop, void **data) {
     const PyUFuncObject *f = (const PyUFuncObject *)o;
-    if (!Py_IS_TYPE(o, &PyUFunc_Type) || f->nin != n || f->nout != 1 || f->core_enabled || f->types == NULL) {
+    if (!has_loops(f, n)) {
         return false;
     }
     for (int i = 0; i < f->ntypes; i++) {
@@ -90,7 +122,8 @@ bool dyn_region_ufunc(PyObject *o, int n, void **loop, void **data) {
 
 static void print_value(const DynRegionValue *v, DynStr *out) {
     dyn_str_puts(out, dyn_region_kinds[v->kind]);
-    if (v->kind == DYN_RK_NP || v->kind == DYN_RK_ARRAY || v->kind == DYN_RK_VIEW || v->kind == DYN_RK_SEQ) {
+    if (v->kind == DYN_RK_NP || v->kind == DYN_RK_ARRAY || v->kind == DYN_RK_VIEW || v->kind == DYN_RK_SEQ ||
+        (v->kind == DYN_RK_COMPLEX && v->dtype != 0)) {
         dyn_str_printf(out, ".%s", dyn_dtypes[v->dtype].name);
     }
     if (v->n > 0) {

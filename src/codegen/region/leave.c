@@ -29,9 +29,9 @@ static PyObject *make_float(DynRegionRun *run, double number) {
     return o;
 }
 
-static PyObject *make_complex(DynRegionRun *run, double real, double imag) {
-    PyObject *o = dyn_region_blank(run, DYN_RK_COMPLEX, 0, 0);
-    ((PyComplexObject *)o)->cval = (Py_complex){real, imag};
+static PyObject *make_complex(DynRegionRun *run, uint8_t dtype, double real, double imag) {
+    PyObject *o = dyn_region_blank(run, DYN_RK_COMPLEX, dtype, 0);
+    ((PyComplexObject *)o)->cval = (Py_complex){real, imag}; /* NumPy's begins as Python's does */
     return o;
 }
 
@@ -237,7 +237,7 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     case DYN_RK_INT: return make_int(run, values[v->regs[0]].i);
     case DYN_RK_FLOAT: return make_float(run, values[v->regs[0]].f);
     case DYN_RK_NP: return make_np(run, (DynDtype)v->dtype, values[v->regs[0]]);
-    case DYN_RK_COMPLEX: return make_complex(run, values[v->regs[0]].f, values[v->regs[1]].f);
+    case DYN_RK_COMPLEX: return make_complex(run, v->dtype, values[v->regs[0]].f, values[v->regs[1]].f);
     case DYN_RK_CHAR: return PyUnicode_FromOrdinal((int)values[v->regs[0]].i); /* one that CPython has */
     case DYN_RK_LIST:
     case DYN_RK_INST:

@@ -360,7 +360,7 @@ static bool read_number(const DynRegionValue *v, PyObject *o, DynScalar *value) 
 }
 
 static bool read_complex(const DynRegionValue *v, PyObject *o, DynScalar *values) {
-    if (!PyComplex_CheckExact(o)) {
+    if (v->dtype == DYN_C128 ? !dyn_npscalar_is(o, DYN_C128) : !PyComplex_CheckExact(o)) {
         return false;
     }
     values[v->regs[0]].f = PyComplex_RealAsDouble(o);
@@ -370,7 +370,7 @@ static bool read_complex(const DynRegionValue *v, PyObject *o, DynScalar *values
 
 static bool read_ufunc(const DynRegionValue *v, PyObject *o, DynScalar *values) {
     void *loop, *data;
-    bool is = dyn_region_ufunc(o, v->n, &loop, &data);
+    bool is = v->shape == 0 ? dyn_region_ufunc(o, v->n, &loop, &data) : dyn_region_ufunc_at(o, v->n, v->shape - 1, &loop, &data);
     if (is) {
         values[v->regs[0]].i = (int64_t)(intptr_t)loop;
         values[v->regs[1]].i = (int64_t)(intptr_t)data;

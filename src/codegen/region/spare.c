@@ -71,9 +71,9 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
     uint8_t over = v->kind == DYN_RK_LISTITER ? dyn_region_over(&v[1]) : 0;
     switch ((DynRegionKind)v->kind) {
     case DYN_RK_INT:
-    case DYN_RK_COMPLEX:
     case DYN_RK_FLOAT: need(s, v->kind, 0, 0, 1); break;
-    case DYN_RK_NP: need(s, DYN_RK_NP, v->dtype, 0, 1); break;
+    case DYN_RK_COMPLEX:
+    case DYN_RK_NP: need(s, v->kind, v->dtype, 0, 1); break;
     case DYN_RK_VIEW: need(s, DYN_RK_VIEW, v->dtype, v->n, 1); break;
     case DYN_RK_RANGE:
         need(s, DYN_RK_RANGE, 0, 0, 1);
@@ -173,12 +173,20 @@ static PyObject *iterator_of_nothing(void) {
     return o;
 }
 
+static PyObject *np_complex(void) {
+    const double parts[2] = {0.5, 0.5};
+    PyArray_Descr *d = PyArray_DescrFromType(NPY_COMPLEX128);
+    PyObject *o = PyArray_Scalar((void *)(uintptr_t)parts, d, NULL);
+    Py_DECREF(d);
+    return o;
+}
+
 /* A new object of the shape, with any contents; NULL with an exception. */
 static PyObject *make(DynRegionKind kind, uint8_t dtype, uint8_t n) {
     switch (kind) {
     case DYN_RK_INT: return PyLong_FromLongLong(INT64_MIN); /* room for all digits */
     case DYN_RK_FLOAT: return PyFloat_FromDouble(0.5);
-    case DYN_RK_COMPLEX: return PyComplex_FromDoubles(0.5, 0.5);
+    case DYN_RK_COMPLEX: return dtype == DYN_C128 ? np_complex() : PyComplex_FromDoubles(0.5, 0.5);
     case DYN_RK_NP: return dyn_npscalar_new((DynDtype)dtype, (DynScalar){.i = 0});
     case DYN_RK_VIEW: return dyn_array_blank((DynDtype)dtype, n);
     case DYN_RK_RANGE: return dyn_cpy_range_blank();

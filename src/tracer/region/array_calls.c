@@ -18,16 +18,16 @@ static bool has(Plan *p, const PlanValue *arg) { return arg->v.kind != DYN_RK_NU
 /* ---- new arrays */
 
 /* A dtype that is named by a class or a string; of none it is `otherwise`. */
-static bool dtype_of(Plan *p, const PlanValue *arg, DynDtype otherwise, DynDtype *dt) {
+bool plan_dtype_of(Plan *p, const PlanValue *arg, DynDtype otherwise, DynDtype *dt) {
     PyObject *o = plan_object(p, arg);
     PyArray_Descr *descr = NULL;
     *dt = otherwise;
     if (!has(p, arg)) {
         return true;
     }
-    bool named = o != NULL &&
-                 (o == (PyObject *)&PyFloat_Type || o == (PyObject *)&PyLong_Type || o == (PyObject *)&PyBool_Type ||
-                  PyUnicode_CheckExact(o) || (PyType_Check(o) && PyType_IsSubtype((PyTypeObject *)o, &PyGenericArrType_Type)));
+    bool named = o != NULL && (o == (PyObject *)&PyFloat_Type || o == (PyObject *)&PyLong_Type || o == (PyObject *)&PyBool_Type ||
+                               o == (PyObject *)&PyComplex_Type || PyUnicode_CheckExact(o) ||
+                               (PyType_Check(o) && PyType_IsSubtype((PyTypeObject *)o, &PyGenericArrType_Type)));
     if (!named || !PyArray_DescrConverter(o, &descr)) {
         PyErr_Clear();
         return no(p, "a dtype that isn't known");
@@ -35,7 +35,7 @@ static bool dtype_of(Plan *p, const PlanValue *arg, DynDtype otherwise, DynDtype
     bool native = PyArray_ISNBO(descr->byteorder);
     *dt = native ? dyn_dtype_of(descr) : DYN_NO_DTYPE;
     Py_DECREF(descr);
-    return (*dt != DYN_NO_DTYPE && plan_np_type(*dt) != 0) || no(p, "an array of such a dtype");
+    return plan_is_element(*dt) || no(p, "an array of such a dtype");
 }
 
 /* The dtype of an array that NumPy makes of such a number; of something else it is `otherwise`. */
@@ -44,6 +44,7 @@ static DynDtype dtype_of_number(const PlanValue *v, DynDtype otherwise) {
     case DYN_RK_INT: return DYN_I64;
     case DYN_RK_BOOL: return DYN_BOOL;
     case DYN_RK_FLOAT: return DYN_F64;
+    case DYN_RK_COMPLEX: return DYN_C128;
     case DYN_RK_NP: return (DynDtype)v->v.dtype;
     default: return otherwise;
     }
@@ -70,13 +71,17 @@ static uint32_t shape_of(Plan *p, const PlanValue *v, PlanValue axes[DYN_REGION_
 static bool filled(Plan *p, const uint32_t *sizes, const int64_t *samples, uint32_t rank, DynDtype dt, PlanValue number,
                    PlanValue *out) {
     uint32_t reg;
-    if (!plan_as_element(p, number, dt, &reg)) {
+    bool is_complex = dt == DYN_C128;
+    if (!is_complex && !plan_as_element(p, number, dt, &reg)) {
         return false;
     }
-    PlanValue all = plan_np(dt, reg), made = plan_new_array(p, dt, sizes, rank, NULL, 0);
+    PlanValue all = is_complex ? number : plan_np(dt, reg), made = plan_new_array(p, dt, sizes, rank, NULL, 0);
     made.sizes = samples;
     *out = made;
-    return !plan_is_large(&made) ? plan_fill(p, &all, &made, false) : no(p, "a large array is made");
+    if (plan_is_large(&made)) {
+        return no(p, "a large array is made");
+    }
+    return is_complex ? plan_store_whole(p, &made, number) : plan_fill(p, &all, &made, false);
 }
 
 /* An axis of a new array: its size, which is sampled where it is known. */
@@ -97,7 +102,7 @@ static bool filled_with(Plan *p, const PlanValue *shape, const PlanValue *dtype,
     for (uint32_t k = 0; k < rank; k++) {
         sizes[k] = axis_of(p, &axes[k], &samples[k]);
     }
-    return dtype_of(p, dtype, otherwise, &dt) && filled(p, sizes, samples, rank, dt, number, out);
+    return plan_dtype_of(p, dtype, otherwise, &dt) && filled(p, sizes, samples, rank, dt, number, out);
 }
 
 /* np.zeros and its like: (shape, dtype) */
@@ -112,7 +117,8 @@ static bool call_full(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *
     (void)n;
     const PlanValue *v = &args[1];
     DynDtype dt = dtype_of_number(v, DYN_F64);
-    return plan_is_number(v) ? filled_with(p, &args[0], &args[2], dt, *v, out) : no(p, "np.full of no number");
+    return plan_is_number(v) || plan_is_complex(v) ? filled_with(p, &args[0], &args[2], dt, *v, out)
+                                                   : no(p, "np.full of no number");
 }
 
 /* np.zeros_like and its like: (array, dtype) */
@@ -120,7 +126,7 @@ static bool call_like(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *
     (void)n;
     uint32_t sizes[DYN_REGION_RANK], rank = plan_rank(&args[0]);
     DynDtype dt;
-    if (!plan_is_whole(&args[0]) || !dtype_of(p, &args[1], (DynDtype)args[0].v.dtype, &dt)) {
+    if (!plan_is_whole(&args[0]) || !plan_dtype_of(p, &args[1], (DynDtype)args[0].v.dtype, &dt)) {
         return plan_is_whole(&args[0]) ? false : no(p, "an array like something else");
     }
     plan_lay_in_rows(p, &args[0]);
@@ -138,7 +144,7 @@ static bool call_eye(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     (void)n;
     DynDtype dt;
     PlanValue columns = has(p, &args[1]) ? args[1] : args[0];
-    if (!is_size(&args[0]) || !is_size(&columns) || !dtype_of(p, &args[2], DYN_F64, &dt)) {
+    if (!is_size(&args[0]) || !is_size(&columns) || !plan_dtype_of(p, &args[2], DYN_F64, &dt)) {
         return no(p, "np.eye of other arguments");
     }
     int64_t *samples = DYN_NEW_N(&p->arena, int64_t, 2);
@@ -152,6 +158,7 @@ static bool call_eye(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     uint32_t fewer = plan_emit(p, DYN_RO_ILT, sizes[0], sizes[1], DYN_NONE), one;
     uint32_t least = plan_emit(p, DYN_RO_ISELECT, fewer, sizes[0], sizes[1]);
     uint32_t down = plan_emit(p, DYN_RO_IADDW, plan_stride(p, out, 0), plan_stride(p, out, 1), DYN_NONE);
+    dt = dt == DYN_C128 ? DYN_F64 : dt; /* the real part of a complex one */
     plan_as_element(p, plan_int(1), dt, &one);
     PlanCount c = plan_count(p, least);
     plan_emit(p, plan_store_op(dt), out->v.regs[1], plan_emit(p, DYN_RO_IMULW, c.counter, down, DYN_NONE), one);
@@ -199,10 +206,10 @@ static DynDtype literal_dtype(const PlanValue *v, uint32_t *rank, uint32_t sizes
         } else if (*rank == 2) {
             return DYN_NO_DTYPE;
         }
-        if (own != DYN_I64 && own != DYN_F64) {
+        if (own != DYN_I64 && own != DYN_F64 && own != DYN_C128) {
             return DYN_NO_DTYPE;
         }
-        dt = own == DYN_F64 || dt == DYN_NO_DTYPE ? own : dt;
+        dt = own == DYN_C128 || dt == DYN_NO_DTYPE || (own == DYN_F64 && dt == DYN_I64) ? own : dt;
     }
     return dt;
 }
@@ -215,6 +222,13 @@ static bool store_literal(Plan *p, const PlanValue *v, const PlanValue *to, uint
             if (!store_literal(p, &v->items[i], to, at + i * n)) {
                 return false;
             }
+        } else if (dt == DYN_C128) {
+            uint32_t parts[2];
+            if (!plan_complex_parts(p, v->items[i], parts)) {
+                return false;
+            }
+            plan_emit(p, DYN_RO_STF64, to->v.regs[1], plan_iconst(p, (int64_t)(at + i) * 16), parts[0]);
+            plan_emit(p, DYN_RO_STF64, to->v.regs[1], plan_iconst(p, (int64_t)(at + i) * 16 + 8), parts[1]);
         } else if (plan_as_element(p, v->items[i], dt, &reg)) {
             plan_emit(p, plan_store_op(dt), to->v.regs[1], plan_iconst(p, (int64_t)(at + i) * dyn_dtypes[dt].size), reg);
         } else {
@@ -224,11 +238,16 @@ static bool store_literal(Plan *p, const PlanValue *v, const PlanValue *to, uint
     return true;
 }
 
+/* Numbers of one dtype are made ones of a wider. */
+static bool holds(DynDtype dt, DynDtype own) {
+    return dt == own || dt == DYN_C128 || (dt == DYN_F64 && own == DYN_I64) || (own == DYN_I64 && dt != DYN_F64);
+}
+
 static bool array_of_literal(Plan *p, const PlanValue *v, const PlanValue *dtype, PlanValue *out) {
     uint32_t rank, sizes[2], regs[2];
     int64_t *samples = DYN_NEW_N(&p->arena, int64_t, 2);
     DynDtype own = v->v.n == 0 ? DYN_NO_DTYPE : literal_dtype(v, &rank, sizes), dt;
-    if (own == DYN_NO_DTYPE || samples == NULL || !dtype_of(p, dtype, own, &dt) || (own == DYN_F64 && dt != DYN_F64)) {
+    if (own == DYN_NO_DTYPE || samples == NULL || !plan_dtype_of(p, dtype, own, &dt) || !holds(dt, own)) {
         return no(p, "np.array of other items than ints and floats");
     }
     for (uint32_t k = 0; k < rank; k++) {
@@ -248,8 +267,12 @@ static bool call_array(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
     if (plan_is_literal(&args[0])) {
         return array_of_literal(p, &args[0], &args[1], out);
     }
-    if (!plan_is_whole(&args[0]) || !dtype_of(p, &args[1], (DynDtype)args[0].v.dtype, &dt) || dt != args[0].v.dtype) {
-        return no(p, "np.array of something else than an array of the dtype, or numbers");
+    if (!plan_is_whole(&args[0]) || !plan_dtype_of(p, &args[1], (DynDtype)args[0].v.dtype, &dt)) {
+        return no(p, "np.array of something else than an array, or numbers");
+    }
+    if (dt != args[0].v.dtype) {
+        plan_lay_in_rows(p, &args[0]);
+        return plan_converted(p, args[0], dt, args, 1, out);
     }
     if (arg != 0 || plan_is_expression(&args[0])) {
         *out = args[0];
@@ -262,7 +285,7 @@ static bool call_array(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
 /* ---- views and copies */
 
 /* x.copy(): in rows, whatever lay how. arg: np.copy, which keeps the order of axes. */
-static bool call_copy(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+bool plan_call_copy(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)n;
     if (!plan_is_whole(&args[0])) {
         return no(p, "a copy of something else than an array");
@@ -356,7 +379,7 @@ static bool call_transpose(Plan *p, int arg, PlanValue *args, uint32_t n, PlanVa
 
 /* ---- joining */
 
-static PlanValue part_of(Plan *p, const PlanValue *v, uint32_t from, uint32_t n) {
+PlanValue plan_stretch(Plan *p, const PlanValue *v, uint32_t from, uint32_t n) {
     PlanValue part = *v;
     part.v.kind = DYN_RK_VIEW;
     part.sizes = NULL;
@@ -390,7 +413,7 @@ static bool joined(Plan *p, PlanValue *items, uint32_t n, PlanValue *out) {
     made.sizes = samples;
     all = plan_iconst(p, 0);
     for (uint32_t i = 0; i < n; i++) {
-        PlanValue part = part_of(p, &made, all, sizes[i]), v = items[i];
+        PlanValue part = plan_stretch(p, &made, all, sizes[i]), v = items[i];
         uint32_t reg;
         if (!plan_is_whole(&v)) {
             plan_as_element(p, v, (DynDtype)made.v.dtype, &reg);
@@ -504,7 +527,7 @@ static bool call_clip(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *
         PyErr_Clear();
     }
     bool known = clip != NULL && n == 3 && plan_is_whole(&args[0]);
-    return known ? plan_vector_ufunc(p, clip, args, n, out) : no(p, "np.clip of something else than a vector and two bounds");
+    return known ? plan_ufunc_call(p, clip, args, n, out) : no(p, "np.clip of something else than a vector and two bounds");
 }
 
 static bool call_fold(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
@@ -541,6 +564,7 @@ static bool call_fold_of_own(Plan *p, int arg, PlanValue *args, uint32_t n, Plan
 
 #define FOLD "a axis dtype out keepdims"
 #define FOLD_OF_OWN "a axis out keepdims"
+#define MOMENT "a axis dtype out ddof"
 
 /* What a row's function is called with, by name, in this order; a method's first is what it is called on. */
 static const struct Row {
@@ -558,7 +582,25 @@ static const struct Row {
     {"numpy", "arange", "start stop step", call_arange, 0},
     {"numpy", "array", "object dtype", call_array, 0},
     {"numpy", "asarray", "a dtype", call_array, 1},
-    {"numpy", "copy", "a", call_copy, 1},
+    {"numpy", "real", "val", plan_call_part, 0},
+    {"numpy", "imag", "val", plan_call_part, 1},
+    {"numpy", "angle", "z", plan_call_angle, 0},
+    {"numpy", "copy", "a", plan_call_copy, 1},
+    {"numpy", "linspace", "start stop num", plan_call_linspace, 0},
+    {"numpy", "diff", "a n axis", plan_call_diff, 0},
+    {"numpy", "cumsum", "a axis", plan_call_running, DYN_RO_DADD},
+    {"numpy", "cumprod", "a axis", plan_call_running, DYN_RO_DMUL},
+    {"numpy", "var", MOMENT, plan_call_variance, 0},
+    {"numpy", "std", MOMENT, plan_call_variance, 1},
+    {"numpy", "sort", "a axis", plan_call_sort, 0},
+    {"numpy", "argsort", "a axis", plan_call_argsort, 0},
+    {"numpy", "searchsorted", "a v side", plan_call_searchsorted, 0},
+    {"numpy", "flatnonzero", "a", plan_call_flatnonzero, 0},
+    {"numpy", "roll", "a shift", plan_call_roll, 0},
+    {"numpy", "stack", "arrays axis", plan_call_stack, 0},
+    {"numpy", "vstack", "tup", plan_call_stack, 0},
+    {"numpy", "column_stack", "tup", plan_call_stack, 1},
+    {"numpy", "hstack", "tup -", call_concatenate, 0},
     {"numpy", "ravel", "a", call_ravel, 0},
     {"numpy", "reshape", "a shape", call_reshape, 0},
     {"numpy", "transpose", "a", call_transpose, 0},
@@ -574,6 +616,7 @@ static const struct Row {
     {"numpy.linalg", "norm", "x", call_norm, 0},
     {"numpy", "sum", FOLD, call_fold, PLAN_FOLD_SUM},
     {"numpy", "mean", FOLD, call_fold, PLAN_FOLD_MEAN},
+    {"numpy", "prod", FOLD, call_fold, PLAN_FOLD_PROD},
     {"numpy", "max", FOLD_OF_OWN, call_fold_of_own, PLAN_FOLD_MAX},
     {"numpy", "min", FOLD_OF_OWN, call_fold_of_own, PLAN_FOLD_MIN},
     {"numpy", "any", FOLD_OF_OWN, call_fold_of_own, PLAN_FOLD_ANY},
@@ -599,8 +642,17 @@ static const struct Row methods[] = {
     {NULL, "all", FOLD_OF_OWN, call_fold_of_own, PLAN_FOLD_ALL},
     {NULL, "argmax", FOLD_OF_OWN, call_fold_of_own, PLAN_FOLD_ARGMAX},
     {NULL, "argmin", FOLD_OF_OWN, call_fold_of_own, PLAN_FOLD_ARGMIN},
+    {NULL, "prod", FOLD, call_fold, PLAN_FOLD_PROD},
+    {NULL, "cumsum", "a axis", plan_call_running, DYN_RO_DADD},
+    {NULL, "var", MOMENT, plan_call_variance, 0},
+    {NULL, "std", MOMENT, plan_call_variance, 1},
+    {NULL, "argsort", "a axis", plan_call_argsort, 0},
+    {NULL, "searchsorted", "a v side", plan_call_searchsorted, 0},
     {NULL, "dot", "a b", call_dot, 0},
-    {NULL, "copy", "a", call_copy, 0},
+    {NULL, "copy", "a", plan_call_copy, 0},
+    {NULL, "astype", "a dtype", plan_call_astype, 0},
+    {NULL, "conj", "a", plan_call_conjugate, 0},
+    {NULL, "conjugate", "a", plan_call_conjugate, 0},
     {NULL, "ravel", "a", call_ravel, 0},
     {NULL, "flatten", "a", call_ravel, 1},
     {NULL, "reshape", "a - - - -", call_reshape, 0},
@@ -685,7 +737,7 @@ Went plan_call_array_method(Plan *p, PyObject *method, const PlanValue *self, ui
 
 /* Is the value in this place of the stack, or that above it, a function that takes a list for an array? */
 static bool takes_literal(Plan *p, uint32_t place) {
-    static const char *const names[] = {"array", "asarray", "concatenate"};
+    static const char *const names[] = {"array", "asarray", "concatenate", "stack", "vstack", "hstack", "column_stack"};
     bool takes = false;
     fill_table();
     for (uint32_t k = 0; k < 2; k++) {

@@ -127,6 +127,9 @@ static bool call_abs(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
         *out = plan_complex_abs(p, &args[0]);
         return true;
     }
+    if (n == 1 && plan_is_whole(&args[0])) {
+        return plan_array_unary(p, DYN_RO_DABS, args[0], out);
+    }
     if (!all_numbers(p, args, n, 1)) {
         return false;
     }
@@ -147,6 +150,29 @@ static bool call_abs(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
         bool single = args[0].v.kind == DYN_RK_NP && args[0].v.dtype == DYN_F32;
         out->v.regs[0] = plan_emit(p, single ? DYN_RO_SABS : DYN_RO_DABS, reg, DYN_NONE, DYN_NONE);
     }
+    return true;
+}
+
+/* np.float64(x) and its like: `arg` is the dtype. Floats aren't made integers here. */
+static bool call_scalar(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    uint32_t parts[2];
+    if (n == 1 && arg == DYN_C128) {
+        if (!plan_complex_parts(p, args[0], parts)) {
+            return false;
+        }
+        *out = plan_np_complex(parts[0], parts[1]);
+        return true;
+    }
+    if (!all_numbers(p, args, n, 1)) {
+        return false;
+    }
+    if (!dyn_dtype_is_inexact((DynDtype)arg) && plan_is_float(&args[0])) {
+        return no(p, "a float as a NumPy integer");
+    }
+    if (!plan_as_element(p, args[0], (DynDtype)arg, &parts[0])) {
+        return false;
+    }
+    *out = plan_np((DynDtype)arg, parts[0]);
     return true;
 }
 
@@ -277,6 +303,9 @@ static bool call_ufunc(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
     if (n == 1 && plan_is_whole(&args[0])) {
         return plan_array_unary(p, arg, args[0], out);
     }
+    if (n == 1 && plan_is_complex(&args[0])) {
+        return plan_ufunc_of_code(p, arg, args[0], out);
+    }
     if (!all_numbers(p, args, n, 1)) {
         return false;
     }
@@ -292,23 +321,23 @@ static bool call_ufunc(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
     return true;
 }
 
-/* Another ufunc of one operand: NumPy's own loop for doubles, called for one element as NumPy does. */
+/* np.fabs: np.abs of floats, and doubles of ints. */
+static bool call_fabs(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    bool floats = n == 1 && plan_is_whole(&args[0]) && (args[0].v.dtype == DYN_F64 || args[0].v.dtype == DYN_F32);
+    bool number = n == 1 && plan_is_number(&args[0]);
+    return floats || number ? call_ufunc(p, arg, args, n, out) : plan_ufunc_named(p, "fabs", args, n, out);
+}
+
+/* Another ufunc. Of one double NumPy's own loop is called here, as NumPy does. */
 static bool call_any_ufunc(Plan *p, PyObject *o, PlanValue *args, uint32_t n, PlanValue *out) {
     void *loop, *data;
     uint32_t reg;
-    for (uint32_t i = 0; i < n; i++) {
-        if (plan_is_whole(&args[i])) {
-            return plan_vector_ufunc(p, o, args, n, out);
-        }
-    }
-    if (!dyn_region_ufunc(o, 1, &loop, &data) || n != 1 || !plan_is_number(&args[0])) {
-        return no(p, "a ufunc that isn't known, or of other operands");
-    }
-    if (!plan_is_float(&args[0]) || (args[0].v.kind == DYN_RK_NP && args[0].v.dtype != DYN_F64)) {
-        return no(p, "a ufunc of a number that is no double");
+    bool single = args[0].v.kind == DYN_RK_NP && args[0].v.dtype != DYN_F64;
+    if (n != 1 || !plan_is_float(&args[0]) || single || !dyn_region_ufunc(o, 1, &loop, &data)) {
+        return plan_ufunc_call(p, o, args, n, out);
     }
     PlanValue f;
-    if (!plan_ufunc(p, o, 1, &f)) {
+    if (!plan_ufunc(p, o, 1, 0, &f)) {
         return no(p, "too many ufuncs");
     }
     plan_double(p, args[0], &reg);
@@ -366,10 +395,14 @@ static const struct Row {
     {"math", "isnan", call_math, DYN_RO_ISNAN},
     {"math", "isinf", call_math, DYN_RO_ISINF},
     {"math", "isfinite", call_math, DYN_RO_ISFINITE},
+    {"numpy", "float64", call_scalar, DYN_F64},
+    {"numpy", "float32", call_scalar, DYN_F32},
+    {"numpy", "int64", call_scalar, DYN_I64},
+    {"numpy", "complex128", call_scalar, DYN_C128},
     {"numpy", "negative", call_ufunc, DYN_RO_DNEG},
     {"numpy", "sqrt", call_ufunc, DYN_RO_SQRT},
     {"numpy", "abs", call_ufunc, DYN_RO_DABS},
-    {"numpy", "fabs", call_ufunc, DYN_RO_DABS},
+    {"numpy", "fabs", call_fabs, DYN_RO_DABS},
     {"numpy", "floor", call_ufunc, DYN_RO_FLOOR},
     {"numpy", "ceil", call_ufunc, DYN_RO_CEIL},
     {"numpy", "isnan", call_ufunc, DYN_RO_ISNAN},

@@ -116,6 +116,28 @@ static bool join_axis(Plan *p, PlanValue *items, uint32_t n, uint32_t from_last,
     return true;
 }
 
+/* An expression of the operands, with their axes. */
+static bool join_axes(Plan *p, PlanValue *items, uint32_t n, uint32_t rank, PlanValue *v) {
+    for (uint32_t k = 0; k < rank; k++) {
+        if (!join_axis(p, items, n, rank - 1 - k, &v->v.regs[v->v.nregs++])) {
+            return false;
+        }
+    }
+    v->v.n = (uint8_t)n;
+    v->v.shape = (uint16_t)rank;
+    v->items = items;
+    return true;
+}
+
+bool plan_joined(Plan *p, PlanValue *items, uint32_t n, PlanValue *out) {
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        rank = plan_rank(&items[i]) > rank ? plan_rank(&items[i]) : rank;
+    }
+    *out = plan_value(DYN_RK_EXPR, DYN_NONE);
+    return join_axes(p, items, n, rank, out);
+}
+
 /* ---- building the tree */
 
 /* A number as an operand, or an array whose elements are converted when they are read. */
@@ -150,17 +172,12 @@ bool plan_expression(Plan *p, int code, DynDtype dt, DynDtype of, const PlanValu
         }
         rank = plan_rank(&items[i]) > rank ? plan_rank(&items[i]) : rank;
     }
-    for (uint32_t k = 0; k < rank; k++) {
-        if (!join_axis(p, items, n, rank - 1 - k, &v.v.regs[v.v.nregs++])) {
-            return false;
-        }
+    if (!join_axes(p, items, n, rank, &v)) {
+        return false;
     }
     v.v.dtype = (uint8_t)dt;
-    v.v.n = (uint8_t)n;
-    v.v.shape = (uint16_t)rank;
     v.v.ref = (uint32_t)code;
     v.of = of;
-    v.items = items;
     p->r->warns = p->r->warns || dyn_dtype_is_inexact(dt);
     *out = v;
     return true;
@@ -195,6 +212,9 @@ static bool are_operands(Plan *p, const PlanValue *a, const PlanValue *b) {
     return operands || no(p, "an array beside something else than arrays and numbers");
 }
 
+/* A complex number or an array of some: NumPy's own loops compute with them. */
+static bool is_complex(const PlanValue *v) { return plan_is_complex(v) || (plan_is_whole(v) && v->v.dtype == DYN_C128); }
+
 /* A Python int beside an array of small integers has to be one of its numbers. */
 static void fit_number(Plan *p, const PlanValue *v, DynDtype dt) {
     PlanValue number = *v;
@@ -205,6 +225,9 @@ static void fit_number(Plan *p, const PlanValue *v, DynDtype dt) {
 }
 
 bool plan_array_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
+    if (is_complex(&a) || is_complex(&b)) {
+        return plan_ufunc_of_operator(p, op, (PlanValue[]){a, b}, out);
+    }
     if (!are_operands(p, &a, &b)) {
         return false;
     }
@@ -218,7 +241,7 @@ bool plan_array_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out
         dt = DYN_F64;
     }
     if (dt == DYN_NO_DTYPE || plan_np_type(dt) == 0 || code_of(op, dt) == DYN_RO_COUNT) {
-        return no(p, "an operator of arrays that loops in native code don't have");
+        return plan_ufunc_of_operator(p, op, both, out);
     }
     fit_number(p, &a, dt);
     fit_number(p, &b, dt);
@@ -229,6 +252,10 @@ bool plan_array_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *ou
     static const DynRegionOp ops[3][4] = {{DYN_RO_ILT, DYN_RO_ILE, DYN_RO_IEQ, DYN_RO_INE},
                                           {DYN_RO_DLT, DYN_RO_DLE, DYN_RO_DEQ, DYN_RO_DNE},
                                           {DYN_RO_SLT, DYN_RO_SLE, DYN_RO_SEQ, DYN_RO_SNE}};
+    if (is_complex(&a) || is_complex(&b)) {
+        const char *name = op == Py_EQ ? "equal" : op == Py_NE ? "not_equal" : NULL;
+        return name != NULL ? plan_ufunc_named(p, name, (PlanValue[]){a, b}, 2, out) : no(p, "an order of complex numbers");
+    }
     if (!are_operands(p, &a, &b)) {
         return false;
     }
@@ -265,13 +292,13 @@ bool plan_array_unary(Plan *p, int code, PlanValue a, PlanValue *out) {
         return plan_array_binary(p, NB_SUBTRACT, plan_int(0), a, out);
     }
     if (dt != DYN_F64 && dt != DYN_F32) {
-        return no(p, "a function of an array that has no floats");
+        return plan_ufunc_of_code(p, code, a, out);
     }
     switch (code) {
     case DYN_RO_DNEG: return plan_expression(p, single ? DYN_RO_SNEG : DYN_RO_DNEG, dt, dt, &a, 1, out);
     case DYN_RO_DABS: return plan_expression(p, single ? DYN_RO_SABS : DYN_RO_DABS, dt, dt, &a, 1, out);
     case DYN_RO_SQRT: return plan_expression(p, single ? DYN_RO_SROOT : DYN_RO_ROOT, dt, dt, &a, 1, out);
-    default: return no(p, "a function of arrays that loops in native code don't have");
+    default: return plan_ufunc_of_code(p, code, a, out);
     }
 }
 

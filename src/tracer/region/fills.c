@@ -44,6 +44,9 @@ struct Fill {
 };
 
 static bool find_leaves(Plan *p, Fill *f, const PlanValue *v) {
+    if (plan_is_whole(v) && v->v.dtype == DYN_C128) {
+        return no(p, "complex numbers one by one");
+    }
     if (plan_is_array(v)) {
         if (f->n == MOST_LEAVES) {
             return no(p, "an expression of many arrays");
@@ -122,7 +125,7 @@ static uint32_t compute(Plan *p, Fill *f, const PlanValue *v, DynDtype to) {
         return converted(p, plan_emit(p, op, a, a, DYN_NONE), dt, to);
     }
     uint32_t b = v->v.n > 1 ? compute(p, f, &v->items[1], v->of) : DYN_NONE;
-    uint32_t reg = wrapped(p, plan_emit(p, (DynRegionOp)v->v.ref, a, b, DYN_NONE), v->v.ref, dt);
+    uint32_t reg = wrapped(p, plan_emit_op(p, (DynRegionOp)v->v.ref, a, b, DYN_R_FLAGS), v->v.ref, dt);
     return converted(p, reg, dt, to);
 }
 
@@ -209,8 +212,8 @@ static void store_element(Plan *p, Fill *f, const PlanValue *v) { store(p, f, co
 bool plan_fill(Plan *p, const PlanValue *v, const PlanValue *to, bool keeps) {
     Fill f = {
         .rank = to->v.n, .n = 1, .first = 1, .keeps = keeps, .leaves = {{to, to->v.regs[1]}}, .to = to, .body = store_element};
-    if (!find_leaves(p, &f, v)) {
-        return false;
+    if (!find_leaves(p, &f, v) || to->v.dtype == DYN_C128) {
+        return no(p, "complex numbers one by one");
     }
     fill_axis(p, &f, v, 0);
     return true;
@@ -237,6 +240,10 @@ bool plan_is_large(const PlanValue *v) {
 
 /* Computes v where `to` lies, whose sizes are v's. keeps: as plan_fill has it. */
 static bool compute_into(Plan *p, const PlanValue *v, const PlanValue *to, bool keeps) {
+    PlanValue from, into;
+    if (v->v.dtype == DYN_C128) { /* a copy: expressions aren't of complex numbers */
+        return plan_is_array(v) && plan_pairs(p, v, &from) && plan_pairs(p, to, &into) && compute_into(p, &from, &into, keeps);
+    }
     p->r->whole_arrays = true;
     bool reports = plan_reports(v);
     if (reports) {
@@ -266,7 +273,7 @@ void plan_lay(Plan *p, PlanValue *v, uint32_t data, const uint32_t *sizes, uint3
     }
 }
 
-static const int64_t *samples_of(Plan *p, const PlanValue *v) {
+const int64_t *plan_samples(Plan *p, const PlanValue *v) {
     uint32_t rank = plan_rank(v);
     int64_t *sizes = DYN_NEW_N(&p->arena, int64_t, DYN_REGION_RANK);
     for (uint32_t k = 0; sizes != NULL && k < rank; k++) {
@@ -288,7 +295,7 @@ static bool keep_at(Plan *p, const PlanValue *v, int64_t which, PlanValue *out) 
     uint32_t data = plan_emit_or(p, DYN_RO_SCRATCH, bytes, plan_iconst(p, which), DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
     PlanValue to = plan_value(DYN_RK_VIEW, data);
     to.v.dtype = v->v.dtype;
-    to.sizes = samples_of(p, v);
+    to.sizes = plan_samples(p, v);
     plan_lay(p, &to, data, sizes, rank);
     bool done = compute_into(p, v, &to, true);
     *out = to;
@@ -411,7 +418,7 @@ void plan_leave_unless_dense(Plan *p, const PlanValue *a) {
     }
 }
 
-static bool make_array(Plan *p, const PlanValue *v, const PlanValue *reads, uint32_t nreads, PlanValue *out) {
+bool plan_make_beside(Plan *p, const PlanValue *v, const PlanValue *reads, uint32_t nreads, PlanValue *out) {
     uint32_t rank = plan_rank(v), sizes[DYN_REGION_RANK];
     if (plan_is_large(v)) {
         return no(p, "a large array is computed");
@@ -423,17 +430,17 @@ static bool make_array(Plan *p, const PlanValue *v, const PlanValue *reads, uint
         plan_lay_in_rows(p, v);
     }
     PlanValue to = plan_new_array(p, (DynDtype)v->v.dtype, sizes, rank, reads, nreads);
-    to.sizes = samples_of(p, v);
+    to.sizes = plan_samples(p, v);
     bool done = compute_into(p, v, &to, false);
     *out = to;
     return done;
 }
 
-bool plan_make_array(Plan *p, const PlanValue *v, PlanValue *out) { return make_array(p, v, v, 1, out); }
+bool plan_make_array(Plan *p, const PlanValue *v, PlanValue *out) { return plan_make_beside(p, v, v, 1, out); }
 
 bool plan_make_arrays(Plan *p, PlanValue *v, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
-        if (plan_is_expression(&v[i]) && !make_array(p, &v[i], v, n, &v[i])) {
+        if (plan_is_expression(&v[i]) && !plan_make_beside(p, &v[i], v, n, &v[i])) {
             return false;
         }
     }
@@ -456,10 +463,35 @@ static bool is_cast(DynDtype from, DynDtype to) {
     return from == to || integers || (to == DYN_F64 && plan_np_type(from) != 0);
 }
 
+/* Real numbers are those parts of complex ones, whose other parts are zero. */
+static bool store_complex(Plan *p, const PlanValue *to, PlanValue v) {
+    PlanValue from, into, parts[2] = {plan_part(p, to, 0), plan_part(p, to, 1)};
+    uint32_t number[2];
+    if (plan_is_whole(&v) && v.v.dtype == DYN_C128) {
+        if (plan_rank(&v) == 1 && to->v.n == 1) {
+            leave_in_numpys_order(p, &v, to);
+        }
+        return plan_pairs(p, &v, &from) && plan_pairs(p, to, &into) && plan_store_whole(p, &into, from);
+    }
+    if (plan_is_whole(&v)) {
+        return plan_store_whole(p, &parts[0], v) && plan_store_whole(p, &parts[1], plan_float(0.0));
+    }
+    if (!plan_complex_parts(p, v, number)) {
+        return false;
+    }
+    plan_settle_doubts(p);
+    from = plan_np(DYN_F64, number[0]);
+    into = plan_np(DYN_F64, number[1]);
+    return plan_fill(p, &from, &parts[0], false) && plan_fill(p, &into, &parts[1], false);
+}
+
 bool plan_store_whole(Plan *p, const PlanValue *to, PlanValue v) {
     PlanValue made;
     uint32_t reg, rank = plan_rank(&v);
     DynDtype dt = (DynDtype)to->v.dtype;
+    if (dt == DYN_C128) {
+        return store_complex(p, to, v);
+    }
     if (!plan_is_whole(&v)) {
         if (!plan_as_element(p, v, dt, &reg)) {
             return false;
@@ -578,10 +610,10 @@ static void add_chosen(Plan *p, const PlanFold *fold, uint32_t reg) {
 
 /* A mask as it is gone through: an expression is computed once. */
 static bool begin_mask(Plan *p, const PlanValue *a, const PlanValue *mask, bool may_be_written, PlanValue *out, uint32_t *count) {
-    if (plan_rank(mask) != a->v.n) {
+    if (plan_rank(mask) != plan_rank(a) || a->v.dtype == DYN_C128) {
         return no(p, "a mask of fewer axes");
     }
-    for (uint32_t k = 0; k < a->v.n; k++) {
+    for (uint32_t k = 0; k < plan_rank(a); k++) {
         plan_same_size(p, plan_size(a, k), plan_size(mask, k));
     }
     *out = *mask;
@@ -611,6 +643,32 @@ bool plan_take_masked(Plan *p, const PlanValue *a, const PlanValue *mask, PlanVa
         return false;
     }
     fill_axis(p, &f, &e, 0);
+    *out = made;
+    return true;
+}
+
+static void take_place(Plan *p, Fill *f, const PlanValue *v) {
+    Chosen c = begin_chosen(p, compute(p, f, v, DYN_BOOL));
+    plan_emit(p, DYN_RO_STI64, f->made->v.regs[1], next_offset(p, f), f->counter);
+    count_up(p, f->place);
+    end_chosen(p, &c);
+}
+
+bool plan_places(Plan *p, const PlanValue *mask, PlanValue *out) {
+    PlanValue which;
+    uint32_t count;
+    if (plan_is_large(mask)) {
+        return no(p, "a large array is gone through");
+    }
+    if (!begin_mask(p, mask, mask, false, &which, &count)) {
+        return false;
+    }
+    PlanValue made = plan_new_array(p, DYN_I64, &count, 1, &which, 1);
+    Fill f = {.rank = 1, .body = take_place, .made = &made, .place = plan_variable(p, plan_iconst(p, 0))};
+    if (!find_leaves(p, &f, &which)) {
+        return false;
+    }
+    fill_axis(p, &f, &which, 0);
     *out = made;
     return true;
 }
@@ -666,7 +724,8 @@ static uint32_t index_at(Plan *p, const PlanValue *index, uint32_t counter, uint
 /* Of vectors alone. */
 static bool is_lookup(Plan *p, const PlanValue *a, const PlanValue *index) {
     bool ints = plan_np_type((DynDtype)index->v.dtype) == 'I' && index->v.dtype != DYN_BOOL;
-    return (a->v.n == 1 && plan_rank(index) == 1 && ints) || no(p, "an array as an index of something else than a vector");
+    return (a->v.n == 1 && plan_rank(index) == 1 && ints && a->v.dtype != DYN_C128) ||
+           no(p, "an array as an index of something else than a vector");
 }
 
 bool plan_take_at(Plan *p, const PlanValue *a, PlanValue index, PlanValue *out) {

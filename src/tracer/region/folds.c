@@ -25,7 +25,8 @@ static const struct Kind {
              [PLAN_FOLD_ALL] = {NULL, DYN_RO_COUNT, DYN_BOOL, false},
              [PLAN_FOLD_COUNT] = {NULL, DYN_RO_COUNT, DYN_I64, false},
              [PLAN_FOLD_ARGMAX] = {NULL, DYN_RO_COUNT, DYN_I64, true},
-             [PLAN_FOLD_ARGMIN] = {NULL, DYN_RO_COUNT, DYN_I64, true}};
+             [PLAN_FOLD_ARGMIN] = {NULL, DYN_RO_COUNT, DYN_I64, true},
+             [PLAN_FOLD_PROD] = {"multiply", DYN_RO_COUNT, DYN_I64, false}};
 
 /* ---- one result, element by element */
 
@@ -60,10 +61,10 @@ static void add_place(Plan *p, const PlanFold *f, uint32_t reg) {
 }
 
 static PlanFold begin(Plan *p, PlanFoldKind kind, DynDtype of) {
-    bool all = kind == PLAN_FOLD_ALL, max = kind == PLAN_FOLD_MAX || kind == PLAN_FOLD_ARGMAX;
+    bool all = kind == PLAN_FOLD_ALL || kind == PLAN_FOLD_PROD, max = kind == PLAN_FOLD_MAX || kind == PLAN_FOLD_ARGMAX;
     int64_t worst = max ? INT64_MIN : INT64_MAX;
     PlanFold f = {.kind = kind, .of = of, .add = add, .op = DYN_RO_IADDW};
-    f.op = kind == PLAN_FOLD_ANY ? DYN_RO_IOR : all ? DYN_RO_IAND : DYN_RO_IADDW;
+    f.op = kind == PLAN_FOLD_ANY ? DYN_RO_IOR : kind == PLAN_FOLD_PROD ? DYN_RO_IMULW : all ? DYN_RO_IAND : DYN_RO_IADDW;
     if (kind == PLAN_FOLD_MAX || kind == PLAN_FOLD_MIN) {
         f.add = add_larger;
         f.reg = plan_variable(p, plan_iconst(p, worst));
@@ -81,14 +82,23 @@ static PlanFold begin(Plan *p, PlanFoldKind kind, DynDtype of) {
 
 /* ---- what is added up, and as what */
 
+/* Sums and means of complex numbers, and products, by the loop of NumPy's ufunc for a line: it adds to what lies in memory. */
+static bool is_by_loop(PlanFoldKind kind, DynDtype dt) {
+    return dt == DYN_C128 ? kind == PLAN_FOLD_SUM || kind == PLAN_FOLD_MEAN || kind == PLAN_FOLD_PROD
+                          : dt == DYN_F64 && kind == PLAN_FOLD_PROD;
+}
+
 /* The dtype of the result; NO_DTYPE: it isn't in the language. */
 static DynDtype result_of(PlanFoldKind kind, DynDtype dt) {
-    bool ints = plan_np_type(dt) == 'I', adds = kind == PLAN_FOLD_SUM;
+    bool ints = plan_np_type(dt) == 'I', adds = kind == PLAN_FOLD_SUM || kind == PLAN_FOLD_PROD;
     if (!ints && dt != DYN_F64) {
-        return DYN_NO_DTYPE;
+        return is_by_loop(kind, dt) ? dt : DYN_NO_DTYPE;
     }
     if (ints && adds && dyn_dtypes[dt].kind == 'u') { /* it would be a uint64 */
         return DYN_NO_DTYPE;
+    }
+    if (dt == DYN_F64 && kind == PLAN_FOLD_PROD) {
+        return dt;
     }
     bool own = dt == DYN_F64 ? kinds[kind].line != DYN_RO_COUNT : kinds[kind].of_ints == DYN_NO_DTYPE;
     return own ? dt : kinds[kind].of_ints;
@@ -185,8 +195,43 @@ static bool keep_in_rows(Plan *p, PlanValue *a) {
     return plan_keep(p, a, a);
 }
 
+static bool fold_by_loop(Plan *p, PlanFoldKind kind, PlanValue a, PlanValue *out) {
+    DynDtype dt = (DynDtype)a.v.dtype, result;
+    uint32_t stride, n, first = plan_iconst(p, 0);
+    PyObject *o = PyImport_ImportModule("numpy");
+    Py_XSETREF(o, o == NULL ? NULL : PyObject_GetAttrString(o, kinds[kind].ufunc));
+    PyErr_Clear();
+    int loop = o == NULL ? -1 : dyn_region_ufunc_of(o, 2, dt, &result);
+    PlanValue f;
+    bool known = loop >= 0 && plan_ufunc(p, o, 2, (uint32_t)loop + 1, &f);
+    Py_XDECREF(o);
+    if (!known || (a.v.kind == DYN_RK_VIEW && a.v.n > 1) || !plan_make_arrays(p, &a, 1) || !as_line(p, &a, &stride, &n)) {
+        return no(p, "a reduction of such an array");
+    }
+    leave_without_elements(p, kind, n);
+    PlanValue to = plan_memory(p, dt);
+    double begin = kind == PLAN_FOLD_PROD ? 1.0 : 0.0;
+    plan_emit(p, DYN_RO_STF64, to.v.regs[1], first, plan_dconst(p, begin));
+    if (dt == DYN_C128) {
+        plan_emit(p, DYN_RO_STF64, to.v.regs[1], plan_iconst(p, sizeof(double)), plan_dconst(p, 0.0));
+    }
+    plan_emit(p, DYN_RO_OPERAND, to.v.regs[1], first, n);
+    plan_emit(p, DYN_RO_OPERAND, a.v.regs[1], stride, n);
+    plan_emit(p, DYN_RO_OPERAND, to.v.regs[1], first, n);
+    p->r->warns = true;
+    p->r->whole_arrays = true;
+    plan_emit(p, DYN_RO_UNFLAG, DYN_NONE, DYN_NONE, DYN_NONE);
+    plan_emit_or(p, DYN_RO_UFUNCTO, f.v.regs[0], f.v.regs[1], DYN_NONE, DYN_R_FLAGS);
+    plan_emit_or(p, DYN_RO_FLAGS, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_FLAGS);
+    PlanValue count = plan_value(DYN_RK_INT, n);
+    return plan_row(p, &to, first, out) && (kind != PLAN_FOLD_MEAN || plan_complex_binary(p, NB_TRUE_DIVIDE, *out, count, out));
+}
+
 static bool fold_all(Plan *p, PlanFoldKind kind, PlanValue a, PlanValue *out) {
     uint32_t stride, n;
+    if (is_by_loop(kind, (DynDtype)a.v.dtype)) {
+        return fold_by_loop(p, kind, a, out);
+    }
     DynDtype dt = result_of(kind, (DynDtype)a.v.dtype);
     if (!prepare(p, kind, &a)) {
         return false;
@@ -264,7 +309,7 @@ static bool fold_rows(Plan *p, PlanFoldKind kind, const PlanValue *a, const Plan
     PyObject *numpy = PyImport_ImportModule("numpy");
     PyObject *o = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, kinds[kind].ufunc);
     PlanValue f, zero = plan_np(DYN_F64, plan_dconst(p, 0.0)), row = without_axis(p, a, 0, DYN_NONE);
-    bool known = o != NULL && plan_ufunc(p, o, 2, &f), sums = kinds[kind].line == DYN_RO_ASUM;
+    bool known = o != NULL && plan_ufunc(p, o, 2, 0, &f), sums = kinds[kind].line == DYN_RO_ASUM;
     PyErr_Clear();
     Py_XDECREF(o);
     Py_XDECREF(numpy);
@@ -297,6 +342,9 @@ static bool fold_axis(Plan *p, PlanFoldKind kind, PlanValue a, uint32_t axis, bo
         return false;
     }
     bool doubles = a.v.dtype == DYN_F64 && kinds[kind].line != DYN_RO_COUNT;
+    if (is_by_loop(kind, (DynDtype)a.v.dtype)) {
+        return no(p, "a product, or of complex numbers, along an axis");
+    }
     if (plan_is_expression(&a)) {
         if (!keep_in_rows(p, &a)) {
             return false;

@@ -101,6 +101,11 @@ static PlanValue view_of(Plan *p, const PlanValue *a, uint32_t offset, uint32_t 
 }
 
 static PlanValue element(Plan *p, const PlanValue *a, uint32_t offset) {
+    if (a->v.dtype == DYN_C128) {
+        uint32_t behind = plan_emit(p, DYN_RO_IADDW, offset, plan_iconst(p, sizeof(double)), DYN_NONE);
+        uint32_t real = plan_emit(p, DYN_RO_LDF64, a->v.regs[1], offset, DYN_NONE);
+        return plan_np_complex(real, plan_emit(p, DYN_RO_LDF64, a->v.regs[1], behind, DYN_NONE));
+    }
     const struct Access *access = access_of((DynDtype)a->v.dtype);
     return plan_np((DynDtype)a->v.dtype, plan_emit(p, access->load, a->v.regs[1], offset, DYN_NONE));
 }
@@ -289,6 +294,19 @@ bool plan_as_element(Plan *p, PlanValue v, DynDtype dt, uint32_t *reg) {
     return true;
 }
 
+static bool store_complex(Plan *p, const PlanValue *a, PlanValue *index, uint32_t n, PlanValue v) {
+    uint32_t parts[2];
+    if (!plan_complex_parts(p, v, parts)) {
+        return false;
+    }
+    uint32_t offset = offset_of(p, a, index, n);
+    uint32_t behind = plan_emit(p, DYN_RO_IADDW, offset, plan_iconst(p, sizeof(double)), DYN_NONE);
+    plan_settle_doubts(p);
+    plan_emit(p, DYN_RO_STF64, a->v.regs[1], offset, parts[0]);
+    plan_emit(p, DYN_RO_STF64, a->v.regs[1], behind, parts[1]);
+    return true;
+}
+
 static bool store_in_array(Plan *p, const PlanValue *a, const PlanValue *index, PlanValue v) {
     PlanValue list[MOST_PARTS], row;
     uint32_t parts = slice_parts(p, a, index, list), reg;
@@ -308,6 +326,9 @@ static bool store_in_array(Plan *p, const PlanValue *a, const PlanValue *index, 
     if (n != a->v.n) {
         row = view_of(p, a, offset_of(p, a, list, n), n);
         return plan_store_whole(p, &row, v);
+    }
+    if (a->v.dtype == DYN_C128) {
+        return store_complex(p, a, list, n, v);
     }
     if (!plan_as_element(p, v, (DynDtype)a->v.dtype, &reg)) {
         return false;

@@ -327,7 +327,7 @@ static uint32_t stored_reg(Plan *p, PlanValue *v) {
 }
 
 bool plan_storing(Plan *p, PlanValue *v, PlanStoring how, DynRegionOp *op, uint32_t *reg) {
-    bool other_scalar = v->v.kind == DYN_RK_NP && v->v.dtype != DYN_F64 && v->v.dtype != DYN_I64;
+    bool other_scalar = plan_is_np_complex(v) || (v->v.kind == DYN_RK_NP && v->v.dtype != DYN_F64 && v->v.dtype != DYN_I64);
     if (v->v.kind == DYN_RK_TUPLE && v->v.n > 0 && !make_tuple(p, v)) {
         return false;
     }

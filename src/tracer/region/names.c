@@ -111,11 +111,12 @@ Went plan_global(Plan *p, const DynInstr *in) {
     return WENT_ON;
 }
 
-bool plan_ufunc(Plan *p, PyObject *o, uint32_t n, PlanValue *out) {
-    DynRegionFact *f = plan_fact(p, (DynRegionFact){.value = o, .object = true});
+bool plan_ufunc(Plan *p, PyObject *o, uint32_t n, uint32_t loop, PlanValue *out) {
+    DynRegionFact *f = plan_fact(p, (DynRegionFact){.value = o, .object = true, .slot = loop});
     if (f != NULL && f->extra == DYN_NONE) {
         PlanValue v = plan_value(DYN_RK_UFUNC, dyn_region_reg(p->r, 'P'));
         v.v.n = (uint8_t)n;
+        v.v.shape = (uint16_t)loop;
         v.v.regs[v.v.nregs++] = dyn_region_reg(p->r, 'P');
         f->extra = plan_extra(p, &v);
     }
@@ -193,6 +194,10 @@ static bool array_attribute(Plan *p, const PlanValue *a, const char *name, PlanV
             all = plan_emit(p, DYN_RO_IMULW, all, a->v.regs[2 + k], DYN_NONE);
         }
         *out = plan_value(DYN_RK_INT, all);
+        return true;
+    }
+    if (a->v.dtype == DYN_C128 && (strcmp(name, "real") == 0 || strcmp(name, "imag") == 0)) {
+        *out = plan_part(p, a, name[0] == 'i');
         return true;
     }
     if (strcmp(name, "T") == 0 && a->v.n <= 2) {
@@ -274,7 +279,8 @@ bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out) {
     if (text == NULL) {
         PyErr_Clear();
     } else if (o.v.kind == DYN_RK_COMPLEX && (strcmp(text, "real") == 0 || strcmp(text, "imag") == 0)) {
-        *out = plan_value(DYN_RK_FLOAT, o.v.regs[text[0] == 'i']);
+        uint32_t part = o.v.regs[text[0] == 'i'];
+        *out = plan_is_np_complex(&o) ? plan_np(DYN_F64, part) : plan_value(DYN_RK_FLOAT, part);
         return true;
     } else if (plan_is_array(&o)) {
         return array_attribute(p, &o, text, out);

@@ -308,7 +308,7 @@ bool plan_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     if (a.v.kind == DYN_RK_LIST || b.v.kind == DYN_RK_LIST) {
         return plan_list_binary(p, op, a, b, out);
     }
-    if (plan_is_complex(&a) || plan_is_complex(&b)) {
+    if ((plan_is_complex(&a) || plan_is_complex(&b)) && !plan_is_whole(&a) && !plan_is_whole(&b)) {
         return plan_complex_binary(p, op, a, b, out);
     }
     if (op == NB_MATRIX_MULTIPLY && plan_is_whole(&a)) {
@@ -356,7 +356,7 @@ static uint32_t exact_double(Plan *p, PlanValue v) {
 }
 
 bool plan_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
-    if (plan_is_complex(&a) || plan_is_complex(&b)) {
+    if ((plan_is_complex(&a) || plan_is_complex(&b)) && !plan_is_whole(&a) && !plan_is_whole(&b)) {
         return plan_complex_compare(p, op, a, b, out);
     }
     if (plan_is_whole(&a) || plan_is_whole(&b)) {

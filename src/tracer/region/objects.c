@@ -247,7 +247,7 @@ static PyTypeObject *type_of(Plan *p, const PlanValue *v) {
     case DYN_RK_BOOL: return &PyBool_Type;
     case DYN_RK_INT: return &PyLong_Type;
     case DYN_RK_FLOAT: return &PyFloat_Type;
-    case DYN_RK_COMPLEX: return &PyComplex_Type;
+    case DYN_RK_COMPLEX: return plan_is_np_complex(v) ? &PyCDoubleArrType_Type : &PyComplex_Type;
     case DYN_RK_TUPLE: return &PyTuple_Type;
     case DYN_RK_LIST: return v->v.flags & DYN_RF_TUPLE ? &PyTuple_Type : &PyList_Type;
     case DYN_RK_DICT: return &PyDict_Type;

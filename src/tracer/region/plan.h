@@ -247,7 +247,8 @@ DYN_HIDDEN uint32_t plan_place(Plan *p, uint32_t place, uint32_t part, char type
 DYN_HIDDEN uint32_t plan_part_count(const PlanValue *v);
 /* What an object is, with new registers for what it holds; `live`: it may be looked at. */
 DYN_HIDDEN PlanValue plan_of_object(Plan *p, PyObject *o, uint32_t slot, bool live, bool stack);
-DYN_HIDDEN char plan_np_type(DynDtype dt); /* of a register; 0: its scalars aren't in the language */
+DYN_HIDDEN char plan_np_type(DynDtype dt);    /* of a register; 0: its scalars aren't in the language, or take two */
+DYN_HIDDEN bool plan_is_element(DynDtype dt); /* arrays of them are in the language */
 static inline bool plan_is_python_number(const PlanValue *v) {
     return v->v.kind == DYN_RK_BOOL || v->v.kind == DYN_RK_INT || v->v.kind == DYN_RK_FLOAT;
 }
@@ -305,6 +306,7 @@ DYN_HIDDEN bool plan_fit(Plan *p, PlanValue *v, uint32_t from_last, uint32_t siz
 /* code: DynRegionOp of operands of dtype `of`, or PLAN_SELECT of a bool and two of those. */
 DYN_HIDDEN bool plan_expression(Plan *p, int code, DynDtype dt, DynDtype of, const PlanValue *operands, uint32_t n,
                                 PlanValue *out);
+DYN_HIDDEN bool plan_joined(Plan *p, PlanValue *items, uint32_t n, PlanValue *out); /* what has the axes of all of them */
 DYN_HIDDEN bool plan_array_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
 DYN_HIDDEN bool plan_array_unary(Plan *p, int code, PlanValue a, PlanValue *out); /* code: what it is of np.float64 */
 DYN_HIDDEN bool plan_array_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
@@ -327,7 +329,8 @@ typedef enum PlanFoldKind {
     PLAN_FOLD_ALL,
     PLAN_FOLD_COUNT,
     PLAN_FOLD_ARGMAX,
-    PLAN_FOLD_ARGMIN
+    PLAN_FOLD_ARGMIN,
+    PLAN_FOLD_PROD
 } PlanFoldKind;
 /* What elements are added up to, one after the other. */
 typedef struct PlanFold {
@@ -340,19 +343,26 @@ typedef struct PlanFold {
 } PlanFold;
 DYN_HIDDEN bool plan_fold_elements(Plan *p, const PlanFold *fold, const PlanValue *v); /* in rows */
 DYN_HIDDEN bool plan_fill(Plan *p, const PlanValue *v, const PlanValue *to, bool keeps);
+DYN_HIDDEN const int64_t *plan_samples(Plan *p, const PlanValue *v); /* of its axes */
+/* Complex numbers in memory: pairs of doubles, which are a last axis; false: there are too many. Or one part of each. */
+DYN_HIDDEN bool plan_pairs(Plan *p, const PlanValue *v, PlanValue *out);
+DYN_HIDDEN PlanValue plan_part(Plan *p, const PlanValue *v, uint32_t which);
 DYN_HIDDEN bool plan_is_large(const PlanValue *v);                      /* it is better left to a graph */
 DYN_HIDDEN bool plan_keep(Plan *p, const PlanValue *v, PlanValue *out); /* computed, for what follows at once */
 DYN_HIDDEN void plan_lay(Plan *p, PlanValue *v, uint32_t data, const uint32_t *sizes, uint32_t rank); /* registers: in rows */
 DYN_HIDDEN void plan_leave_unless_dense(Plan *p, const PlanValue *a);                                 /* in one piece, in rows */
 DYN_HIDDEN void plan_lay_in_rows(Plan *p, const PlanValue *v); /* leaves where NumPy's result would lie otherwise */
 DYN_HIDDEN bool plan_make_array(Plan *p, const PlanValue *v, PlanValue *out); /* a new array of what it is */
-DYN_HIDDEN bool plan_make_arrays(Plan *p, PlanValue *v, uint32_t n);          /* of the expressions among them */
+/* The same while the n of `reads` are still to be read. */
+DYN_HIDDEN bool plan_make_beside(Plan *p, const PlanValue *v, const PlanValue *reads, uint32_t nreads, PlanValue *out);
+DYN_HIDDEN bool plan_make_arrays(Plan *p, PlanValue *v, uint32_t n); /* of the expressions among them */
 /* An array that is still to be written, while the n of `reads` are still to be read. */
 DYN_HIDDEN PlanValue plan_new_array(Plan *p, DynDtype dt, const uint32_t *sizes, uint32_t rank, const PlanValue *reads,
                                     uint32_t nreads);
 DYN_HIDDEN Went plan_array_in_place(Plan *p, int op);                        /* of the two on the stack */
 DYN_HIDDEN bool plan_store_whole(Plan *p, const PlanValue *to, PlanValue v); /* to[...] = v */
 DYN_HIDDEN bool plan_take_masked(Plan *p, const PlanValue *a, const PlanValue *mask, PlanValue *out);
+DYN_HIDDEN bool plan_places(Plan *p, const PlanValue *mask, PlanValue *out); /* of a vector: where it is true */
 DYN_HIDDEN bool plan_store_masked(Plan *p, const PlanValue *to, const PlanValue *mask, PlanValue v);
 DYN_HIDDEN bool plan_take_at(Plan *p, const PlanValue *a, PlanValue index, PlanValue *out);
 DYN_HIDDEN bool plan_store_at(Plan *p, const PlanValue *to, PlanValue index, PlanValue v);
@@ -361,6 +371,14 @@ DYN_HIDDEN bool plan_store_at(Plan *p, const PlanValue *to, PlanValue index, Pla
 DYN_HIDDEN bool plan_fold(Plan *p, PlanFoldKind kind, const PlanValue *args, uint32_t n, PlanValue *out);
 
 /* ---- array_calls.c: NumPy's functions of arrays, and arrays' methods */
+typedef bool PlanHandler(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out);
+DYN_HIDDEN bool plan_dtype_of(Plan *p, const PlanValue *arg, DynDtype otherwise, DynDtype *dt); /* as an argument names it */
+DYN_HIDDEN PlanValue plan_stretch(Plan *p, const PlanValue *v, uint32_t from, uint32_t n);      /* n elements of a vector */
+DYN_HIDDEN PlanHandler plan_call_copy;
+/* ---- array_functions.c */
+DYN_HIDDEN PlanHandler plan_call_astype, plan_call_part, plan_call_angle, plan_call_conjugate, plan_call_linspace, plan_call_diff,
+    plan_call_running, plan_call_variance, plan_call_sort, plan_call_argsort, plan_call_searchsorted, plan_call_flatnonzero,
+    plan_call_roll, plan_call_stack;
 typedef enum PlanKnown { PLAN_CALLED, PLAN_REFUSED, PLAN_NOT_KNOWN } PlanKnown;
 DYN_HIDDEN PlanKnown plan_call_array(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, PyObject *names, PlanValue *out);
 DYN_HIDDEN PyObject *plan_array_method(const char *name); /* borrowed; NULL: it isn't in the language */
@@ -375,7 +393,16 @@ DYN_HIDDEN Went plan_literal(Plan *p, const PlanValue *values, uint32_t n);
 DYN_HIDDEN bool plan_dot(Plan *p, PlanValue a, PlanValue b, bool operator, PlanValue * out); /* a @ b, or np.dot */
 DYN_HIDDEN bool plan_norm(Plan *p, PlanValue a, PlanValue *out);
 DYN_HIDDEN bool plan_cross(Plan *p, PlanValue *both, PlanValue *out);
-DYN_HIDDEN bool plan_vector_ufunc(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, PlanValue *out);
+
+/* ---- ufuncs.c: ufuncs of arrays and numbers of any dtype, by NumPy's own loops */
+DYN_HIDDEN bool plan_ufunc_call(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, PlanValue *out);
+DYN_HIDDEN bool plan_ufunc_named(Plan *p, const char *name, const PlanValue *args, uint32_t n, PlanValue *out);
+DYN_HIDDEN bool plan_ufunc_of_operator(Plan *p, int op, const PlanValue *both, PlanValue *out); /* NB_* */
+/* An array as one of another dtype, while the n of `reads` are still to be read. */
+DYN_HIDDEN bool plan_ufunc_of_code(Plan *p, int code, PlanValue a, PlanValue *out); /* code: what it is of np.float64 */
+DYN_HIDDEN bool plan_converted(Plan *p, PlanValue a, DynDtype dt, const PlanValue *reads, uint32_t n, PlanValue *out);
+DYN_HIDDEN PlanValue plan_memory(Plan *p, DynDtype dt);                /* for one element, until the next call */
+DYN_HIDDEN void plan_tell(Plan *p, const PlanValue *v, uint32_t rank); /* an array as an operand with so many axes */
 
 /* ---- shapes.c */
 DYN_HIDDEN uint32_t plan_root(Plan *p, uint32_t which); /* the shape of this number's contents */
@@ -508,11 +535,14 @@ DYN_HIDDEN bool plan_compare_texts(Plan *p, int op, PlanValue a, PlanValue b, Pl
 
 /* ---- complexes.c */
 DYN_HIDDEN PlanValue plan_complex(uint32_t real, uint32_t imag);
+DYN_HIDDEN PlanValue plan_np_complex(uint32_t real, uint32_t imag);
 static inline bool plan_is_complex(const PlanValue *v) { return v->v.kind == DYN_RK_COMPLEX; }
+static inline bool plan_is_np_complex(const PlanValue *v) { return plan_is_complex(v) && v->v.dtype == DYN_C128; }
 DYN_HIDDEN bool plan_complex_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out); /* one of them is complex */
 DYN_HIDDEN bool plan_complex_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
 DYN_HIDDEN bool plan_complex_unary(Plan *p, int op, PlanValue a, PlanValue *out);
 DYN_HIDDEN uint32_t plan_complex_truth(Plan *p, const PlanValue *v);
+DYN_HIDDEN bool plan_complex_parts(Plan *p, PlanValue v, uint32_t parts[2]); /* of any number: false if it is none */
 DYN_HIDDEN PlanValue plan_complex_abs(Plan *p, const PlanValue *a);
 DYN_HIDDEN bool plan_call_complex(Plan *p, const PlanValue *args, uint32_t n, PlanValue *out);
 
@@ -533,8 +563,8 @@ DYN_HIDDEN uint32_t plan_object_reg(Plan *p, PyObject *o); /* a register with an
 DYN_HIDDEN Went plan_call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, uint32_t n, uint32_t slots);
 DYN_HIDDEN const DynCode *plan_decoded(Plan *p, PyCodeObject *code); /* the plan's; NULL: it stops */
 DYN_HIDDEN Went plan_global(Plan *p, const DynInstr *in);
-DYN_HIDDEN bool plan_ufunc(Plan *p, PyObject *o, uint32_t n,
-                           PlanValue *out); /* with registers for its loop; false: there are too many */
+/* With registers for its loop: 1 + the number of that, or 0: of doubles. false: there are too many. */
+DYN_HIDDEN bool plan_ufunc(Plan *p, PyObject *o, uint32_t n, uint32_t loop, PlanValue *out);
 /* A fact that the region takes for granted, like one that it has, or new (f.extra is set here); NULL: planning has stopped. */
 DYN_HIDDEN DynRegionFact *plan_fact(Plan *p, DynRegionFact f);
 DYN_HIDDEN uint32_t plan_extra(Plan *p, const PlanValue *v); /* an object that comes in beside the slots; the number of it */

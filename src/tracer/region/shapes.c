@@ -286,7 +286,7 @@ bool plan_shape_of(Plan *p, const PlanValue *v, PlanShape *out) {
                 {DYN_RK_SET, DYN_RL_SET},   {DYN_RK_COMPLEX, DYN_RL_COMPLEX}};
     *out = (PlanShape){0};
     for (size_t i = 0; i < DYN_COUNTOF(bits); i++) {
-        out->bits |= (uint16_t)(bits[i].kind == (DynRegionKind)v->v.kind ? bits[i].bit : 0);
+        out->bits |= (uint16_t)(bits[i].kind == (DynRegionKind)v->v.kind && !plan_is_np_complex(v) ? bits[i].bit : 0);
     }
     if (v->v.kind == DYN_RK_NP) {
         out->bits = v->v.dtype == DYN_F64 ? DYN_RL_NP_F64 : v->v.dtype == DYN_I64 ? DYN_RL_NP_I64 : 0;

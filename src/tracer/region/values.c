@@ -123,6 +123,8 @@ char plan_np_type(DynDtype dt) {
     }
 }
 
+bool plan_is_element(DynDtype dt) { return dt == DYN_C128 || (dt != DYN_NO_DTYPE && plan_np_type(dt) != 0); }
+
 /* ---- instructions */
 
 static void put(Plan *p, DynRegionInstr in) {
@@ -229,6 +231,13 @@ static uint32_t new_reg(Plan *p, PlanValue *v, char type) {
 }
 
 static bool of_scalar(Plan *p, PyObject *o, PlanValue *v) {
+    if (dyn_npscalar_is(o, DYN_C128)) {
+        *v = plan_value(DYN_RK_COMPLEX, DYN_NONE);
+        v->v.dtype = DYN_C128;
+        new_reg(p, v, 'D');
+        new_reg(p, v, 'D');
+        return true;
+    }
     for (int dt = 0; dt < DYN_DTYPE_COUNT; dt++) {
         if (plan_np_type((DynDtype)dt) != 0 && dyn_npscalar_is(o, dt)) {
             *v = plan_np((DynDtype)dt, DYN_NONE);
@@ -246,7 +255,7 @@ static bool of_array(Plan *p, PyObject *o, PlanValue *v) {
         return false;
     }
     DynDtype dt = (DynDtype)view.dtype;
-    if (plan_np_type(dt) == 0 || view.ndim > DYN_REGION_RANK || view.ndim == 0) {
+    if (!plan_is_element(dt) || view.ndim > DYN_REGION_RANK || view.ndim == 0) {
         return false;
     }
     *v = plan_value(DYN_RK_ARRAY, DYN_NONE);

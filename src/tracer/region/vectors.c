@@ -1,17 +1,16 @@
-/* vectors.c: what NumPy's own loops compute of vectors and matrices of doubles in loops: products, norms, and ufuncs. Called by
+/* vectors.c: what NumPy's own loops compute of vectors and matrices of doubles in loops: products and norms. Called by
  * numbers.c and calls.c. The loops are called as NumPy calls them, so that results are its own to the bit. */
 #include "tracer/region/plan.h"
-
-enum {
-    MOST_OPERANDS = 3,
-    FEW = 32, /* Elements up to which a function that takes long is computed here when the loop is planned: for more, graphs have
-               * vectors of it that are several times as fast as NumPy's loop. */
-    MOST = 256, /* … and when it runs. */
-};
 
 static bool no(Plan *p, const char *what) {
     plan_unknown(p, DYN_R_UNSUPPORTED_OP, what);
     return false;
+}
+
+/* A product of matmul's: of vectors, with memory of one's own for its element. */
+static void multiply(Plan *p, int form, const PlanValue *made) {
+    p->r->warns = true;
+    plan_emit_or(p, DYN_RO_MATMUL, made->v.regs[1], plan_iconst(p, form), plan_iconst(p, made->v.dtype), DYN_R_FLAGS);
 }
 
 static bool is_of_doubles(const PlanValue *v, uint32_t rank) {
@@ -37,7 +36,7 @@ static bool dot_of_vectors(Plan *p, const PlanValue *a, const PlanValue *b, bool
 static bool with_matrix(Plan *p, const PlanValue *both, bool vector_first, PlanValue *out) {
     const PlanValue *matrix = &both[vector_first], *vector = &both[!vector_first];
     const uint32_t n = size_of(matrix, vector_first);
-    PlanValue made = plan_new_array(p, DYN_F64, &n, 1, both, 2);
+    PlanValue made = plan_new_array(p, (DynDtype)matrix->v.dtype, &n, 1, both, 2);
     if (vector_first) {
         plan_put_operand(p, vector, 0);
     }
@@ -46,8 +45,7 @@ static bool with_matrix(Plan *p, const PlanValue *both, bool vector_first, PlanV
     if (!vector_first) {
         plan_put_operand(p, vector, 0);
     }
-    p->r->warns = true;
-    plan_emit_or(p, vector_first ? DYN_RO_VECMAT : DYN_RO_MATVEC, made.v.regs[1], DYN_NONE, DYN_NONE, DYN_R_FLAGS);
+    multiply(p, vector_first ? DYN_VEC_MAT : DYN_MAT_VEC, &made);
     *out = made;
     return true;
 }
@@ -55,7 +53,7 @@ static bool with_matrix(Plan *p, const PlanValue *both, bool vector_first, PlanV
 static bool of_matrices(Plan *p, const PlanValue *both, PlanValue *out) {
     const uint32_t sizes[2] = {size_of(&both[0], 0), size_of(&both[1], 1)};
     int64_t *samples = DYN_NEW_N(&p->arena, int64_t, 2);
-    PlanValue made = plan_new_array(p, DYN_F64, sizes, 2, both, 2);
+    PlanValue made = plan_new_array(p, (DynDtype)both[0].v.dtype, sizes, 2, both, 2);
     if (samples == NULL) {
         return no(p, "memory");
     }
@@ -68,8 +66,7 @@ static bool of_matrices(Plan *p, const PlanValue *both, PlanValue *out) {
     for (uint32_t k = 0; k < 4; k++) {
         plan_put_operand(p, &both[k / 2], k % 2);
     }
-    p->r->warns = true;
-    plan_emit_or(p, DYN_RO_MATMAT, made.v.regs[1], DYN_NONE, DYN_NONE, DYN_R_FLAGS);
+    multiply(p, DYN_MAT_MAT, &made);
     *out = made;
     return true;
 }
@@ -87,10 +84,27 @@ static bool is_for_dot(Plan *p, const PlanValue *matrix, const PlanValue *vector
     return true;
 }
 
+static bool is_complex(const PlanValue *v) { return plan_is_array(v) && v->v.dtype == DYN_C128 && v->v.n <= 2; }
+
+/* `@` of complex vectors and matrices. */
+static bool of_complex(Plan *p, const PlanValue *both, PlanValue *out) {
+    if (both[0].v.n == 2 || both[1].v.n == 2) {
+        return both[0].v.n == both[1].v.n ? of_matrices(p, both, out) : with_matrix(p, both, both[0].v.n == 1, out);
+    }
+    PlanValue to = plan_memory(p, DYN_C128);
+    plan_put_operand(p, &both[0], 0);
+    plan_put_operand(p, &both[1], 0);
+    multiply(p, DYN_VEC_VEC, &to);
+    return plan_row(p, &to, plan_iconst(p, 0), out);
+}
+
 bool plan_dot(Plan *p, PlanValue a, PlanValue b, bool operator, PlanValue * out) {
     PlanValue both[2] = {a, b};
     if (!plan_make_arrays(p, both, 2)) {
         return false;
+    }
+    if (operator&& is_complex(&both[0]) && is_complex(&both[1])) {
+        return of_complex(p, both, out);
     }
     if (is_of_doubles(&both[0], 1) && is_of_doubles(&both[1], 1)) {
         return dot_of_vectors(p, &both[0], &both[1], operator, out);
@@ -121,117 +135,6 @@ bool plan_norm(Plan *p, PlanValue a, PlanValue *out) {
     }
     dot_of_vectors(p, &a, &a, false, out);
     *out = plan_np(DYN_F64, plan_emit_or(p, DYN_RO_SQRT, out->v.regs[0], DYN_NONE, DYN_NONE, DYN_R_FLAGS));
-    return true;
-}
-
-/* Is it one whose loop takes about as long as reading and writing the elements? */
-static bool is_quick(PyObject *o) {
-    static const char *const names[] = {"add",   "subtract", "multiply", "divide",  "negative", "positive", "absolute",
-                                        "fabs",  "sqrt",     "square",   "maximum", "minimum",  "fmax",     "fmin",
-                                        "floor", "ceil",     "trunc",    "rint",    "sign",     "copysign"};
-    bool quick = false;
-    for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
-        quick = quick || strcmp(((PyUFuncObject *)o)->name, names[i]) == 0;
-    }
-    return quick;
-}
-
-/* Few enough elements, as it was planned; and where it runs? */
-static bool is_short(Plan *p, PyObject *o, const PlanValue *v, uint32_t size) {
-    int64_t all = 1;
-    for (uint32_t k = 0; k < v->v.n; k++) {
-        all *= plan_sample(v, k);
-    }
-    if (is_quick(o)) {
-        return true;
-    }
-    if (all > FEW) {
-        return no(p, "a function that takes long, of many elements");
-    }
-    plan_emit_or(p, DYN_RO_IDX, size, plan_iconst(p, MOST + 1), DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
-    return true;
-}
-
-/* An operand as one line: of several axes, where it lies in one piece, in rows. */
-static PlanValue as_line(Plan *p, const PlanValue *a) {
-    PlanValue line = *a;
-    uint32_t n = size_of(a, 0);
-    if (a->v.n == 1) {
-        return line;
-    }
-    plan_leave_unless_dense(p, a);
-    for (uint32_t k = 1; k < a->v.n; k++) {
-        n = plan_emit(p, DYN_RO_IMULW, n, size_of(a, k), DYN_NONE);
-    }
-    line = plan_value(DYN_RK_VIEW, a->v.regs[0]);
-    line.v.dtype = a->v.dtype;
-    plan_lay(p, &line, a->v.regs[1], &n, 1);
-    return line;
-}
-
-/* The operands of a ufunc that are arrays have the same axes, and are of doubles; which has them all? NULL: they aren't so. */
-static const PlanValue *check_operands(Plan *p, const PlanValue *operands, uint32_t n) {
-    const PlanValue *first = NULL;
-    for (uint32_t i = 0; i < n; i++) {
-        const PlanValue *v = &operands[i];
-        bool fits =
-            plan_is_number(v) ? v->v.kind != DYN_RK_NP || v->v.dtype == DYN_F64 : plan_is_array(v) && v->v.dtype == DYN_F64;
-        bool alike = plan_is_number(v) || first == NULL || first->v.n == v->v.n;
-        if (!fits || !alike || (plan_is_array(v) && plan_is_large(v))) {
-            no(p, "a ufunc of something else than arrays of doubles with the same axes, or of large ones");
-            return NULL;
-        }
-        for (uint32_t k = 0; plan_is_array(v) && first != NULL && k < v->v.n; k++) {
-            plan_same_size(p, size_of(first, k), size_of(v, k));
-        }
-        first = plan_is_array(v) && first == NULL ? v : first;
-    }
-    return first;
-}
-
-bool plan_vector_ufunc(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, PlanValue *out) {
-    PlanValue operands[MOST_OPERANDS], f;
-    void *loop, *data;
-    uint32_t reg, sizes[DYN_REGION_RANK];
-    if (n > MOST_OPERANDS || !dyn_region_ufunc(o, (int)n, &loop, &data)) {
-        return no(p, "a ufunc that isn't known, or of other operands");
-    }
-    memcpy(operands, args, n * sizeof *args);
-    if (!plan_make_arrays(p, operands, n)) {
-        return false;
-    }
-    const PlanValue *first = check_operands(p, operands, n);
-    if (first == NULL) {
-        return false;
-    }
-    const PlanValue line = as_line(p, first);
-    if (!is_short(p, o, first, size_of(&line, 0))) {
-        return false;
-    }
-    if (!plan_ufunc(p, o, n, &f)) {
-        return no(p, "too many ufuncs");
-    }
-    for (uint32_t k = 0; k < first->v.n; k++) {
-        sizes[k] = size_of(first, k);
-    }
-    PlanValue made = plan_new_array(p, DYN_F64, sizes, first->v.n, operands, n), lines[MOST_OPERANDS];
-    made.sizes = first->sizes;
-    p->r->warns = true;
-    for (uint32_t i = 0; i < n; i++) {
-        lines[i] = plan_is_array(&operands[i]) ? as_line(p, &operands[i]) : operands[i];
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        if (plan_is_array(&operands[i])) {
-            plan_put_operand(p, &lines[i], 0);
-        } else {
-            plan_double(p, operands[i], &reg);
-            plan_emit(p, DYN_RO_OPERANDD, reg, DYN_NONE, DYN_NONE);
-        }
-    }
-    plan_emit(p, DYN_RO_UNFLAG, DYN_NONE, DYN_NONE, DYN_NONE);
-    plan_emit_or(p, DYN_RO_UFUNC, f.v.regs[0], f.v.regs[1], made.v.regs[1], DYN_R_FLAGS);
-    plan_emit_or(p, DYN_RO_FLAGS, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_FLAGS);
-    *out = made;
     return true;
 }
 
