@@ -154,8 +154,12 @@ DYN_HIDDEN bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *
  * guesses then. */
 DYN_HIDDEN Py_ssize_t dyn_loops_trips_left(PyObject *it);
 DYN_HIDDEN Py_ssize_t dyn_loops_trips(PyObject *it);
-/* Does the loop come to numbers, texts and lists of them alone, as far as is easily seen? Then no graph could have it. */
+/* Does the loop come to numbers, texts, lists of them and elements of arrays alone, as far as is easily seen? Then no graph could
+ * have it. */
 DYN_HIDDEN bool dyn_loops_are_plain(DynFrame *f, const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack);
+
+/* ---- loops_elements.c: nothing but single elements of the arrays in these slots and globals? */
+DYN_HIDDEN bool dyn_loops_take_elements(const DynCode *c, const bool *members, PyObject *const *slots, PyObject *globals);
 
 /* ---- loops_arrive.c */
 DYN_HIDDEN PyObject *dyn_way_in_new(DynLoops *l, uint32_t index);

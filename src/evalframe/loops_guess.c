@@ -123,7 +123,7 @@ bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *const *slot
     return !graph_pays && (nnodes == 0 || ns > (double)nnodes * OPERATION_NS);
 }
 
-/* ---- is it of numbers, texts and lists of them alone? */
+/* ---- is it of numbers, texts, lists of them and elements of arrays alone? */
 
 static bool is_plain(PyObject *o, int depth);
 
@@ -201,17 +201,28 @@ static bool is_plain(PyObject *o, int depth) {
     return PyFunction_Check(o) ? is_plain_function(o, depth - 1) : PyModule_CheckExact(o) && is_plain_module(o);
 }
 
+/* An array whose elements are numbers, and that NumPy alone knows how to read. */
+static bool is_array_of_numbers(PyObject *o) {
+    return o != NULL && PyArray_CheckExact(o) && PyTypeNum_ISNUMBER(PyArray_TYPE((PyArrayObject *)o));
+}
+
 bool dyn_loops_are_plain(DynFrame *f, const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack) {
     bool *members = dyn_loop_members(c, header);
-    bool plain = members != NULL;
+    bool plain = members != NULL, arrays = false;
     PyObject *names = c->code->co_names;
     for (uint32_t i = 0; i < (uint32_t)dyn_code_nlocalsplus(c->code) + nstack && plain; i++) {
-        plain = is_plain(slots[i], PLAIN_DEPTH);
+        bool array = is_array_of_numbers(slots[i]);
+        arrays = arrays || array;
+        plain = array || is_plain(slots[i], PLAIN_DEPTH);
     }
     for (uint32_t i = 0; i < c->v.n && plain; i++) {
         bool global = members[i] && c->v.at[i].op == DYN_I_LOAD_GLOBAL;
-        plain = !global || is_plain(global_of(dyn_frame_globals(f), PyTuple_GET_ITEM(names, c->v.at[i].arg)), PLAIN_DEPTH);
+        PyObject *o = global ? global_of(dyn_frame_globals(f), PyTuple_GET_ITEM(names, c->v.at[i].arg)) : NULL;
+        bool array = is_array_of_numbers(o);
+        arrays = arrays || array;
+        plain = array || is_plain(o, PLAIN_DEPTH);
     }
+    plain = plain && (!arrays || dyn_loops_take_elements(c, members, slots, dyn_frame_globals(f)));
     PyMem_RawFree(members);
     return plain;
 }
