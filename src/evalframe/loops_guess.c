@@ -9,6 +9,8 @@
 #define USUAL_TRIPS 100
 #define INNER_TRIPS 8
 #define SHORT_NS 2e6       /* a loop that CPython takes less for is built when it has run for a while */
+#define PLAN_NS 2.5e5      /* for each of its instructions, that is: of which planning and writing C takes a fifth … */
+#define MOST_PLAN_NS 2e7   /* … but no more than this */
 #define TINY_NS 5e4        /* one that is recorded with what follows, where that may be array operations */
 #define FEW_TRIPS 256      /* so many are recorded, where there are array operations in them */
 #define INSTRUCTION_NS 25. /* of CPython's, in a loop */
@@ -107,7 +109,7 @@ bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *const *slot
                         DynLoopGuess *guess) {
     bool *members = dyn_loop_members(c, header);
     uint32_t n = 0;
-    *guess = (DynLoopGuess){false, false, false};
+    *guess = (DynLoopGuess){.worth_ns = SHORT_NS};
     if (members == NULL) {
         return true;
     }
@@ -119,7 +121,9 @@ bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *const *slot
     PyMem_RawFree(members);
     guess->unrolled = is_unrolled(c, header, slots, nstack);
     guess->few_trips = trips <= FEW_TRIPS;
-    guess->short_loop = ns < SHORT_NS;
+    double worth = n * PLAN_NS < MOST_PLAN_NS ? n * PLAN_NS : MOST_PLAN_NS;
+    guess->worth_ns = worth > SHORT_NS ? worth : SHORT_NS;
+    guess->short_loop = ns < guess->worth_ns;
     return !graph_pays && (nnodes == 0 || ns > (double)nnodes * OPERATION_NS);
 }
 
