@@ -614,7 +614,7 @@ bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t h
     }
     DynLoopState state = l->loops[i].state;
     bool later = (guess.short_loop || is_in_one_left(l, decoded, header)) && dyn_loops_may_put_off(l);
-    if (state == DYN_LOOP_NEW && later && dyn_loops_are_plain(f, decoded, header, slots, nstack)) {
+    if (state == DYN_LOOP_NEW && later && dyn_loops_may_come_later(f, decoded, header, slots, nstack, &guess)) {
         state = dyn_loops_put_off(l, i, guess.worth_ns);
     } else if (state == DYN_LOOP_NEW) {
         l->refs++;

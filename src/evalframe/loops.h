@@ -155,9 +155,10 @@ DYN_HIDDEN bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *
  * guesses then. */
 DYN_HIDDEN Py_ssize_t dyn_loops_trips_left(PyObject *it);
 DYN_HIDDEN Py_ssize_t dyn_loops_trips(PyObject *it);
-/* Does the loop come to numbers, texts, lists of them and elements of arrays alone, as far as is easily seen? Then no graph could
- * have it. */
-DYN_HIDDEN bool dyn_loops_are_plain(DynFrame *f, const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack);
+/* May it be planned when it has run for a while? Not where a graph might have its trips one behind the other, or array operations
+ * that are better as graphs: but if it comes to numbers, texts, lists of them and elements of arrays alone. */
+DYN_HIDDEN bool dyn_loops_may_come_later(DynFrame *f, const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack,
+                                         const DynLoopGuess *guess);
 
 /* ---- loops_elements.c: nothing but single elements of the arrays in these slots and globals? */
 DYN_HIDDEN bool dyn_loops_take_elements(const DynCode *c, const bool *members, PyObject *const *slots, PyObject *globals);

@@ -11,7 +11,8 @@
 
 #define TRIAL 64             /* arrivals, before it is asked whether they pay */
 #define MOST_COLD 64         /* arrivals at a cold loop, before it is asked how long it will run … */
-#define MOST_WHILE 1024      /* … where nobody knows how often it will be arrived at yet … */
+#define MOST_WHILE 1024      /* … where nobody knows how often it will be arrived at yet, … */
+#define SHARE_WHILE 8        /* … and has run for one part of so many of what makes it worth planning */
 #define MOST_COLD_NS 2e6     /* So long a loop runs before its region, which is planned, is built. */
 #define SMALL_NS 10e3        /* a region that runs for less is weighed: */
 #define WEIGHED 64           /* for so many arrivals it is in turns native and CPython's, … */
@@ -318,6 +319,15 @@ static double ran_so_far(const DynLoops *l, uint32_t i, uint64_t now) {
     return nested ? dyn_cycles_ns((double)(now - loop->since)) : loop->ran_ns + dyn_cycles_ns((double)(now - loop->counted));
 }
 
+/* A for loop of so many trips is asked about when it has made some, or is about to end; of others (-1) nobody knows how long they
+ * will run, so they have to have run for a while, or for very many trips, as each arrival takes time. */
+static bool is_to_be_asked(const DynLoop *loop, Py_ssize_t left, bool for_a_while) {
+    if (left >= 0) {
+        return left <= 1 || loop->arrived >= MOST_COLD;
+    }
+    return loop->arrived >= (for_a_while ? MOST_WHILE : SHARE_WHILE * MOST_WHILE);
+}
+
 /* Has the loop run for so long, or so often, that its code is worth planning, and a compiler's time? Then that is asked. One that
  * is through before long is left alone until the next call, and its time counts. */
 static bool is_hot(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
@@ -327,8 +337,7 @@ static bool is_hot(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     double enough = loop->nregions > 0 ? MOST_COLD_NS : loop->worth_ns;
     double ran = ran_so_far(l, i, now);
     Py_ssize_t left = trips_left(l, i, s);
-    bool ends = left == 0 || left == 1; /* as far as is known: behind this trip, or without one */
-    if (ran < enough && loop->arrived < (left < 0 ? MOST_WHILE : MOST_COLD) && !ends) {
+    if (ran < enough && !is_to_be_asked(loop, left, ran >= enough / SHARE_WHILE)) {
         return false;
     }
     if (ran < enough && left >= 0 && ran + rest_of(loop, left, now) < enough) {
