@@ -43,7 +43,8 @@ if debug:
     flags += ["-O1", "-g", "-DDYN_DEBUG"]
 else:  # CPython's own flags ask for debug information, which takes a tenth of the time
     flags += ["-O2"] if "-g" in asked else ["-O2", "-g0"]
-link = []
+# Functions of CPython's are looked up when the extension is loaded, not in the first call of a program, one by one.
+link = ["-Wl,-z,now"] if sys.platform.startswith("linux") else []
 if sanitizer:
     flags += ["-g", f"-fsanitize={sanitizer}", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"]
     link += [f"-fsanitize={sanitizer}"]

@@ -138,7 +138,7 @@ static bool str_reserve(DynStr *s, size_t more) {
     if (need <= s->cap) {
         return true;
     }
-    if (more > UINT32_MAX / 2 || need > UINT32_MAX / 2 ||
+    if (s->fixed || more > UINT32_MAX / 2 || need > UINT32_MAX / 2 ||
         dyn_vec_grow((void **)&s->at, &s->cap, need < 64 ? 64 : (uint32_t)need, 1) < 0) {
         s->failed = true;
         return false;
@@ -171,8 +171,71 @@ void dyn_str_put(DynStr *s, const void *bytes, size_t n) {
     }
 }
 
+static void put_integer(DynStr *s, uint64_t magnitude, bool negative) {
+    char digits[24], *at = digits + sizeof digits;
+    do {
+        *--at = (char)('0' + magnitude % 10);
+        magnitude /= 10;
+    } while (magnitude > 0);
+    if (negative) {
+        *--at = '-';
+    }
+    dyn_str_put(s, at, (size_t)(digits + sizeof digits - at));
+}
+
+static void put_signed(DynStr *s, int64_t i) { put_integer(s, i < 0 ? 0 - (uint64_t)i : (uint64_t)i, i < 0); }
+
+static void put_text(DynStr *s, const char *text) { dyn_str_puts(s, text == NULL ? "(null)" : text); }
+
+/* Writes the argument for the conversion that `format` begins with, behind its percent sign, and returns the conversion's length;
+ * 0: it isn't one of the plain ones. */
+static size_t put_conversion(DynStr *s, const char *format, va_list *args) {
+    switch (format[0]) {
+    case '%': dyn_str_putc(s, '%'); return 1;
+    case 'c': dyn_str_putc(s, (char)va_arg(*args, int)); return 1;
+    case 's': put_text(s, va_arg(*args, const char *)); return 1;
+    case 'd': put_signed(s, va_arg(*args, int)); return 1;
+    case 'u': put_integer(s, va_arg(*args, unsigned), false); return 1;
+    default: break;
+    }
+    if (strncmp(format, "lld", 3) == 0) {
+        put_signed(s, va_arg(*args, long long));
+        return 3;
+    }
+    return 0;
+}
+
+/* Formats in which there are plain conversions alone, which is most of generated text: libraries that come with NumPy register
+ * conversions of their own, and glibc's printf takes ten times as long in such a process. false: nothing was written. */
+static bool put_plainly(DynStr *s, const char *format, va_list args) {
+    uint32_t before = s->n;
+    va_list own;
+    bool plain = true;
+    va_copy(own, args);
+    while (plain) {
+        size_t n = strcspn(format, "%");
+        dyn_str_put(s, format, n);
+        format += n;
+        if (*format == 0) {
+            break;
+        }
+        n = put_conversion(s, format + 1, &own);
+        format += n + 1;
+        plain = n > 0;
+    }
+    va_end(own);
+    if (!plain && !s->failed) {
+        s->n = before;
+        s->at[before] = 0;
+    }
+    return plain;
+}
+
 /* Mostly there is room for it already; where there isn't it is formatted again. */
 void dyn_str_vprintf(DynStr *s, const char *format, va_list args) {
+    if (put_plainly(s, format, args)) {
+        return;
+    }
     va_list again;
     va_copy(again, args);
     size_t room = s->failed ? 0 : s->cap - s->n;
@@ -192,6 +255,17 @@ void dyn_str_printf(DynStr *s, const char *format, ...) {
     va_list args;
     va_start(args, format);
     dyn_str_vprintf(s, format, args);
+    va_end(args);
+}
+
+void dyn_format(char *to, size_t room, const char *format, ...) {
+    DynStr s = {.at = to, .cap = (uint32_t)room, .fixed = true};
+    va_list args;
+    *to = 0;
+    va_start(args, format);
+    if (!put_plainly(&s, format, args)) {
+        vsnprintf(to, room, format, args);
+    }
     va_end(args);
 }
 
@@ -229,7 +303,12 @@ const char *dyn_str_at(const DynStr *s) { return s->at == NULL ? "" : s->at; }
 
 uint64_t dyn_hash64(const void *data, size_t n, uint64_t seed) {
     const unsigned char *p = data;
-    uint64_t h = 0xcbf29ce484222325ull ^ seed;
+    uint64_t h = 0xcbf29ce484222325ull ^ seed, word;
+    for (; n >= sizeof word; n -= sizeof word, p += sizeof word) {
+        memcpy(&word, p, sizeof word);
+        h = (h ^ word) * 0x9e3779b97f4a7c15ull;
+        h ^= h >> 32; /* or else high bits of a word would never reach low ones of the hash */
+    }
     for (size_t i = 0; i < n; i++) {
         h = (h ^ p[i]) * 0x100000001b3ull;
     }

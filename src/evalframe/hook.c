@@ -22,6 +22,7 @@ typedef struct Recording { /* one recording of one call, on the C stack */
     waits;              /* strong: native code has to be ready before the call returns */
     uint64_t compiling; /* cycles spent in dyn_compile */
     bool kept, active;
+    bool went_on; /* the rest of the call was served */
 } Recording;
 
 /* Python code that runs on dynoc's own account (logging, linecache, dis) is left alone. */
@@ -262,6 +263,7 @@ static PyObject *end_frame(PyThreadState *ts, DynFrame *f, uint32_t return_at, P
 
 /* The rest of the call is a resume function's. */
 static PyObject *go_on(DynRecording *r, PyThreadState *ts, DynFrame *f, uint32_t return_at, PyObject *door, PyObject *args) {
+    ((Recording *)r)->went_on = true;
     wait_for_native((Recording *)r);
     if (hand_all_on((Recording *)r) < 0) {
         Py_DECREF(door);
@@ -330,7 +332,9 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
     recordings++;
     dyn_cache_incref(c);
     c->recording = true;
+    uint64_t began = dyn_cycles();
     PyObject *result = dyn_record(ts, f, &rec.base);
+    c->profit.recorded = rec.went_on ? 0 : dyn_cycles() - began;
     ended(&rec.base);
     if (rec.kept) {
         dyn_count("frames", "recorded");

@@ -9,18 +9,9 @@
 #include "evalframe/hook.h"
 #include "ir/place.h"
 
-static const DynLoopEngine native = {dyn_region_headers,
-                                     dyn_region_plan,
-                                     dyn_region_build,
-                                     dyn_region_state,
-                                     dyn_region_failure,
-                                     dyn_region_run,
-                                     dyn_region_exit,
-                                     dyn_region_source,
-                                     dyn_region_traverse,
-                                     dyn_region_computes_arrays,
-                                     dyn_region_has_array_paths,
-                                     dyn_region_free};
+static const DynLoopEngine native = {dyn_region_headers,  dyn_region_plan, dyn_region_build, dyn_region_state,
+                                     dyn_region_failure,  dyn_region_run,  dyn_region_exit,  dyn_region_source,
+                                     dyn_region_traverse, dyn_region_free};
 const DynLoopEngine *dyn_loop_engine = &native;
 static DynLoops *all_loops;
 
@@ -260,13 +251,15 @@ bool dyn_loops_may_put_off(const DynLoops *l) {
     return l->cache != NULL && !dyn_options_wait(l->cache->options) && l->engine == &native;
 }
 
-DynLoopState dyn_loops_put_off(DynLoops *l, uint32_t i) {
+DynLoopState dyn_loops_put_off(DynLoops *l, uint32_t i, double worth_ns) {
     DynLoop *loop = &l->loops[i];
     if (complete(l) < 0) {
         return refuse(l, i, &(DynRegionRefusal){DYN_R_INTERNAL, l->headers[i], "its function has no loop code"});
     }
     loop->arrived = 0;
+    loop->ran_ns = 0;
     loop->since = dyn_cycles();
+    loop->worth_ns = worth_ns;
     settle(l, i, DYN_LOOP_COLD);
     return DYN_LOOP_COLD;
 }
@@ -276,21 +269,21 @@ DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyO
     DynLoop *loop = &l->loops[i];
     DynRegionRefusal why = {.reason = DYN_R_CACHE_LIMIT, .at = l->headers[i]};
     bool room = loop->nregions < DYN_LOOP_VERSIONS && l->cache != NULL;
-    DynRegion *r = room ? l->engine->plan(decoded, l->headers[i], slots, nstack, globals, builtins, &why) : NULL;
+    unsigned unless = l->recording ? (l->few_trips ? DYN_UNLESS_PATHS : 0) | (l->unrolled ? DYN_UNLESS_ARRAYS : 0) : 0;
+    DynRegion *r = room ? l->engine->plan(decoded, l->headers[i], slots, nstack, globals, builtins, unless, &why) : NULL;
     if (r != NULL && loop->nregions == DYN_LOOP_VERSIONS) { /* another thread was faster: planning may run Python code */
         l->engine->free(r);
         r = NULL;
     }
+    if (r == NULL && why.unless != 0) {
+        loop->left_to_graph = true;
+        say(l, i,
+            why.unless == DYN_UNLESS_PATHS ? "a loop is left to the graph, for the array operations on some of its paths"
+                                           : "a loop is left to the graph, which has its few trips one behind the other");
+        return DYN_LOOP_NEW;
+    }
     if (r == NULL) {
         return refuse(l, i, &why);
-    }
-    bool some = l->few_trips && l->engine->has_array_paths(r), all = l->unrolled && l->engine->computes_arrays(r);
-    if (l->recording && (some || all)) {
-        l->engine->free(r);
-        say(l, i,
-            some ? "a loop is left to the graph, for the array operations on some of its paths"
-                 : "a loop is left to the graph, which has its few trips one behind the other");
-        return DYN_LOOP_NEW;
     }
     if (complete(l) < 0 || !fits(l, i, r)) {
         l->engine->free(r);
@@ -304,6 +297,7 @@ DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyO
     bool can_wait = loop->state != DYN_LOOP_COLD && (l->cache->quiet || (l->recording && l->short_loop));
     if (can_wait && !dyn_options_wait(o) && loop->nregions == 1) {
         loop->arrived = 0;
+        loop->ran_ns = 0;
         loop->since = dyn_cycles();
         settle(l, i, DYN_LOOP_COLD);
         return DYN_LOOP_COLD;
@@ -586,6 +580,18 @@ bool dyn_loops_frame(DynCache *c, PyThreadState *ts, DynFrame *f) {
     return goes;
 }
 
+/* Is it nested in a loop that was left to the graph? If this one is native, that has no graph any more, and is planned as a
+ * whole. */
+static bool is_in_one_left(const DynLoops *l, const DynCode *decoded, uint32_t header) {
+    bool within = false;
+    for (uint32_t k = 0; k < l->nloops && !within; k++) {
+        bool *members = l->loops[k].left_to_graph ? dyn_loop_members(decoded, l->headers[k]) : NULL;
+        within = members != NULL && l->headers[k] != header && members[decoded->at_unit[header]];
+        PyMem_RawFree(members);
+    }
+    return within;
+}
+
 bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t header, PyObject *const *slots, uint32_t nstack,
                     uint32_t nnodes, PyObject **code, uint32_t *at) {
     DynLoops *l = dyn_loops_of(c, decoded);
@@ -607,9 +613,9 @@ bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t h
         return false;
     }
     DynLoopState state = l->loops[i].state;
-    bool later = guess.short_loop && dyn_loops_may_put_off(l);
-    if (state == DYN_LOOP_NEW && later && dyn_loops_are_plain(f, decoded, header, slots, nstack)) {
-        state = dyn_loops_put_off(l, i);
+    bool later = (guess.short_loop || is_in_one_left(l, decoded, header)) && dyn_loops_may_put_off(l);
+    if (state == DYN_LOOP_NEW && later && dyn_loops_may_come_later(f, decoded, header, slots, nstack, &guess)) {
+        state = dyn_loops_put_off(l, i, guess.worth_ns);
     } else if (state == DYN_LOOP_NEW) {
         l->refs++;
         l->recording = true;

@@ -15,7 +15,7 @@
 typedef struct DynLoopEngine {
     uint32_t (*headers)(const DynCode *c, uint32_t *at, uint32_t room);
     DynRegion *(*plan)(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, PyObject *globals,
-                       PyObject *builtins, DynRegionRefusal *why);
+                       PyObject *builtins, unsigned unless, DynRegionRefusal *why);
     int (*build)(DynRegion *r, bool wait);
     DynRegionState (*state)(DynRegion *r);
     DynReason (*failure)(DynRegion *r, const char **detail);
@@ -23,8 +23,6 @@ typedef struct DynLoopEngine {
     bool (*exit)(const DynRegion *r, uint32_t i, uint32_t *at, uint32_t *nstack);
     void (*source)(const DynRegion *r, DynStr *out);
     int (*traverse)(const DynRegion *r, visitproc visit, void *arg);
-    bool (*computes_arrays)(const DynRegion *r);
-    bool (*has_array_paths)(const DynRegion *r);
     void (*free)(DynRegion *r);
 } DynLoopEngine;
 extern DYN_HIDDEN const DynLoopEngine *dyn_loop_engine;
@@ -52,9 +50,11 @@ typedef struct DynLoop {
     uint32_t nregions;
     PyObject *way_in; /* strong */
     bool open;
+    bool left_to_graph;      /* It could have a region, but a recording has it as a graph. */
     DynWatched watched;      /* what it took natively while somebody watched */
-    uint32_t arrived;        /* while it is cold, from the time `since`, in cycles */
-    uint64_t since, counted; /* … and when these arrivals began */
+    uint32_t arrived;        /* while it is cold, … */
+    uint64_t counted, since; /* … from this time on, and from when it was put off, in cycles, … */
+    double ran_ns, worth_ns; /* … beside the time that it took before, and that it has to take to be worth planning */
     uint32_t entered;        /* arrivals that ran a region … */
     uint64_t inside;         /* … and cycles that regions ran in them */
     Py_ssize_t trips;        /* … and the trips of a for loop in them */
@@ -130,7 +130,7 @@ DYN_HIDDEN DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *d
                                        PyObject *globals, PyObject *builtins);
 DYN_HIDDEN bool dyn_loops_may_put_off(const DynLoops *l); /* nobody waits, and a compiler makes its regions */
 /* The loop is planned when it has run for a while: what runs shorter than planning takes is left alone. */
-DYN_HIDDEN DynLoopState dyn_loops_put_off(DynLoops *l, uint32_t i);
+DYN_HIDDEN DynLoopState dyn_loops_put_off(DynLoops *l, uint32_t i, double worth_ns);
 DYN_HIDDEN DynLoopState dyn_loops_build(DynLoops *l, uint32_t i); /* a cold loop's region */
 DYN_HIDDEN void dyn_loops_retire(DynLoops *l, uint32_t i);
 /* What became of the loops that were arrived at: a list of str, or NULL; and the C of those that are native. */
@@ -145,6 +145,7 @@ typedef struct DynLoopGuess {
     bool unrolled;   /* a recording goes through all of its trips */
     bool few_trips;  /* it runs so seldom that a graph could have all of its trips */
     bool short_loop; /* so shortly that no compiler need hurry */
+    double worth_ns; /* planning it, and writing C, is worth while when it has run for so long */
 } DynLoopGuess;
 /* Is there more to gain in the loop than in the array operations that were recorded before it? Either way is what it will be at
  * later calls: the function's graphs, or its loops. */
@@ -154,8 +155,13 @@ DYN_HIDDEN bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *
  * guesses then. */
 DYN_HIDDEN Py_ssize_t dyn_loops_trips_left(PyObject *it);
 DYN_HIDDEN Py_ssize_t dyn_loops_trips(PyObject *it);
-/* Does the loop come to numbers, texts and lists of them alone, as far as is easily seen? Then no graph could have it. */
-DYN_HIDDEN bool dyn_loops_are_plain(DynFrame *f, const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack);
+/* May it be planned when it has run for a while? Not where a graph might have its trips one behind the other, or array operations
+ * that are better as graphs: but if it comes to numbers, texts, lists of them and elements of arrays alone. */
+DYN_HIDDEN bool dyn_loops_may_come_later(DynFrame *f, const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack,
+                                         const DynLoopGuess *guess);
+
+/* ---- loops_elements.c: nothing but single elements of the arrays in these slots and globals? */
+DYN_HIDDEN bool dyn_loops_take_elements(const DynCode *c, const bool *members, PyObject *const *slots, PyObject *globals);
 
 /* ---- loops_arrive.c */
 DYN_HIDDEN PyObject *dyn_way_in_new(DynLoops *l, uint32_t index);

@@ -10,9 +10,10 @@
 #include "evalframe/hook.h"
 
 #define TRIAL 64             /* arrivals, before it is asked whether they pay */
-#define MOST_COLD 256        /* arrivals at a loop of a function that nobody asked for, before it is built … */
-#define MOST_WHILE 1024      /* … where nobody knows how often it will be arrived at yet … */
-#define MOST_COLD_NS 2e6     /* … or so long after the first */
+#define MOST_COLD 64         /* arrivals at a cold loop, before it is asked how long it will run … */
+#define MOST_WHILE 1024      /* … where nobody knows how often it will be arrived at yet, … */
+#define SHARE_WHILE 8        /* … and has run for one part of so many of what makes it worth planning */
+#define MOST_COLD_NS 2e6     /* So long a loop runs before its region, which is planned, is built. */
 #define SMALL_NS 10e3        /* a region that runs for less is weighed: */
 #define WEIGHED 64           /* for so many arrivals it is in turns native and CPython's, … */
 #define TURN 8               /* … each for so many of them; */
@@ -301,29 +302,46 @@ static bool plan_another(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     return state == DYN_LOOP_NATIVE;
 }
 
-/* How long the loop is likely to run yet, from the trips that it made since it was counted from; -1: nobody knows. */
-static double rest_of(const DynLoop *loop, const DynCode *c, uint32_t header, const Slots *s, uint64_t now) {
-    uint32_t iterator = dyn_iterator_slots();
-    bool tells = c->v.at[c->at_unit[header]].op == DYN_I_FOR_ITER && s->nstack >= iterator;
-    double each = dyn_cycles_ns((double)(now - loop->counted)) / loop->arrived;
-    return tells ? each * (double)dyn_loops_trips(s->at[s->nslots + s->nstack - iterator]) : -1;
+/* How long a loop of so many trips is likely to run yet, from those that it made since it was counted from. */
+static double rest_of(const DynLoop *loop, Py_ssize_t left, uint64_t now) {
+    uint32_t trips = loop->arrived > 1 ? loop->arrived - 1 : 1;
+    return dyn_cycles_ns((double)(now - loop->counted)) / trips * (double)left;
 }
 
-/* Has the loop run for so long, or so often, that its code is worth a compiler's time? Then that is asked. One that is through
- * before long is left alone until the next call. */
+/* How long the loop has run, with what was there before these arrivals. One in another loop may have run any number of times
+ * while its way was closed: of that one all the time counts since it is known. */
+static double ran_so_far(const DynLoops *l, uint32_t i, uint64_t now) {
+    const DynLoop *loop = &l->loops[i];
+    bool nested = false;
+    for (uint32_t k = 0; k < l->nloops && !nested; k++) {
+        nested = (l->made->ways[k].inner >> i & 1) != 0;
+    }
+    return nested ? dyn_cycles_ns((double)(now - loop->since)) : loop->ran_ns + dyn_cycles_ns((double)(now - loop->counted));
+}
+
+/* A for loop of so many trips is asked about when it has made some, or is about to end; of others (-1) nobody knows how long they
+ * will run, so they have to have run for a while, or for very many trips, as each arrival takes time. */
+static bool is_to_be_asked(const DynLoop *loop, Py_ssize_t left, bool for_a_while) {
+    if (left >= 0) {
+        return left <= 1 || loop->arrived >= MOST_COLD;
+    }
+    return loop->arrived >= (for_a_while ? MOST_WHILE : SHARE_WHILE * MOST_WHILE);
+}
+
+/* Has the loop run for so long, or so often, that its code is worth planning, and a compiler's time? Then that is asked. One that
+ * is through before long is left alone until the next call, and its time counts. */
 static bool is_hot(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     DynLoop *loop = &l->loops[i];
     uint64_t now = dyn_cycles();
-    double since = dyn_cycles_ns((double)(now - loop->since));
     loop->counted = loop->arrived++ == 0 ? now : loop->counted;
-    if (since < MOST_COLD_NS && loop->arrived < MOST_COLD) {
+    double enough = loop->nregions > 0 ? MOST_COLD_NS : loop->worth_ns;
+    double ran = ran_so_far(l, i, now);
+    Py_ssize_t left = trips_left(l, i, s);
+    if (ran < enough && !is_to_be_asked(loop, left, ran >= enough / SHARE_WHILE)) {
         return false;
     }
-    double rest = since < MOST_COLD_NS ? rest_of(loop, l->decoded, l->headers[i], s, now) : MOST_COLD_NS;
-    if (rest < 0 && loop->arrived < MOST_WHILE) {
-        return false;
-    }
-    if (rest >= 0 && since + rest < MOST_COLD_NS) {
+    if (ran < enough && left >= 0 && ran + rest_of(loop, left, now) < enough) {
+        loop->ran_ns = ran + rest_of(loop, left, now);
         loop->arrived = 0;
         dyn_loops_open(l, i, false);
         return false;
@@ -334,14 +352,16 @@ static bool is_hot(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     return dyn_loops_plan(l, i, l->decoded, s->at, s->nstack, dyn_frame_globals(f), dyn_frame_builtins(f)) == DYN_LOOP_NATIVE;
 }
 
-/* Is it likely to be over before a compiler would be, and nobody waits for that? */
-static bool is_short(const DynLoops *l, uint32_t i, const Slots *s) {
+/* Is it likely to be over before a compiler would be, and nobody waits for that? Then it is put off. */
+static void put_off_if_short(DynLoops *l, uint32_t i, const Slots *s) {
     DynLoopGuess guess;
-    if (!dyn_loops_may_put_off(l) || l->loops[i].nregions > 0) {
-        return false;
+    if (l->loops[i].state != DYN_LOOP_NEW || !dyn_loops_may_put_off(l) || l->loops[i].nregions > 0) {
+        return;
     }
     dyn_loops_outweigh(l->decoded, l->headers[i], s->at, s->nstack, 0, &guess);
-    return guess.short_loop;
+    if (guess.short_loop) {
+        dyn_loops_put_off(l, i, guess.worth_ns);
+    }
 }
 
 /* The trips of a for loop that a run has made, of those that it had before. */
@@ -364,9 +384,7 @@ static bool enter(WayIn *w, DynLoops *l, DynFrame *f) {
     if (!open_slots(f, way->depth, &s)) {
         return true;
     }
-    if (loop->state == DYN_LOOP_NEW && is_short(l, w->index, &s)) {
-        dyn_loops_put_off(l, w->index);
-    }
+    put_off_if_short(l, w->index, &s);
     if (loop->state == DYN_LOOP_COLD && !is_hot(l, w->index, f, &s)) {
         close_slots(f, &s);
         return true;

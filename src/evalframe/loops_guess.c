@@ -9,12 +9,15 @@
 #define USUAL_TRIPS 100
 #define INNER_TRIPS 8
 #define SHORT_NS 2e6       /* a loop that CPython takes less for is built when it has run for a while */
+#define PLAN_NS 2.5e5      /* for each of its instructions, that is: of which planning and writing C takes a fifth … */
+#define MOST_PLAN_NS 2e7   /* … but no more than this */
 #define TINY_NS 5e4        /* one that is recorded with what follows, where that may be array operations */
 #define FEW_TRIPS 256      /* so many are recorded, where there are array operations in them */
 #define INSTRUCTION_NS 25. /* of CPython's, in a loop */
 #define OPERATION_NS 2000. /* that a graph saves for an array operation */
 #define PLAIN_DEPTH 3      /* so deep in lists and in functions is looked for arrays */
 #define PLAIN_ITEMS 4      /* at so many items of each */
+#define LARGE 4096         /* elements of an array whose operations are a graph's */
 
 Py_ssize_t dyn_loops_trips_left(PyObject *it) {
     int64_t index;
@@ -47,16 +50,28 @@ Py_ssize_t dyn_loops_trips(PyObject *it) {
     return n < 0 ? USUAL_TRIPS : n;
 }
 
-/* How often the loop runs, with those in it. */
-static double all_trips(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, const bool *members) {
+/* How often the loop runs: without those in it. */
+static double own_trips(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack) {
     uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(c->code), iterator = dyn_iterator_slots();
     bool has_iterator = c->v.at[c->at_unit[header]].op == DYN_I_FOR_ITER && nstack >= iterator;
-    double trips = (double)(has_iterator ? dyn_loops_trips(slots[nslots + nstack - iterator]) : USUAL_TRIPS);
-    for (uint32_t i = 0; i < c->v.n; i++) {
-        bool inner = members[i] && c->v.at[i].op == DYN_I_FOR_ITER && c->v.at[i].start != header;
-        trips *= inner ? INNER_TRIPS : 1;
+    return (double)(has_iterator ? dyn_loops_trips(slots[nslots + nstack - iterator]) : USUAL_TRIPS);
+}
+
+/* For each instruction of the loop how often a trip runs it; NULL: memory is out. */
+static double *times_in_a_trip(const DynCode *c, uint32_t header, const bool *members) {
+    double *times = PyMem_RawMalloc(c->v.n * sizeof *times);
+    for (uint32_t i = 0; times != NULL && i < c->v.n; i++) {
+        times[i] = members[i];
     }
-    return trips;
+    for (uint32_t i = 0; times != NULL && i < c->v.n; i++) {
+        bool inner = members[i] && c->v.at[i].op == DYN_I_FOR_ITER && c->v.at[i].start != header;
+        bool *inside = inner ? dyn_loop_members(c, c->v.at[i].start) : NULL;
+        for (uint32_t k = 0; inside != NULL && k < c->v.n; k++) {
+            times[k] *= inside[k] ? INNER_TRIPS : 1;
+        }
+        PyMem_RawFree(inside);
+    }
+    return times;
 }
 
 /* Is the instruction in a loop: does a jump from it, or from behind it, lead back to it or before it? */
@@ -106,24 +121,31 @@ static bool is_unrolled(const DynCode *c, uint32_t header, PyObject *const *slot
 bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, uint32_t nnodes,
                         DynLoopGuess *guess) {
     bool *members = dyn_loop_members(c, header);
-    uint32_t n = 0;
-    *guess = (DynLoopGuess){false, false, false};
-    if (members == NULL) {
+    double *times = members == NULL ? NULL : times_in_a_trip(c, header, members);
+    double n = 0, run = 0, most = 0;
+    *guess = (DynLoopGuess){.worth_ns = SHORT_NS};
+    if (times == NULL) {
+        PyMem_RawFree(members);
         return true;
     }
     for (uint32_t i = 0; i < c->v.n; i++) {
         n += members[i];
+        run += times[i];
+        most = times[i] > most ? times[i] : most;
     }
-    double trips = all_trips(c, header, slots, nstack, members), ns = trips * n * INSTRUCTION_NS;
+    double trips = own_trips(c, header, slots, nstack), ns = trips * run * INSTRUCTION_NS;
     bool graph_pays = ns < TINY_NS && has_array_beside(c, slots, nstack, header, members);
+    PyMem_RawFree(times);
     PyMem_RawFree(members);
     guess->unrolled = is_unrolled(c, header, slots, nstack);
-    guess->few_trips = trips <= FEW_TRIPS;
-    guess->short_loop = ns < SHORT_NS;
+    guess->few_trips = trips * most <= FEW_TRIPS;
+    double worth = n * PLAN_NS < MOST_PLAN_NS ? n * PLAN_NS : MOST_PLAN_NS;
+    guess->worth_ns = worth > SHORT_NS ? worth : SHORT_NS;
+    guess->short_loop = ns < guess->worth_ns;
     return !graph_pays && (nnodes == 0 || ns > (double)nnodes * OPERATION_NS);
 }
 
-/* ---- is it of numbers, texts and lists of them alone? */
+/* ---- is it of numbers, texts, lists of them and elements of arrays alone? */
 
 static bool is_plain(PyObject *o, int depth);
 
@@ -201,17 +223,45 @@ static bool is_plain(PyObject *o, int depth) {
     return PyFunction_Check(o) ? is_plain_function(o, depth - 1) : PyModule_CheckExact(o) && is_plain_module(o);
 }
 
-bool dyn_loops_are_plain(DynFrame *f, const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack) {
+/* An array whose elements are numbers, and that NumPy alone knows how to read. */
+static bool is_array_of_numbers(PyObject *o) {
+    return o != NULL && PyArray_CheckExact(o) && PyTypeNum_ISNUMBER(PyArray_TYPE((PyArrayObject *)o));
+}
+
+/* Does the loop come to numbers, texts, lists of them and elements of arrays alone, as far as is easily seen? */
+static bool is_plain_loop(DynFrame *f, const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack) {
     bool *members = dyn_loop_members(c, header);
-    bool plain = members != NULL;
+    bool plain = members != NULL, arrays = false;
     PyObject *names = c->code->co_names;
     for (uint32_t i = 0; i < (uint32_t)dyn_code_nlocalsplus(c->code) + nstack && plain; i++) {
-        plain = is_plain(slots[i], PLAIN_DEPTH);
+        bool array = is_array_of_numbers(slots[i]);
+        arrays = arrays || array;
+        plain = array || is_plain(slots[i], PLAIN_DEPTH);
     }
     for (uint32_t i = 0; i < c->v.n && plain; i++) {
         bool global = members[i] && c->v.at[i].op == DYN_I_LOAD_GLOBAL;
-        plain = !global || is_plain(global_of(dyn_frame_globals(f), PyTuple_GET_ITEM(names, c->v.at[i].arg)), PLAIN_DEPTH);
+        PyObject *o = global ? global_of(dyn_frame_globals(f), PyTuple_GET_ITEM(names, c->v.at[i].arg)) : NULL;
+        bool array = is_array_of_numbers(o);
+        arrays = arrays || array;
+        plain = array || is_plain(o, PLAIN_DEPTH);
     }
+    plain = plain && (!arrays || dyn_loops_take_elements(c, members, slots, dyn_frame_globals(f)));
     PyMem_RawFree(members);
     return plain;
+}
+
+/* Is there an array for which graphs are made: a tensor, or one that is large? */
+static bool has_array_for_graphs(const DynCode *c, PyObject *const *slots, uint32_t nstack) {
+    bool has = false;
+    for (uint32_t i = 0; i < (uint32_t)dyn_code_nlocalsplus(c->code) + nstack && !has; i++) {
+        PyObject *o = slots[i];
+        has = is_array(o) && (!PyArray_Check(o) || PyArray_SIZE((PyArrayObject *)o) > LARGE);
+    }
+    return has;
+}
+
+bool dyn_loops_may_come_later(DynFrame *f, const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack,
+                              const DynLoopGuess *guess) {
+    bool many = !guess->unrolled && !guess->few_trips && !has_array_for_graphs(c, slots, nstack);
+    return many || is_plain_loop(f, c, header, slots, nstack);
 }

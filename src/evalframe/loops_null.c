@@ -310,7 +310,7 @@ static void null_free(DynRegion *region) {
 }
 
 static DynRegion *null_plan(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, PyObject *globals,
-                            PyObject *builtins, DynRegionRefusal *why) {
+                            PyObject *builtins, unsigned unless, DynRegionRefusal *why) {
     NullRegion *r = PyMem_RawCalloc(1, sizeof *r);
     *why = (DynRegionRefusal){.reason = DYN_R_NO_MEMORY, .at = header};
     if (r == NULL) {
@@ -338,9 +338,6 @@ static DynReason null_failure(DynRegion *r, const char **detail) { return DYN_R_
 
 static bool null_exit(const DynRegion *r, uint32_t i, uint32_t *at, uint32_t *nstack) { return false; }
 
-static bool null_computes_arrays(const DynRegion *r) { return false; }
-static bool null_has_array_paths(const DynRegion *r) { return false; }
-
 static void null_source(const DynRegion *r, DynStr *out) {}
 
 static int null_traverse(const DynRegion *region, visitproc visit, void *arg) {
@@ -350,6 +347,5 @@ static int null_traverse(const DynRegion *region, visitproc visit, void *arg) {
     return 0;
 }
 
-const DynLoopEngine dyn_loop_null = {
-    dyn_loop_headers, null_plan,   null_build,    null_state,           null_failure,         null_run,
-    null_exit,        null_source, null_traverse, null_computes_arrays, null_has_array_paths, null_free};
+const DynLoopEngine dyn_loop_null = {dyn_loop_headers, null_plan, null_build,  null_state,    null_failure,
+                                     null_run,         null_exit, null_source, null_traverse, null_free};

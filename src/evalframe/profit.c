@@ -9,14 +9,19 @@
 
 #define SAMPLES 12 /* of each kind: a trial */
 #define ENOUGH 5   /* … where the difference is clear */
+#define FEW 2      /* … where a call takes LONG_NS, and served FAR times that: each one more would be felt */
+#define LONG_NS 1e6
+#define FAR 1.3
 #define FIRST_CALLS 2
 #define CALLS 64 /* between two looks at the clock */
 #define MOST_DECLINED 65536
 #define FIRST_PATIENCE_NS 2.5e8
 #define MOST_PATIENCE_NS 6.4e10
-#define FREE_NS 1e6  /* trying CPython may lose so much in any case, and else … */
-#define SHARE 10     /* … one part of so many of what the calls took */
-#define SHORT_NS 2e4 /* a call that is not much longer than it takes to warm up caches and predictors: several in a row */
+#define FREE_NS 1e6   /* trying CPython may lose so much in any case, and else … */
+#define SHARE 10      /* … one part of so many of what the calls took, … */
+#define FIRST_SHARE 4 /* … but for the first one more, as nothing is known yet; and it is made at once … */
+#define MOST_FIRST 2  /* … where recording took no more than that many times what a served call takes */
+#define SHORT_NS 2e4  /* a call that is not much longer than it takes to warm up caches and predictors: several in a row */
 #define ROW 8
 #define ENOUGH_TIMES 3 /* an eager call that takes so many times a served one's time goes on with what can be served */
 #define COLD 3         /* … of which the first count for nothing */
@@ -36,12 +41,13 @@ struct DynTrial {
     uint64_t began;                 /* the last call that counts; 0: none */
     bool was_eagers;                /* … was made so */
     bool has_gradients;
-    uint32_t turns;   /* that were taken */
-    uint32_t lost;    /* calls that were not made as their turn says: no entry fitted, or something was recorded */
-    uint64_t miss;    /* when it was known of this call that no entry fits and none is made; 0: not so */
-    uint64_t missing; /* cycles until that was known, of all such calls */
-    uint32_t left;    /* calls of this one */
-    uint32_t cold;    /* … that don't count */
+    uint64_t recorded; /* DynProfit's */
+    uint32_t turns;    /* that were taken */
+    uint32_t lost;     /* calls that were not made as their turn says: no entry fitted, or something was recorded */
+    uint64_t miss;     /* when it was known of this call that no entry fits and none is made; 0: not so */
+    uint64_t missing;  /* cycles until that was known, of all such calls */
+    uint32_t left;     /* calls of this one */
+    uint32_t cold;     /* … that don't count */
     bool is_eagers;
 };
 
@@ -130,12 +136,26 @@ static Verdict judge_steps(const DynTrial *t, Verdict by_calls) {
     return longer < -CLEARLY ? PAYS : by_calls;
 }
 
+static double least(const Side *s) {
+    uint64_t at = UINT64_MAX;
+    for (uint32_t i = 0; i < kept(s); i++) {
+        at = s->at[i] < at ? s->at[i] : at;
+    }
+    return (double)at;
+}
+
+/* What else the machine does makes calls longer, never shorter, so of few the shortest say most. */
+static bool is_far_behind(const DynTrial *t) {
+    double served = least(&t->served), eager = least(&t->eager);
+    return dyn_cycles_ns(eager) > LONG_NS && served > FAR * eager && median(&t->served) > FAR * median(&t->eager);
+}
+
 /* Calls differ in what they do, so both their sum and the usual one have to say the same before the trial is over early. What is
  * no clear gain is CPython's, which is never wrong. */
 static Verdict judge_calls(const DynTrial *t) {
     uint32_t n = t->served.n < t->eager.n ? t->served.n : t->eager.n;
     if (n < ENOUGH) {
-        return OPEN;
+        return n >= FEW && is_far_behind(t) ? LOSES : OPEN;
     }
     double door = (double)dyn_cycles_of_ns(DOOR_NS);
     double sum = mean(&t->served) / (mean(&t->eager) - door), usual = median(&t->served) / (median(&t->eager) - door);
@@ -274,6 +294,7 @@ static bool begin_trial(DynCache *c) {
     bool due = possible && dyn_cycles() >= p->next && dyn_profit_is_measured(c);
     if (due && (p->trial = PyMem_RawCalloc(1, sizeof *p->trial)) != NULL) {
         dyn_count("profit", "trials");
+        p->trial->recorded = p->recorded;
         for (uint32_t i = 0; i < c->entries.n; i++) {
             p->trial->has_gradients = p->trial->has_gradients || c->entries.at[i]->follow != NULL;
         }
@@ -290,16 +311,28 @@ static double loss_by_trying(const DynTrial *t, double more) {
     return (eager - served) * (calls + more);
 }
 
+/* A call that was recorded took CPython's time and more. So the first that CPython makes takes no longer, even if served ones
+ * look as if it couldn't be afforded. */
+static bool is_known_to_be_short(const DynTrial *t) {
+    double served = (double)t->served.all / t->served.calls;
+    return t->eager.calls == 0 && t->recorded > 0 && (double)t->recorded < MOST_FIRST * served;
+}
+
 /* May CPython make calls, as far as that is known to be no great loss? */
 static bool is_affordable(const DynTrial *t, double calls) {
+    if (is_known_to_be_short(t)) {
+        return true;
+    }
     double loss = loss_by_trying(t, calls);
-    return loss < (double)(t->served.all + t->eager.all) / SHARE || dyn_cycles_ns(loss) < FREE_NS;
+    double share = t->eager.calls == 0 ? FIRST_SHARE : SHARE;
+    return loss < (double)(t->served.all + t->eager.all) / share || dyn_cycles_ns(loss) < FREE_NS;
 }
 
 /* Whose turn is it? As often the one's as the other's, and in no rhythm that calls of the program could have too (every second
  * does the work, the others find it done): the Thue-Morse sequence. */
 static void begin_turn(DynTrial *t) {
-    bool is_short = t->served.calls > 0 && dyn_cycles_ns((double)t->served.all / t->served.calls) < SHORT_NS;
+    double usual = t->served.calls > 0 ? dyn_cycles_ns((double)t->served.all / t->served.calls) : -1;
+    bool is_short = usual >= 0 && usual<SHORT_NS, is_long = usual> LONG_NS;
     uint32_t row = is_short ? ROW : 1;
     bool wanted = __builtin_parity(t->turns) || t->served.n > t->eager.n + 2 * row;
     bool even = t->served.calls > 0 && t->eager.n <= t->served.n + row;
@@ -307,7 +340,7 @@ static void begin_turn(DynTrial *t) {
     const Side *s = t->is_eagers ? &t->eager : &t->served;
     t->turns++;
     t->left = row;
-    t->cold = is_short ? COLD : s->calls < 2;
+    t->cold = is_short ? COLD : s->calls < (is_long ? 1 : 2);
 }
 
 DynTurn dyn_profit_look(DynCache *c) {

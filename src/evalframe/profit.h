@@ -44,6 +44,7 @@ typedef struct DynProfit {
     uint64_t next;     /* no trial before; in cycles */
     uint64_t patience; /* from the next decision to the trial behind it; in cycles */
     uint64_t gain;     /* cycles that a served call saves; 0 where nothing is known */
+    uint64_t recorded; /* … that a call took in which everything was computed as in CPython, and recorded; 0: there was none */
     uint32_t calls;    /* that are made before the clock is looked at */
     uint32_t declined; /* calls that are made before what was declined is recorded again, where the clock doesn't count */
     bool retired;      /* calls are CPython's */

@@ -32,7 +32,7 @@ static double trimmed_mean(uint64_t *at) {
 
 /* ---- what a trap costs */
 
-#define TRAP_TRIPS 500
+#define TRAP_TRIPS 64
 
 /* Cycles of a call of f(range(TRAP_TRIPS)): the least of some. -1: it can't be called. */
 static double time_of(PyObject *f) {

@@ -88,7 +88,8 @@ static PyObject *plan(PyObject *module, PyObject *args) {
     if (at != NULL && PyList_GET_SIZE(slots) == dyn_code_nlocalsplus(c->code)) {
         DynRegionRefusal why;
         PyFunctionObject *f = (PyFunctionObject *)function;
-        DynRegion *r = dyn_region_plan(c, header, at, (uint32_t)PyList_GET_SIZE(stack), f->func_globals, f->func_builtins, &why);
+        DynRegion *r =
+            dyn_region_plan(c, header, at, (uint32_t)PyList_GET_SIZE(stack), f->func_globals, f->func_builtins, 0, &why);
         result = r != NULL ? PyCapsule_New(r, CAPSULE, drop_region)
                            : Py_BuildValue("sIs", dyn_reason_code(why.reason), why.at, why.detail);
     } else if (at != NULL) {

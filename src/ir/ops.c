@@ -2,6 +2,7 @@
  * ops_c.def; read by everybody. */
 #include "ir/ops.h"
 #include "base/arrays.h"
+#include <pthread.h>
 
 const DynOpInfo dyn_ops[DYN_OP_COUNT] = {
 #define OP(name, text, arity, kind, dtype, shape, guard, c, deriv, fpe, flags) \
@@ -89,11 +90,35 @@ const char *dyn_op_function(DynOp op, int *result) {
     return dyn_ops[op].text;
 }
 
-const DynOpHelper *dyn_op_helper(const char *name, size_t length) {
-    for (const DynOpHelper *h = dyn_op_helpers; h->name != NULL; h++) {
-        if (h->name[0] == name[0] && strncmp(h->name, name, length) == 0 && h->name[length] == 0) {
-            return h;
-        }
+/* ---- helpers by name: a table with a place for each hash, filled once; the next free place is taken */
+
+#define PLACES 4096 /* several times the rows, so that most are found at once */
+_Static_assert(DYN_COUNTOF(dyn_op_helpers) * 2 < PLACES, "the table of helpers is too small");
+static uint16_t helper_at[PLACES]; /* 1 + a row; 0: none */
+
+static bool is_named(const DynOpHelper *h, const char *name, size_t length) {
+    return strncmp(h->name, name, length) == 0 && h->name[length] == 0;
+}
+
+/* The place of the row with this name, or the free one where it would be. */
+static uint32_t place_of_helper(const char *name, size_t length) {
+    uint32_t place = (uint32_t)dyn_hash64(name, length, 0) % PLACES;
+    while (helper_at[place] != 0 && !is_named(&dyn_op_helpers[helper_at[place] - 1], name, length)) {
+        place = (place + 1) % PLACES;
     }
-    return NULL;
+    return place;
+}
+
+static void place_helpers(void) {
+    for (uint16_t i = 0; dyn_op_helpers[i].name != NULL; i++) {
+        uint32_t place = place_of_helper(dyn_op_helpers[i].name, strlen(dyn_op_helpers[i].name));
+        helper_at[place] = helper_at[place] != 0 ? helper_at[place] : (uint16_t)(i + 1);
+    }
+}
+
+const DynOpHelper *dyn_op_helper(const char *name, size_t length) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT; /* asked by threads that build, too */
+    pthread_once(&once, place_helpers);
+    uint16_t found = helper_at[place_of_helper(name, length)];
+    return found != 0 ? &dyn_op_helpers[found - 1] : NULL;
 }

@@ -45,7 +45,5 @@ DYN_HIDDEN DynRegionEnd dyn_region_run(DynRegion *r, PyObject **slots, uint32_t 
 DYN_HIDDEN bool dyn_region_exit(const DynRegion *r, uint32_t i, uint32_t *at, uint32_t *nstack);
 DYN_HIDDEN void dyn_region_source(const DynRegion *r, DynStr *out);                 /* The generated C. */
 DYN_HIDDEN int dyn_region_traverse(const DynRegion *r, visitproc visit, void *arg); /* its references, for the collector */
-DYN_HIDDEN bool dyn_region_computes_arrays(const DynRegion *r); /* Whole ones, and not their elements alone. */
-DYN_HIDDEN bool dyn_region_has_array_paths(const DynRegion *r); /* It is left on some for operations on arrays. */
 DYN_HIDDEN void dyn_region_free(DynRegion *r);
 #endif

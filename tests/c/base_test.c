@@ -62,6 +62,24 @@ static PyObject *str(PyObject *module, PyObject *args) {
     return result;
 }
 
+/* (as dyn_str_printf has them, and as dyn_format has them in so much room) */
+static PyObject *numbers(PyObject *module, PyObject *args) {
+    int i, room;
+    long long wide;
+    const char *text;
+    char fixed[64];
+    DynStr s = {0};
+    if (!PyArg_ParseTuple(args, "iLsi", &i, &wide, &text, &room))
+        return NULL;
+    const char format[] = "%d|%u|%lld|%c|%%|%s|";
+    dyn_str_printf(&s, format, i, (unsigned)i, wide, 'c', text);
+    dyn_str_printf(&s, "%5d|%.2s", i, text); /* of these the C library knows more */
+    dyn_format(fixed, (size_t)room, format, i, (unsigned)i, wide, 'c', text);
+    PyObject *result = Py_BuildValue("ss", dyn_str_at(&s), fixed);
+    dyn_str_free(&s);
+    return result;
+}
+
 static PyObject *putd(PyObject *module, PyObject *bits) {
     unsigned long long n = PyLong_AsUnsignedLongLong(bits);
     double value;
@@ -137,6 +155,7 @@ static PyMethodDef functions[] = {{"arena", arena, METH_O, NULL},
                                   {"vec", vec, METH_O, NULL},
                                   {"str", str, METH_VARARGS, NULL},
                                   {"putd", putd, METH_O, NULL},
+                                  {"numbers", numbers, METH_VARARGS, NULL},
                                   {"sha256", sha256, METH_O, NULL},
                                   {"hash64", hash64, METH_VARARGS, NULL},
                                   {"layout", layout, METH_O, NULL},

@@ -74,6 +74,14 @@ def bits_of(value):
     return struct.unpack("<Q", struct.pack("<d", value))[0]
 
 
+@pytest.mark.parametrize("i", [0, 7, -1, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("wide", [0, -5, 2**63 - 1, -(2**63)])
+def test_numbers_in_text(base, i, wide):
+    wanted = f"{i}|{i % 2**32}|{wide}|c|%|text|"
+    assert base.numbers(i, wide, "text", 64) == (f"{wanted}{i:5}|te", wanted)
+    assert wanted.startswith(base.numbers(i, wide, "text", 6)[1])
+
+
 @pytest.mark.parametrize(
     "value", [0.0, -0.0, 1.0, -1.0, 0.1, 1e22, 1e23, 1e-5, 1e300, 5e-324, 1.7976931348623157e308, 2.0**53 + 2, 1 / 3]
 )

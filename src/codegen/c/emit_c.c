@@ -97,10 +97,10 @@ typedef struct Body {
 
 static const char *value_name(const Body *b, uint32_t i, char *name, size_t size) {
     if (b->lanes && b->reread[i]) {
-        snprintf(name, size, "a%u[%s + j]", at(b->k, i)->a[0], b->from);
+        dyn_format(name, size, "a%u[%s + j]", at(b->k, i)->a[0], b->from);
         return name;
     }
-    snprintf(name, size, b->lanes && b->spread[i] ? "v%u[j]" : "v%u", i);
+    dyn_format(name, size, b->lanes && b->spread[i] ? "v%u[j]" : "v%u", i);
     return name;
 }
 
@@ -152,7 +152,7 @@ bool dyn_emit_is_added_up(const DynKernel *k, uint32_t i) {
 /* Element `index` of an array in memory, as the value that a kernel computes with. */
 static void put_load(DynStr *out, DynDtype dtype, char array, uint32_t number, const char *index) {
     char element[64];
-    snprintf(element, sizeof(element), "%c%u[%s]", array, number, index);
+    dyn_format(element, sizeof(element), "%c%u[%s]", array, number, index);
     if (dyn_dtype_is_half(dtype)) {
         dyn_str_printf(out, "%s(%s);\n", dtype == DYN_F16 ? "dyn_half_load" : "dyn_bf16_load", element);
     } else {
@@ -191,9 +191,9 @@ static int put_value(DynStr *out, const Body *b, uint32_t i, const char *index) 
     for (int a = 0; a < insn->nargs; a++) {
         value_name(b, insn->a[a], name, sizeof(name));
         if (hoisted) {
-            snprintf(names[a], sizeof(names[a]), "((int)(%s) != never ? %s : 0)", index, name);
+            dyn_format(names[a], sizeof(names[a]), "((int)(%s) != never ? %s : 0)", index, name);
         } else {
-            snprintf(names[a], sizeof(names[a]), "%s", name);
+            dyn_format(names[a], sizeof(names[a]), "%s", name);
         }
         args[a] = names[a];
     }
@@ -329,7 +329,7 @@ static int put_accumulate(DynStr *out, Body *b, const DynInsn *insn, int n) {
         dyn_str_printf(out, "%sc%d[j] = (unsigned char)(c%d[j] + v%u);\n", b->indent, n, n, at(b->k, insn->a[1])->a[0]);
         return 0;
     }
-    snprintf(acc, sizeof(acc), "x%d[j]", n);
+    dyn_format(acc, sizeof(acc), "x%d[j]", n);
     value_name(b, insn->a[1], value, sizeof(value));
     if (b->kept != NULL && dyn_insn_is_inexact(insn)) {
         if (b->kept->all || !dyn_insn_is_taken(b->k, insn)) {
@@ -343,7 +343,7 @@ static int put_accumulate(DynStr *out, Body *b, const DynInsn *insn, int n) {
         dyn_str_printf(out, "const %s w%d = ", dyn_emit_type(dyn_emit_rank_dtype(insn)), n);
         dyn_emit_rank(out, insn, false, value);
         dyn_str_printf(out, ";\n%s%s", b->indent, b->lanes ? "    " : "");
-        snprintf(value, sizeof(value), "w%d", n);
+        dyn_format(value, sizeof(value), "w%d", n);
     }
     dyn_str_printf(out, "%s = ", acc);
     int failed = rounds ? dyn_emit_op(out, insn, args) : dyn_emit_combine(out, insn, acc, value);
@@ -381,7 +381,7 @@ static int put_insn(DynStr *out, Body *b, uint32_t i, const char *index) {
         }
     } else if (b->looks_up && insn->kind == DYN_L_LOAD && b->k->operands.at[insn->a[0]].indirect) {
         open_loop(out, b);
-        snprintf(value, sizeof(value), "at%u", i);
+        dyn_format(value, sizeof(value), "at%u", i);
         put_place(out, b->indent, i, insn->a[0], b->k->operands.at[insn->a[0]].by, "i");
         failed = put_value(out, b, i, value);
     } else {
@@ -429,7 +429,7 @@ int dyn_emit_group(DynStr *out, const DynKernel *k, const char *indent, DynGroup
         return put_body(out, &b, "j");
     }
     char inner[32];
-    snprintf(inner, sizeof(inner), "%s    ", indent);
+    dyn_format(inner, sizeof(inner), "%s    ", indent);
     b.indent = inner;
     dyn_str_printf(out, SIMD "%sfor (int j = 0; j < %d; j++) {\n", indent, DYN_REDUCE_LANES);
     int failed = put_body(out, &b, "j");

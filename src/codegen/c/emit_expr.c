@@ -336,7 +336,7 @@ static bool has_vectors(const struct Function *f, const char *suffix) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     char symbol[40];
     pthread_once(&once, open_vector_library);
-    snprintf(symbol, sizeof symbol, "_ZGVbN%d%s_%s%s", *suffix == 'f' ? 4 : 2, f->nargs == 2 ? "vv" : "v", f->name, suffix);
+    dyn_format(symbol, sizeof symbol, "_ZGVbN%d%s_%s%s", *suffix == 'f' ? 4 : 2, f->nargs == 2 ? "vv" : "v", f->name, suffix);
     return vector_library != NULL && dlsym(vector_library, symbol) != NULL;
 }
 #else

@@ -104,7 +104,7 @@ static void put_sums(DynStr *out, const Ordered *r) {
         if (!is_ordered(r, i)) {
             continue;
         }
-        snprintf(from, sizeof(from), has_buffer(r, i) ? "b%d" : "(b%d + pos)", i);
+        dyn_format(from, sizeof(from), has_buffer(r, i) ? "b%d" : "(b%d + pos)", i);
         const char *t = dyn_dtypes[r->acc[i].insn->compute].name;
         if (!is_product(r, i)) {
             dyn_str_printf(out, "            part%d[top] = dyn_sum_%s(%s, m);\n", i, t, from);
@@ -198,9 +198,9 @@ static int put_ends(DynStr *out, const Ordered *r) {
         char x[32];
         if (!is_ordered(r, i)) {
             failed |= dyn_emit_tree(out, &r->acc[i], i);
-            snprintf(x, sizeof(x), "x%d[0]", i);
+            dyn_format(x, sizeof(x), "x%d[0]", i);
         } else {
-            snprintf(x, sizeof(x), is_product(r, i) ? "r%d" : "e%d + part%d[0]", i, i);
+            dyn_format(x, sizeof(x), is_product(r, i) ? "r%d" : "e%d + part%d[0]", i, i);
         }
         dyn_emit_result(out, "        ", &r->acc[i], x);
     }

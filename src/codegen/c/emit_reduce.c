@@ -39,7 +39,7 @@ static void put_start(DynStr *out, const Accumulator *acc, int n) {
         uint32_t op = acc[i].insn->a[0];
         const char *t = acc[i].type;
         char y[24];
-        snprintf(y, sizeof(y), "y%d[j]", i);
+        dyn_format(y, sizeof(y), "y%d[j]", i);
         dyn_str_printf(out,
                        "        const %s *y%d = start[%u] ? (const %s *)start[%u] + (start_by_lane ? lane : 0) : a%u;\n"
                        "        %s x%d[%d];\n" SIMD "        for (int j = 0; j < %d; j++) x%d[j] = ",
@@ -53,8 +53,8 @@ static void put_start(DynStr *out, const Accumulator *acc, int n) {
 static int put_join(DynStr *out, const char *indent, const Accumulator *acc, int i) {
     DynStr a = {0};
     char x[24], memory[24];
-    snprintf(x, sizeof(x), "x%d[j]", i);
-    snprintf(memory, sizeof(memory), "a%u[j]", acc->insn->a[0]);
+    dyn_format(x, sizeof(x), "x%d[j]", i);
+    dyn_format(memory, sizeof(memory), "a%u[j]", acc->insn->a[0]);
     dyn_emit_rank(&a, acc->insn, false, memory);
     dyn_str_printf(out, SIMD "%sfor (int j = 0; j < %d; j++) %s = ", indent, DYN_REDUCE_LANES, x);
     int failed = dyn_emit_combine(out, acc->insn, dyn_str_at(&a), x) | a.failed;
@@ -65,7 +65,7 @@ static int put_join(DynStr *out, const char *indent, const Accumulator *acc, int
 
 static void put_lanes(DynStr *out, const char *indent, const Accumulator *acc, int i) {
     char x[24];
-    snprintf(x, sizeof(x), "x%d[j]", i);
+    dyn_format(x, sizeof(x), "x%d[j]", i);
     dyn_str_printf(out, SIMD "%sfor (int j = 0; j < %d; j++) a%u[j] = ", indent, DYN_REDUCE_LANES, acc->insn->a[0]);
     dyn_emit_rank(out, acc->insn, true, x);
     dyn_str_puts(out, ";\n");
@@ -94,7 +94,7 @@ static int put_end(DynStr *out, const Accumulator *acc, int n) {
 void dyn_emit_empty(DynStr *out, const Accumulator *acc, int n) {
     for (int i = 0; i < n; i++) {
         char from[48];
-        snprintf(from, sizeof(from), "*(const %s *)start[%u]", acc[i].type, acc[i].insn->a[0]);
+        dyn_format(from, sizeof(from), "*(const %s *)start[%u]", acc[i].type, acc[i].insn->a[0]);
         dyn_str_printf(out, "    const %s e%d = ", acc[i].held, i);
         dyn_emit_rank(out, acc[i].insn, false, from);
         dyn_str_puts(out, ";\n");
@@ -181,8 +181,8 @@ int dyn_emit_short_axis(DynStr *out, const DynKernel *k) {
     dyn_str_puts(out, "            for (long c = order[i].joins; c > 0; c--, top--) {\n");
     for (int i = 0; i < n; i++) {
         char x[32], y[32];
-        snprintf(x, sizeof(x), "part%d[top - 1][j]", i);
-        snprintf(y, sizeof(y), "part%d[top][j]", i);
+        dyn_format(x, sizeof(x), "part%d[top - 1][j]", i);
+        dyn_format(y, sizeof(y), "part%d[top][j]", i);
         dyn_str_printf(out, SIMD "                for (int j = 0; j < %d; j++) %s = ", lanes, x);
         failed |= dyn_emit_combine(out, acc[i].insn, x, y);
         dyn_str_puts(out, ";\n");
@@ -190,7 +190,7 @@ int dyn_emit_short_axis(DynStr *out, const DynKernel *k) {
     dyn_str_puts(out, "            }\n        }\n");
     for (int i = 0; i < n; i++) {
         char x[24];
-        snprintf(x, sizeof(x), "part%d[0][j]", i);
+        dyn_format(x, sizeof(x), "part%d[0][j]", i);
         dyn_str_printf(out, SIMD "        for (int j = 0; j < %d; j++) ((%s *)operands[%u])[g * %d + j] = ", lanes, acc[i].type,
                        acc[i].insn->a[0], lanes);
         dyn_emit_rank(out, acc[i].insn, true, x);

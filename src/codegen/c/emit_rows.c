@@ -61,9 +61,9 @@ int dyn_emit_rest(DynStr *out, const DynKernel *k, const Accumulator *acc, int n
 int dyn_emit_tree(DynStr *out, const Accumulator *acc, int i) {
     int failed = 0;
     char x[24], y[40];
-    snprintf(x, sizeof(x), "x%d[j]", i);
+    dyn_format(x, sizeof(x), "x%d[j]", i);
     for (int w = DYN_REDUCE_LANES / 2; w > 0; w /= 2) {
-        snprintf(y, sizeof(y), "x%d[%d + j]", i, w);
+        dyn_format(y, sizeof(y), "x%d[%d + j]", i, w);
         const DynDtypeInfo *t = &dyn_dtypes[acc->insn->compute];
         bool whole_numbers = t->kind != 'f' || dyn_emit_is_ranked(acc->insn);
         bool vectors = t->kind != 'c' && (whole_numbers || w * t->size >= 16);
@@ -81,14 +81,14 @@ static int put_block_end(DynStr *out, const Accumulator *acc, int n) {
     dyn_str_puts(out, "            if (m == n) {\n");
     for (int i = 0; i < n; i++) {
         char x[24];
-        snprintf(x, sizeof(x), "x%d[0]", i);
+        dyn_format(x, sizeof(x), "x%d[0]", i);
         dyn_emit_result(out, "                ", &acc[i], x);
     }
     dyn_str_puts(out, "                goto next;\n            }\n");
     for (int i = 0; i < n; i++) {
         char v[24], level[32];
-        snprintf(v, sizeof(v), "v%d", i);
-        snprintf(level, sizeof(level), "part%d[level]", i);
+        dyn_format(v, sizeof(v), "v%d", i);
+        dyn_format(level, sizeof(level), "part%d[level]", i);
         dyn_str_printf(out, "            %s %s = x%d[0];\n            level = 0;\n", acc[i].held, v, i);
         dyn_str_puts(out, "            for (unsigned long c = count; c & 1; c >>= 1, level++) {\n");
         failed |= put_combined(out, "                ", &acc[i], level, v);
@@ -101,8 +101,8 @@ static int put_results(DynStr *out, const Accumulator *acc, int n) {
     int failed = 0;
     for (int i = 0; i < n; i++) {
         char r[24], level[32];
-        snprintf(r, sizeof(r), "r%d", i);
-        snprintf(level, sizeof(level), "part%d[level]", i);
+        dyn_format(r, sizeof(r), "r%d", i);
+        dyn_format(level, sizeof(level), "part%d[level]", i);
         dyn_str_printf(out, "        level = __builtin_ctzl(count);\n        %s %s = %s;\n", acc[i].held, r, level);
         dyn_str_puts(out, "        for (unsigned long c = count >> (level + 1); c; c >>= 1) {\n            level++;\n            "
                           "if (c & 1) {\n");

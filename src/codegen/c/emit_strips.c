@@ -49,7 +49,7 @@ bool dyn_emit_strip(const DynKernel *k, uint32_t i, DynStrip *strip) {
     const char *name = dyn_dtypes[insn->compute].name, *test = comparison(insn->op);
     bool floats = insn->compute == DYN_F32 || insn->compute == DYN_F64;
     if (test != NULL && floats && stays_bytes(k, i)) {
-        snprintf(strip->name, sizeof(strip->name), "dyn_%s_%ss", test, name);
+        dyn_format(strip->name, sizeof(strip->name), "dyn_%s_%ss", test, name);
         return true;
     }
     if (!is_byte(insn->compute) || insn->dtype != insn->compute) {
@@ -57,11 +57,11 @@ bool dyn_emit_strip(const DynKernel *k, uint32_t i, DynStrip *strip) {
     }
     switch (insn->op) {
     case DYN_OP_SQUARE: strip->nargs = 1; /* fall through */
-    case DYN_OP_MULTIPLY: snprintf(strip->name, sizeof(strip->name), "dyn_mul_bytes"); return true;
+    case DYN_OP_MULTIPLY: dyn_format(strip->name, sizeof(strip->name), "dyn_mul_bytes"); return true;
     case DYN_OP_LEFT_SHIFT:
     case DYN_OP_RIGHT_SHIFT:
         strip->by_number = true;
-        snprintf(strip->name, sizeof(strip->name), "dyn_%cshift_%ss", insn->op == DYN_OP_LEFT_SHIFT ? 'l' : 'r', name);
+        dyn_format(strip->name, sizeof(strip->name), "dyn_%cshift_%ss", insn->op == DYN_OP_LEFT_SHIFT ? 'l' : 'r', name);
         return is_number(k, &k->insns.at[insn->a[1]]);
     default: return false;
     }

@@ -28,8 +28,9 @@ typedef struct Loop {
     uint8_t *assigned; /* For each register: the loop assigns it; MOVED: by a move. */
     uint32_t *order;   /* The blocks of the loop, each behind those that come before it in a trip. */
     uint32_t *ahead;   /* For each block: from how many places of the loop that aren't in `order` yet it is jumped to. */
+    uint32_t *place;   /* For each block of the loop: where it is in `order`. */
     uint32_t n;
-    Affine *at;    /* For each block and register, at its beginning. */
+    Affine *at;    /* For each block of `order` and each register, at its beginning; behind them there is room for one more. */
     uint8_t *seen; /* For each block: `at` holds something. */
     uint32_t next, left;
     Check checks[MOST_CHECKS];
@@ -111,9 +112,14 @@ static bool order_blocks(Loop *l) {
             }
         }
     }
+    for (uint32_t i = 0; i < done; i++) {
+        l->place[l->order[i]] = i;
+    }
     memset(l->seen, 0, l->nblocks);
     return done == l->n;
 }
+
+static Affine *state_of(const Loop *l, uint32_t block) { return l->at + (size_t)l->place[block] * l->nregs; }
 
 static void find_assigned(Loop *l) {
     memset(l->assigned, 0, l->nregs);
@@ -158,16 +164,16 @@ static void follow(const DynRegionInstr *in, Affine *regs) {
 }
 
 static void merge(Loop *l, uint32_t to, const Affine *regs) {
-    Affine *at = l->at + (size_t)to * l->nregs;
+    Affine *at = state_of(l, to);
+    if (!l->seen[to]) {
+        memcpy(at, regs, l->nregs * sizeof *at);
+        l->seen[to] = 1;
+        return;
+    }
     for (uint32_t i = 0; i < l->nregs; i++) {
         bool same = at[i].known && regs[i].known && at[i].base == regs[i].base && at[i].c == regs[i].c;
-        if (!l->seen[to]) {
-            at[i] = regs[i];
-        } else if (!same) {
-            at[i].known = false;
-        }
+        at[i].known = at[i].known && same;
     }
-    l->seen[to] = 1;
 }
 
 static void add_check(Loop *l, Check c) {
@@ -202,16 +208,16 @@ static bool is_hoisted(const Loop *l, const DynRegionInstr *in, const Affine *re
 
 /* Follows a trip: what can be hoisted, and, with `check`, whether it counts as is assumed. */
 static bool follow_trip(Loop *l) {
-    Affine *regs = l->at + (size_t)l->nblocks * l->nregs;
+    Affine *regs = l->at + (size_t)l->n * l->nregs;
     bool counts = true;
     memset(l->seen, 0, l->nblocks);
     for (uint32_t i = 0; i < l->nregs; i++) {
         bool fixed = !l->assigned[i] || i == l->next || i == l->left;
-        l->at[(size_t)l->head * l->nregs + i] = (Affine){fixed && l->r->regs.at[i] == 'I', i, 0};
+        state_of(l, l->head)[i] = (Affine){fixed && l->r->regs.at[i] == 'I', i, 0};
     }
     for (uint32_t i = 0; i < l->n; i++) {
         const DynRegionBlock *b = &l->r->blocks.at[l->order[i]];
-        memcpy(regs, l->at + (size_t)l->order[i] * l->nregs, l->nregs * sizeof(Affine));
+        memcpy(regs, l->at + (size_t)i * l->nregs, l->nregs * sizeof(Affine));
         for (uint32_t k = 0; k < b->v.n; k++) {
             Check c;
             if (is_hoisted(l, &b->v.at[k], regs, &c)) {
@@ -305,8 +311,8 @@ static uint32_t new_block(Loop *l, uint32_t at) {
 }
 
 static void copy_block(Loop *l, uint32_t from, uint32_t to, const uint32_t *copies) {
-    Affine *regs = l->at + (size_t)l->nblocks * l->nregs;
-    memcpy(regs, l->at + (size_t)from * l->nregs, l->nregs * sizeof(Affine));
+    Affine *regs = l->at + (size_t)l->n * l->nregs;
+    memcpy(regs, state_of(l, from), l->nregs * sizeof(Affine));
     for (uint32_t k = 0; k < l->r->blocks.at[from].v.n && !l->failed; k++) {
         DynRegionInstr in = l->r->blocks.at[from].v.at[k];
         Check c;
@@ -360,18 +366,18 @@ static void make_versions(Loop *l, uint32_t *copies) {
 /* One head: false where memory is out. What was appended is then not reached by anything. */
 static bool hoist_from(DynRegion *r, uint32_t head, uint32_t nblocks) {
     uint32_t nregs = r->regs.n;
-    size_t states = (size_t)(nblocks + 1) * nregs;
     Loop l = {.r = r, .head = head, .nblocks = nblocks, .nregs = nregs};
     uint8_t *bytes = PyMem_RawMalloc(2 * (size_t)nblocks + nregs);
-    uint32_t *numbers = PyMem_RawMalloc(3 * (size_t)nblocks * sizeof(uint32_t)); /* `order`, copies, and `ahead` */
+    uint32_t *numbers = PyMem_RawMalloc(4 * (size_t)nblocks * sizeof(uint32_t)); /* `order`, copies, and the others */
     l.in = bytes;
     l.seen = bytes + nblocks;
     l.assigned = bytes + 2 * (size_t)nblocks;
     l.order = numbers;
     l.ahead = numbers + 2 * (size_t)nblocks;
+    l.place = numbers + 3 * (size_t)nblocks;
     bool there = bytes != NULL && numbers != NULL;
     if (there && find_loop(&l) && order_blocks(&l)) {
-        l.at = PyMem_RawCalloc(states, sizeof(Affine));
+        l.at = PyMem_RawMalloc((size_t)(l.n + 1) * nregs * sizeof(Affine));
         find_assigned(&l);
         if (l.at != NULL && find_counter(&l) && !l.failed) {
             make_versions(&l, numbers + nblocks);

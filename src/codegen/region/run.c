@@ -90,9 +90,6 @@ DynReason dyn_region_failure(DynRegion *r, const char **detail) {
     return r->native == NULL ? DYN_R_OK : dyn_build_text_failure(r->native->text, detail);
 }
 
-bool dyn_region_computes_arrays(const DynRegion *r) { return r->whole_arrays; }
-bool dyn_region_has_array_paths(const DynRegion *r) { return r->array_paths; }
-
 bool dyn_region_exit(const DynRegion *r, uint32_t i, uint32_t *at, uint32_t *nstack) {
     uint32_t distinct = 0;
     for (uint32_t k = 0; k < r->exits.n; k++) {

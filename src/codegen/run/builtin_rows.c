@@ -17,8 +17,13 @@ static bool has_functions(const char *c, DynDtype t) {
     for (const char *at = strstr(c, "dyn_"); at != NULL; at = strstr(at + 1, "dyn_")) {
         const char *end = strstr(at, "{s}");
         char name[64];
-        int n = end == NULL ? -1 : snprintf(name, sizeof(name), "%.*s%s", (int)(end - at), at, s);
-        if (n < 0 || dyn_op_helper(name, (size_t)n) == NULL) {
+        size_t n = end == NULL ? 0 : (size_t)(end - at), more = strlen(s);
+        if (n == 0 || n + more > sizeof name) {
+            return false;
+        }
+        memcpy(name, at, n);
+        memcpy(name + n, s, more);
+        if (dyn_op_helper(name, n + more) == NULL) {
             return false;
         }
     }

@@ -60,6 +60,8 @@ MOVES(uint8_t, 1)
 MOVES(uint16_t, 2)
 MOVES(uint32_t, 4)
 MOVES(uint64_t, 8)
+__extension__ typedef unsigned __int128 Pair __attribute__((aligned(1), may_alias)); /* complex doubles, wherever they lie */
+MOVES(Pair, 16)
 
 /* Elements side by side, a group of 64 places at a time: by compressing vectors, or one by one where they are few, or there may
  * be no room for a vector more. */
@@ -133,6 +135,7 @@ static MoveFn *move_of(bool put, int64_t width) {
             return put ? wide_put_8 : wide_pick_8;
         }
         return put ? put_8 : pick_8;
+    case 16: return put ? put_16 : pick_16;
     default: return put ? put_rows : pick_rows;
     }
 }

@@ -37,14 +37,34 @@ static DynBinding methods[] = {
 #define NFUNCTIONS (int)DYN_COUNTOF(functions)
 #define NMETHODS (int)DYN_COUNTOF(methods)
 static PyObject *method_names[DYN_COUNTOF(methods)];   /* interned */
-static DynBinding *by_address[DYN_COUNTOF(functions)]; /* rows in the order of their callables */
-static PyObject *no_value;                             /* numpy._NoValue */
+static DynBinding *by_address[DYN_COUNTOF(functions)]; /* rows that have a callable, in the order of their callables */
+static int nbound;
+static PyObject *no_value; /* numpy._NoValue */
 
 /* ---- tables */
 
-static int by_callable(const void *a, const void *b) {
-    uintptr_t x = (uintptr_t)(*(DynBinding *const *)a)->callable, y = (uintptr_t)(*(DynBinding *const *)b)->callable;
-    return x < y ? -1 : x > y;
+/* Where rows of a callable begin in by_address. */
+static int place_of(const PyObject *callable) {
+    int low = 0, high = nbound;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if ((uintptr_t)by_address[middle]->callable < (uintptr_t)callable) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* A callable that has a row already keeps it. */
+static void add_row(DynBinding *row) {
+    int at = place_of(row->callable);
+    if (at == nbound || by_address[at]->callable != row->callable) {
+        memmove(&by_address[at + 1], &by_address[at], (size_t)(nbound - at) * sizeof *by_address);
+        by_address[at] = row;
+        nbound++;
+    }
 }
 
 /* The object at a dotted path; NULL without an exception when this NumPy has no such name. */
@@ -54,7 +74,11 @@ static PyObject *lookup(PyObject *base, const char *path) {
         const char *dot = strchr(path, '.');
         size_t n = dot == NULL ? strlen(path) : (size_t)(dot - path);
         PyObject *name = PyUnicode_FromStringAndSize(path, (Py_ssize_t)n);
-        PyObject *next = name == NULL ? NULL : PyObject_GetAttr(o, name);
+        PyObject *dict = name != NULL && PyModule_Check(o) ? PyModule_GetDict(o) : NULL;
+        PyObject *next = dict == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(dict, name));
+        if (next == NULL && name != NULL && !PyErr_Occurred()) { /* what a module makes when it is asked for, and classes */
+            next = PyObject_GetAttr(o, name);
+        }
         Py_XDECREF(name);
         Py_SETREF(o, next);
         path += dot == NULL ? n : n + 1;
@@ -68,38 +92,43 @@ static PyObject *lookup(PyObject *base, const char *path) {
 /* Is what stands before the dot of a row's path there: a class, or a module that is loaded? numpy.random and numpy.fft come with
  * their first use, and not by us. */
 static bool is_loaded(PyObject *numpy, const char *path) {
-    char text[64];
     const char *dot = strchr(path, '.');
-    if (dot == NULL) {
-        return true;
-    }
-    snprintf(text, sizeof text, "%.*s", (int)(dot - path), path);
-    return PyDict_GetItemString(PyModule_GetDict(numpy), text) != NULL;
+    PyObject *name = dot == NULL ? NULL : PyUnicode_FromStringAndSize(path, dot - path);
+    bool there = dot == NULL || (name != NULL && PyDict_Contains(PyModule_GetDict(numpy), name) > 0);
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return there;
 }
 
-static int unbound; /* rows whose module was not loaded when it was last looked */
+static int unbound;                         /* rows whose module was not loaded when it was last looked */
+static bool looked[DYN_COUNTOF(functions)]; /* rows whose module was: there is a callable by that name, or there is none */
 
+static int bind_function(PyObject *numpy, DynBinding *row) {
+    row->callable = lookup(numpy, row->path);
+    if (row->callable == NULL) {
+        return PyErr_Occurred() ? -1 : 0;
+    }
+    if (row->rule == np_rule_ufunc && Py_TYPE(row->callable) != &PyUFunc_Type) { /* np.where, np.clip: bind.def has them */
+        Py_CLEAR(row->callable);
+    } else {
+        add_row(row);
+    }
+    return 0;
+}
+
+/* Finds the callables of the rows that weren't looked up yet. */
 static int bind_functions(void) {
     PyObject *numpy = PyImport_ImportModule("numpy");
     int status = numpy == NULL ? -1 : 0;
     unbound = 0;
     for (int i = 0; i < NFUNCTIONS && status == 0; i++) {
-        bool known = functions[i].callable != NULL;
-        if (!known && !is_loaded(numpy, functions[i].path)) {
-            unbound++;
-        } else if (!known) {
-            functions[i].callable = lookup(numpy, functions[i].path);
-            status = functions[i].callable == NULL && PyErr_Occurred() ? -1 : 0;
-            if (functions[i].rule == np_rule_ufunc && functions[i].callable != NULL &&
-                Py_TYPE(functions[i].callable) != &PyUFunc_Type) { /* np.where, np.clip: bind.def has them */
-                Py_CLEAR(functions[i].callable);
-            }
+        bool loaded = looked[i] || is_loaded(numpy, functions[i].path);
+        unbound += !loaded;
+        if (loaded && !looked[i]) {
+            status = bind_function(numpy, &functions[i]);
+            looked[i] = true;
         }
     }
-    for (int i = 0; i < NFUNCTIONS; i++) {
-        by_address[i] = &functions[i];
-    }
-    qsort(by_address, NFUNCTIONS, sizeof(by_address[0]), by_callable);
     Py_XDECREF(numpy);
     return status;
 }
@@ -132,15 +161,14 @@ failed:
 
 const DynBinding *dyn_np_find(PyObject *callable) {
     static Py_ssize_t nmodules;
-    DynBinding row = {.callable = callable}, *key = &row;
     Py_ssize_t now = unbound == 0 ? nmodules : PyDict_GET_SIZE(PyImport_GetModuleDict());
     if (now != nmodules && bind_functions() < 0) {
         PyErr_Clear();
     }
     nmodules = now;
-    DynBinding **found = bsearch(&key, by_address, NFUNCTIONS, sizeof(by_address[0]), by_callable);
-    if (found != NULL) {
-        return *found;
+    int at = place_of(callable);
+    if (at < nbound && by_address[at]->callable == callable) {
+        return by_address[at];
     }
     const DynBinding *of_cupy = dyn_cupy_binding(callable);
     return of_cupy != NULL ? of_cupy : dyn_torch_binding(callable);

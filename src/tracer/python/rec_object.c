@@ -717,6 +717,9 @@ RecAttr rec_super_attr(DynRec *r, PyTypeObject *type, DynOperand self, PyObject 
 static PyObject *enum_type;
 
 bool rec_is_enum_member(PyObject *o) {
+    if (Py_IS_TYPE(Py_TYPE(o), &PyType_Type)) {
+        return false;
+    }
     if (enum_type == NULL) {
         PyObject *modules = PyImport_GetModuleDict(), *module = modules ? PyDict_GetItemString(modules, "enum") : NULL;
         enum_type = module ? PyObject_GetAttrString(module, "EnumMeta") : NULL;

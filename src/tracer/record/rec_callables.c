@@ -152,13 +152,16 @@ static void bind_rows(void) {
     PyErr_Fetch(&type, &value, &tb);
     nmodules = PyDict_GET_SIZE(modules);
     all_bound = true;
+    size_t before = nkeys;
     for (size_t i = 0; i < DYN_COUNTOF(rows); i++) {
         if (rows[i].object == NULL) {
             bind_row(&rows[i], modules);
         }
         all_bound = all_bound && rows[i].object != NULL;
     }
-    qsort(keys, nkeys, sizeof *keys, by_address);
+    if (nkeys > before) {
+        qsort(keys, nkeys, sizeof *keys, by_address);
+    }
     PyErr_Restore(type, value, tb);
 }
 

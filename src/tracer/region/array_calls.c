@@ -662,12 +662,15 @@ static PyObject *objects[DYN_COUNTOF(rows)]; /* Strong; NULL where the module ha
 
 static void fill_table(void) {
     static bool filled_once;
+    PyObject *module = NULL;
     for (size_t i = 0; !filled_once && i < DYN_COUNTOF(rows); i++) {
-        PyObject *module = PyImport_ImportModule(rows[i].module);
+        if (i == 0 || strcmp(rows[i].module, rows[i - 1].module) != 0) {
+            Py_XSETREF(module, PyImport_ImportModule(rows[i].module));
+        }
         objects[i] = module == NULL ? NULL : PyObject_GetAttrString(module, rows[i].name);
         PyErr_Clear();
-        Py_XDECREF(module);
     }
+    Py_XDECREF(module);
     filled_once = true;
 }
 

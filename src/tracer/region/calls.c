@@ -422,14 +422,15 @@ static void fill_table(void) {
     if (filled) {
         return;
     }
+    PyObject *module = NULL;
     for (size_t i = 0; i < DYN_COUNTOF(rows); i++) {
-        PyObject *module = PyImport_ImportModule(rows[i].module);
-        objects[i] = module == NULL ? NULL : PyObject_GetAttrString(module, rows[i].name);
-        if (objects[i] == NULL) {
-            PyErr_Clear();
+        if (i == 0 || strcmp(rows[i].module, rows[i - 1].module) != 0) {
+            Py_XSETREF(module, PyImport_ImportModule(rows[i].module));
         }
-        Py_XDECREF(module);
+        objects[i] = module == NULL ? NULL : PyObject_GetAttrString(module, rows[i].name);
+        PyErr_Clear();
     }
+    Py_XDECREF(module);
     PyObject *builtins = PyEval_GetBuiltins();
     min_object = Py_XNewRef(PyDict_GetItemString(builtins, "min"));
     max_object = Py_XNewRef(PyDict_GetItemString(builtins, "max"));

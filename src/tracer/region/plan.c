@@ -620,6 +620,14 @@ static DynRegion *refuse(Plan *p, DynRegionRefusal *why) {
     return NULL;
 }
 
+static DynRegion *leave_to_graphs(Plan *p, unsigned unless, DynRegionRefusal *why) {
+    dyn_region_free(p->r);
+    p->r = NULL;
+    p->again = false;
+    *why = (DynRegionRefusal){.at = p->c->v.at[p->header].start, .unless = unless};
+    return NULL;
+}
+
 /* Region IR is held to its rules in every build: what breaks them is a fault of the planner's, and never compiled. */
 static bool is_well_formed(Plan *p) {
     DynStr error = {0};
@@ -642,13 +650,21 @@ static DynRegion *plan_once(Plan *p, PyObject *const *slots, uint32_t nstack, Py
         return NULL;
     }
     begin(p, slots, nstack, globals, builtins);
-    while (p->next < p->versions.n && p->stop == DYN_R_OK && !p->again) {
+    bool left = false;
+    while (p->next < p->versions.n && p->stop == DYN_R_OK && !p->again && !left) {
         const PlanVersion version = p->versions.at[p->next++];
         write_block(p, &version);
+        left = (p->unless & DYN_UNLESS_ARRAYS) != 0 && p->r->whole_arrays; /* nothing changes that */
+    }
+    if (left) {
+        return leave_to_graphs(p, DYN_UNLESS_ARRAYS, why);
     }
     complete_entries(p);
     bool stands = !p->again && p->stop == DYN_R_OK && !has_open_loop(p);
     bool thrown_away = stands && p->more_hints && !p->last;
+    if (stands && !thrown_away && (p->unless & DYN_UNLESS_PATHS) != 0 && p->r->array_paths) {
+        return leave_to_graphs(p, DYN_UNLESS_PATHS, why);
+    }
     return stands && (thrown_away || is_well_formed(p)) ? p->r : refuse(p, why);
 }
 
@@ -684,6 +700,7 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
         fresh->slots = slots;
         fresh->header = p->header;
         fresh->in_loop = p->in_loop;
+        fresh->unless = p->unless;
         fresh->last = i + 1 == ATTEMPTS;
         carry(fresh, p);
         dyn_arena_init(&fresh->arena);
@@ -710,7 +727,7 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
 }
 
 DynRegion *dyn_region_plan(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, PyObject *globals,
-                           PyObject *builtins, DynRegionRefusal *why) {
+                           PyObject *builtins, unsigned unless, DynRegionRefusal *why) {
     uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(c->code), at = header < c->nunits ? c->at_unit[header] : DYN_NONE;
     Plan *p = PyMem_RawCalloc(1, sizeof(Plan) + c->v.n + 1);
     *why = (DynRegionRefusal){.reason = DYN_R_NO_MEMORY, .at = header};
@@ -719,6 +736,7 @@ DynRegion *dyn_region_plan(const DynCode *c, uint32_t header, PyObject *const *s
     }
     p->c = c;
     p->header = at;
+    p->unless = unless;
     p->in_loop = (uint8_t *)(p + 1);
     DynRegion *r = NULL;
     if (at == DYN_NONE || c->generator || !plan_loop(c, at, p->in_loop)) {

@@ -147,6 +147,7 @@ typedef struct Plan {
     uint32_t nsites, part;
     bool stored_cells[PLAN_VALUES]; /* The loop stores to the cell in this slot. */
     bool ends[PLAN_LISTS];          /* Its variable gets another value. */
+    unsigned unless;                /* DYN_UNLESS_*: what the loop is not to do. */
     bool last;                      /* No other attempt follows. */
     bool no_literals;               /* A list that np.array alone sees would have to be shown: lists are made as objects. */
     bool more_hints;                /* Some were found: planning it all anew makes less of it. */

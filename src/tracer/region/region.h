@@ -10,15 +10,20 @@ typedef struct DynRegionRefusal {
     DynReason reason;
     uint32_t at;      /* The code unit of the instruction that is to blame. */
     char detail[160]; /* What it is, in words. */
+    unsigned unless;  /* It is this that the loop does: DYN_UNLESS_*. 0: it is a reason. */
 } DynRegionRefusal;
+
+/* What makes a loop that could be a region one that is left to graphs, where the caller says so. */
+#define DYN_UNLESS_ARRAYS 1u /* It computes whole arrays, and not their elements alone. */
+#define DYN_UNLESS_PATHS 2u  /* It is left on some paths for operations on arrays. */
 
 /* Code units of the headers that could have a region, by bytecode alone: targets of jumps back that dominate the jump, with no
  * yield in between. Outer loops stand before those nested in them. Returns how many there are; `at` gets the first `room`. */
 DYN_HIDDEN uint32_t dyn_region_headers(const DynCode *c, uint32_t *at, uint32_t room);
 
 /* A region for the loop at code unit `header` with what is in the slots now (dyn_region_run has their order; NULL: unbound).
- * NULL with *why filled in, and no exception: the loop has none with these. Borrows nothing: what it needs of `c`, globals and
- * builtins it holds. Asks for no compiler. */
+ * NULL with *why filled in, and no exception: the loop has none with these, or does what it is not to do (`unless`). Borrows
+ * nothing: what it needs of `c`, globals and builtins it holds. Asks for no compiler. */
 DYN_HIDDEN DynRegion *dyn_region_plan(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack,
-                                      PyObject *globals, PyObject *builtins, DynRegionRefusal *why);
+                                      PyObject *globals, PyObject *builtins, unsigned unless, DynRegionRefusal *why);
 #endif
