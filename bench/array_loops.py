@@ -160,8 +160,8 @@ def lorenz(s):
 def attractor(s, h, n):
     for _ in range(n):
         k1 = lorenz(s)
-        k2 = lorenz(s + np.eye(2) / 2 * k1)
-        k3 = lorenz(s + np.eye(2) / 2 * k2)
+        k2 = lorenz(s + h / 2 * k1)
+        k3 = lorenz(s + h / 2 * k2)
         s = s + h / 6 * (k1 + 2 * k2 + 2 * k3 + lorenz(s + h * k3))
     return s
 

@@ -458,7 +458,7 @@ def many_tuples(n):
 
 
 def test_more_tuples_than_are_held_at_once():
-    fast = dynoc.optimize(many_tuples)
+    fast = dynoc.optimize(many_tuples, wait=True)
     for _ in range(4):
         assert fast(5000) == many_tuples(5000)
         dynoc.wait()
@@ -585,7 +585,7 @@ def test_instances_that_are_made():
 
 
 def test_more_instances_than_are_held_at_once():
-    fast = dynoc.optimize(vectors_kept)
+    fast = dynoc.optimize(vectors_kept, wait=True)
     for _ in range(4):
         got, wanted = fast(3000, []), vectors_kept(3000, [])
         assert [(v.x, v.y, v.label) for v in got] == [(v.x, v.y, v.label) for v in wanted]
