@@ -1,6 +1,6 @@
 """Programs on CUDA devices, compared with eager: random ones, default and replayed, on one device, on several, under DDP.
 
-    python bench/gpu_check.py [random] [several] [ddp] [--count N]
+    python bench/gpu_check.py [random] [several] [ddp] [--count N] [--first SEED]
 
 Needs PyTorch and a device; `several` and `ddp` need two. Says what differs, and how much was run; the exit status is 1 where
 something differs.
@@ -165,9 +165,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", nargs="*", default=["random"], choices=["random", "several", "ddp"])
     parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0, help="the first seed, so that several processes share the work")
     asked = parser.parse_args()
     print(torch.cuda.device_count(), torch.cuda.get_device_name(), torch.__version__)
-    wrong = check_random(asked.count) if "random" in asked.what else 0
+    wrong = check_random(asked.count, first=asked.first) if "random" in asked.what else 0
     wrong += check_several(asked.count // 4) if "several" in asked.what else 0
     wrong += check_ddp() if "ddp" in asked.what else 0
     sys.exit(wrong > 0)

@@ -54,6 +54,16 @@ def with_reals(a, x, s):
     return s, t
 
 
+def beside_reals(a, x, s):
+    for i in range(3):
+        s = s + a * x - i
+        t = x * a, x - a, a - x, x + a
+        if x:
+            u = a / x
+        s += True
+    return s, t, u
+
+
 @pytest.mark.parametrize("a,b", list(itertools.product(VALUES, VALUES)), ids=str)
 def test_arithmetic(a, b):
     check(arithmetic, (a, b, 0), [iter(range(3))], native=a == VALUES[0])
@@ -76,9 +86,24 @@ def test_complex_of_reals():
 
 @pytest.mark.parametrize("x", [2, -0.5, True, -0.0])
 def test_complex_and_real_numbers(x):
-    """From CPython 3.14 on they are CPython's."""
+    """From CPython 3.14 on a quotient by a complex number is CPython's."""
     case = with_reals, (0.5 - 2j, x, 0j), [iter(range(3))]
     if REAL:
         check(*case)
     else:
         assert Case(*case).refusal()[0] == "UNSUPPORTED_OP"
+
+
+@pytest.mark.parametrize("a", [*VALUES, complex(-0.0, -0.0), complex(INF, NAN), complex(0.0, -INF)], ids=str)
+@pytest.mark.parametrize("x", [2, -0.5, True, INF, NAN, -INF, 1e-320])
+def test_what_a_real_number_is_beside_a_complex_one(a, x):
+    check(beside_reals, (a, x, 0j), [iter(range(3))], native=a == VALUES[0] and x == -0.5)
+
+
+def test_a_complex_number_divided_by_zero():
+    def halves(a, x):
+        for i in range(3):
+            a = a / x
+        return a
+
+    check(halves, (1 + 2j, 0.0), [iter(range(3))], leaves="EXCEPTION")

@@ -158,18 +158,44 @@ static PlanValue beside_complex(const PlanValue *a, PlanValue b) {
     return as_float ? plan_value(DYN_RK_FLOAT, b.v.regs[0]) : b;
 }
 
+/* From CPython 3.14 on a real number has no imaginary part, as in Annex G of C99: one of x and y is real, and as a complex number
+ * has it in its first register. */
+static bool mixed_binary(Plan *p, int op, const PlanValue *x, const PlanValue *y, bool y_is_real, PlanValue *out) {
+    const PlanValue *z = y_is_real ? x : y, *r = y_is_real ? y : x;
+    uint32_t re = z->v.regs[0], im = z->v.regs[1], real = r->v.regs[0];
+    switch (op) {
+    case NB_ADD: *out = plan_complex(plan_emit(p, DYN_RO_DADD, re, real, DYN_NONE), im); return true;
+    case NB_SUBTRACT:
+        *out = plan_complex(plan_emit(p, DYN_RO_DSUB, x->v.regs[0], y->v.regs[0], DYN_NONE),
+                            y_is_real ? im : plan_emit(p, DYN_RO_DNEG, im, DYN_NONE, DYN_NONE));
+        return true;
+    case NB_MULTIPLY:
+        re = plan_emit(p, DYN_RO_DMUL, re, real, DYN_NONE);
+        *out = plan_complex(re, plan_emit(p, DYN_RO_DMUL, im, real, DYN_NONE));
+        return true;
+    case NB_TRUE_DIVIDE:
+        if (!y_is_real) {
+            return no(p, "a real number divided by a complex one");
+        }
+        plan_emit_or(p, DYN_RO_BOTHZERO, real, real, DYN_NONE, DYN_R_EXCEPTION);
+        re = plan_emit(p, DYN_RO_CDIV, re, real, DYN_NONE);
+        *out = plan_complex(re, plan_emit(p, DYN_RO_CDIV, im, real, DYN_NONE));
+        return true;
+    default: return no(p, "an operator of a complex and a real number");
+    }
+}
+
 bool plan_complex_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     PlanValue x, y;
     b = beside_complex(&a, b);
     if (plan_is_np_complex(&a) || plan_is_np_complex(&b) || a.v.kind == DYN_RK_NP || b.v.kind == DYN_RK_NP) {
         return np_binary(p, op, a, b, out);
     }
-    bool mixed = !plan_is_complex(&a) || !plan_is_complex(&b);
-    if (mixed && dyn_cpy_mixes_complex()) {
-        return no(p, "a complex and a real number");
-    }
     if (!as_complex(p, a, &x) || !as_complex(p, b, &y)) {
         return false;
+    }
+    if (dyn_cpy_mixes_complex() && (!plan_is_complex(&a) || !plan_is_complex(&b))) {
+        return mixed_binary(p, op, &x, &y, plan_is_complex(&a), out);
     }
     switch (op) {
     case NB_ADD:
