@@ -132,6 +132,9 @@ static inline bool dyn_np_drops(DynDtype from, DynDtype to) {
     return dyn_dtypes[from].kind == 'c' && dyn_dtypes[to].kind != 'c' && to != DYN_BOOL;
 }
 DYN_HIDDEN int dyn_np_store(DynRec *r, uint32_t dst, NpArg value);
+/* Is `value`, of dtype `from`, a NumPy scalar that NumPy takes for a Python number where it is stored in an element of dtype
+ * `to`, which then may raise where a conversion would give another number? */
+DYN_HIDDEN bool dyn_np_may_not_fit(PyObject *value, int from, DynDtype to);
 DYN_HIDDEN bool dyn_np_overlaps_itself(DynRec *r, uint32_t node); /* can two of its elements be one piece of memory? */
 /* Of rec_numpy_gather.c: the places are an input's that nobody has written so far, and so is the size they have to be below. */
 DYN_HIDDEN bool dyn_np_known_from_the_start(DynRec *r, uint32_t index, uint32_t size);

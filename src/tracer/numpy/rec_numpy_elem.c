@@ -589,6 +589,22 @@ uint32_t dyn_np_copy(DynRec *r, uint32_t a, DynDtype dt) {
     return id;
 }
 
+/* Floats that don't fit into 4 or 8 bytes show by the flag that the conversion raises. */
+bool dyn_np_may_not_fit(PyObject *value, int from, DynDtype to) {
+    bool known = from >= 0 && from < DYN_DTYPE_COUNT && to < DYN_DTYPE_COUNT;
+    if (!known || !PyArray_IsScalar(value, Generic) || strchr("iu", dyn_dtypes[to].kind) == NULL) {
+        return false;
+    }
+    bool is_signed = dyn_dtypes[to].kind == 'i';
+    int size = dyn_dtypes[to].size, given = dyn_dtypes[from].size;
+    switch (dyn_dtypes[from].kind) {
+    case 'i': return !is_signed || given > size;
+    case 'u': return is_signed ? given >= size : given > size;
+    case 'f': return !is_signed || size < 4;
+    default: return false;
+    }
+}
+
 bool dyn_np_overlaps_itself(DynRec *r, uint32_t id) {
     const DynGraph *g = dyn_rec_graph(r);
     const DynNode *n = dyn_graph_node(g, id);

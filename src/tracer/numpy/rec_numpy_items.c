@@ -55,7 +55,7 @@ static int leaf_value(DynRec *r, const Leaf *leaf, DynDtype dt, NpArg *out) {
     if (dyn_np_operand(r, leaf->o, out) < 0) {
         return -1;
     }
-    return holds(dt, out->code) ? 0 : (refuse(r), -1);
+    return holds(dt, out->code) && !dyn_np_may_not_fit(leaf->o.real, out->code, dt) ? 0 : (refuse(r), -1);
 }
 
 static bool is_constant(DynRec *r, const NpArg *v) {

@@ -444,12 +444,14 @@ static int store_masked(DynRec *r, uint32_t base, DynOperand a, DynOperand index
     return t == DYN_NONE ? -1 : dyn_np_store(r, base, dyn_np_node_arg(r, t));
 }
 
-/* What is stored: an operand, or a list or tuple that becomes an array of the destination's dtype first. */
+/* What is stored: an operand, or a list or tuple that becomes an array of the destination's dtype first. -1: it has to be NumPy's
+ * own call that stores it. */
 static int stored_value(DynRec *r, DynOperand a, DynOperand value, NpArg *out) {
     bool items = PyTuple_CheckExact(value.real) || PyList_CheckExact(value.real);
     PyArray_Descr *d = PyArray_DESCR((PyArrayObject *)a.real);
     if (!items) {
-        return dyn_np_operand(r, value, out);
+        int done = dyn_np_operand(r, value, out);
+        return done == 0 && dyn_np_may_not_fit(value.real, out->code, dyn_np_dtype_of(a.real)) ? -1 : done;
     }
     Py_INCREF(d);
     PyObject *array = PyArray_FromAny(value.real, d, 0, 0, NPY_ARRAY_FORCECAST, NULL);
