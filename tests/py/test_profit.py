@@ -161,13 +161,14 @@ def test_a_long_recording_that_comes_to_nothing_is_made_once():
     assert recorded == recorded[:1] * 4
 
 
-def test_what_pays_stays(perf):
-    def chain(x):
-        y = x * 2.0 + 1.0
-        y = y * y - x
-        y = y / (x + 3.0) + y
-        return y * 0.5 - x * y
+def chain(x):
+    y = x * 2.0 + 1.0
+    y = y * y - x
+    y = y / (x + 3.0) + y
+    return y * 0.5 - x * y
 
+
+def test_what_pays_stays(perf):
     x = np.linspace(0.0, 1.0, 300_000)
     fast = dynoc.optimize(chain)
     fast(x)
@@ -196,12 +197,6 @@ def test_what_most_calls_miss_is_cpythons(perf):
 
 
 def test_what_few_calls_miss_stays(perf):
-    def chain(x):
-        y = x * 2.0 + 1.0
-        y = y * y - x
-        y = y / (x + 3.0) + y
-        return y * 0.5 - x * y
-
     x = np.linspace(0.0, 1.0, 300_000)
     fast = dynoc.optimize(chain, options={"cache_limit": 1})
     fast(x)
