@@ -132,20 +132,6 @@ static void split_axis(DynBound *b, int axis, int64_t n) {
     move_axis(b, d, axis + 1);
 }
 
-/* Does some operand read across the diagonal of patches what another reads? Both axes are split already. */
-static bool is_mirrored(const DynBound *b) {
-    int x = b->ndim - 4, y = b->ndim - 3;
-    for (int i = 0; i < b->nops && b->dims[x] == b->dims[y]; i++) {
-        for (int j = 0; j < i; j++) {
-            const int64_t *one = b->strides[i], *other = b->strides[j];
-            if (b->base[i] == b->base[j] && one[x] == other[y] && one[y] == other[x] && one[x] != one[y]) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 /* Where operands lie across each other, a warp covers a part of a patch, so that what it fetches for one operand or the other is
  * used up: … outer, last, within outer, within last. */
 static void make_patches(DynCudaLine *l) {
@@ -158,7 +144,6 @@ static void make_patches(DynCudaLine *l) {
     split_axis(b, last, PATCH);
     split_axis(b, last - 1, PATCH); /* outer, within outer, last, within last */
     dyn_bound_swap(b, last, last + 1);
-    l->paired = is_mirrored(b);
 }
 
 void dyn_cuda_arrange_map(DynCudaLine *l) {
@@ -171,7 +156,6 @@ void dyn_cuda_arrange_map(DynCudaLine *l) {
     l->reduced = 0;
     find_speed(l, l->kept, dyn_cuda_inner(b->k));
     l->lanes = l->fast ? l->lanes : DYN_CUDA_ANY_LANES;
-    _Static_assert(PATCH * PATCH == DYN_CUDA_THREADS * DYN_CUDA_ANY_LANES, "a block has a patch");
     l->groups = b->ndim > 0 ? b->dims[b->ndim - 1] : 1;
 }
 

@@ -5,7 +5,7 @@
  *     count       groups of V elements along the last axis; of a reduction results (in COLUMNS groups of V results)
  *     groups      of a reduction: groups of V elements that one result is made of (in COLUMNS elements)
  *                 of ANY_MAP: elements along the last axis
- *     axes        half a word: how many axes are kept and how many reduced (8 bits each); WIDE, PAIRED
+ *     axes        half a word: how many axes are kept and how many reduced (8 bits each); WIDE
  *     splits      half a word, of a reduction: how many blocks share one result, which then goes to `parts`
  *     parts       memory for an accumulator of each split and result
  *     size[R]     sizes of axes, in groups of the last one
@@ -40,7 +40,6 @@
 #define DYN_CUDA_MOST_WORDS 500     /* of what a function is handed: 4 KB */
 #define DYN_CUDA_ANY_LANES 4        /* V of ANY_MAP */
 #define DYN_CUDA_WIDE (1u << 16)    /* of `axes`: there are more than 2^31 groups, and division takes 64 bits */
-#define DYN_CUDA_PAIRED (1u << 17)  /* of `axes`: a patch is followed by the one across the diagonal */
 
 /* FORM(NAME, name): the functions that a kernel may have: elementwise; of a reduction with a warp's lanes along what is reduced,
  * or along results, and what makes one result of what blocks have left; of a group, which its first kernel has. ANY_: those that
@@ -70,8 +69,6 @@ DYN_HIDDEN int dyn_cuda_lanes(const DynLoops *p, const DynKernel *k); /* V */
 DYN_HIDDEN uint32_t dyn_cuda_inner(const DynKernel *k);               /* the axes that groups lie along, but in COLUMNS */
 /* Does an operand have an element for each position along the axes that `among` has bits of? */
 DYN_HIDDEN bool dyn_cuda_walks(const DynLoops *p, const DynKernel *k, uint32_t operand, uint32_t among);
-/* Does an elementwise kernel read the same memory in two ways, of which one may be the other's transpose? */
-DYN_HIDDEN bool dyn_cuda_reads_twice(const DynLoops *p, const DynKernel *k);
 DYN_HIDDEN int dyn_cuda_rank(const DynKernel *k);  /* R: its axes, and two more for the patches of an elementwise kernel */
 DYN_HIDDEN int dyn_cuda_words(const DynKernel *k); /* of the struct */
 DYN_HIDDEN int dyn_cuda_results(const DynKernel *k, const DynInsn **results); /* its reductions, at most DYN_MAX_RESULTS */

@@ -75,18 +75,6 @@ bool dyn_cuda_walks(const DynLoops *p, const DynKernel *k, uint32_t operand, uin
     return walks;
 }
 
-bool dyn_cuda_reads_twice(const DynLoops *p, const DynKernel *k) {
-    for (uint32_t i = 0; i < k->operands.n && k->ndim > 1; i++) {
-        for (uint32_t j = 0; j < i && dyn_kernel_is_loaded(k, i); j++) {
-            uint32_t one = k->operands.at[i].place, other = k->operands.at[j].place;
-            if (dyn_kernel_is_loaded(k, j) && dyn_loops_storage(p, one) == dyn_loops_storage(p, other)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 /* ---- rows that threads hold in registers */
 
 /* Each thread reads what it wrote itself where all kernels of the group that touch the row walk over the whole of it in groups of
@@ -399,7 +387,7 @@ static void put_entry(DynStr *out, const DynKernel *k, DynCudaForm form) {
 static int put_elementwise(DynStr *out, const DynLoops *p, const DynKernel *k) {
     int rank = dyn_cuda_rank(k), failed = 0;
     for (DynCudaForm form = DYN_CUDA_MAP; form <= DYN_CUDA_ANY_MAP; form++) {
-        bool any = form == DYN_CUDA_ANY_MAP, paired = any && dyn_cuda_reads_twice(p, k);
+        bool any = form == DYN_CUDA_ANY_MAP;
         put_entry(out, k, form);
         dyn_str_printf(out, "    const int V = %d;\n    const bool FAST = %s;\n", any ? DYN_CUDA_ANY_LANES : dyn_cuda_lanes(p, k),
                        any ? "false" : "true");
@@ -408,18 +396,11 @@ static int put_elementwise(DynStr *out, const DynLoops *p, const DynKernel *k) {
         dyn_str_printf(
             out,
             "    for (i64 g = (i64)blockIdx.x * blockDim.x + threadIdx.x; g < a.count; g += (i64)gridDim.x * blockDim.x) {\n"
-            "        i64 off[%u] = {};\n",
-            k->operands.n);
-        if (paired) {
-            dyn_str_printf(out, "        const i64 at = DYN_PAIRED(a) ? dyn_pair(g, a.size[%d], %d) : g;\n", rank - 4,
-                           DYN_CUDA_THREADS);
-        }
-        dyn_str_printf(
-            out,
+            "        i64 off[%u] = {};\n"
             "        const i64 last = FAST ? 0 : dyn_place<%d, %u>(a.size, a.magic, a.step, %d - DYN_KEPT(a), %d, DYN_WIDE(a), "
-            "%s, off);\n"
+            "g, off);\n"
             "        const int m = FAST || (last + 1) * V <= a.groups ? V : (int)(a.groups - last * V);\n",
-            rank, k->operands.n, rank, rank, paired ? "at" : "g");
+            k->operands.n, rank, k->operands.n, rank, rank);
         failed |= put_group(out, p, k);
         dyn_str_puts(out, "    }\n}\n");
     }

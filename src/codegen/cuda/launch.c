@@ -48,7 +48,7 @@ static void fill(const DynCudaLine *l, int64_t *w) {
     const DynBound *b = &l->b;
     int rank = dyn_cuda_rank(b->k), nops = b->nops, first = rank - b->ndim;
     bool wide = l->count >= LONG_DIVISION || l->groups >= LONG_DIVISION;
-    uint32_t axes = (uint32_t)l->kept | (uint32_t)l->reduced << 8 | (wide ? DYN_CUDA_WIDE : l->paired ? DYN_CUDA_PAIRED : 0);
+    uint32_t axes = (uint32_t)l->kept | (uint32_t)l->reduced << 8 | (wide ? DYN_CUDA_WIDE : 0);
     int64_t *size = w + DYN_CUDA_HEAD, *magic = size + rank, *base = magic + rank, *step = base + nops;
     w[0] = l->count;
     w[1] = l->groups;

@@ -13,7 +13,6 @@ typedef struct DynCudaLine {
     int kept, reduced;     /* How many there are of each. */
     bool fast;             /* The function for one axis of either kind takes it. */
     int lanes;             /* V of the function. */
-    bool paired;           /* Patches are walked in pairs: what one reads for an operand, the other reads for another. */
     int64_t count, groups; /* As cuda.h has them. */
     uint32_t splits, rowed;
     char *parts;
