@@ -81,3 +81,21 @@ def test_a_number_that_does_not_fit(f, to, from_):
             continue
         x = np.arange(5).astype(to)
         assert outcome(fast, x.copy(), y.copy()) == outcome(f, x.copy(), y.copy()), v
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+def test_what_a_rule_gave_up_is_not_taken_for_what_the_call_gives():
+    """A complex number in an array of floats is NumPy's call; what had been recorded of it stood for the result."""
+
+    def mixed(x, y):
+        return np.array([x[0], y[0], 1], dtype=y.dtype)
+
+    def stored(x, y):
+        y[1:] = [x[0], 2]
+        return y + 1
+
+    for f in (mixed, stored):
+        fast = dynoc.optimize(f, wait=True)
+        for i in range(4):
+            x, y = np.full(3, 1j + i), np.full(3, i + 0.5)
+            assert fast(x, y.copy()).tolist() == f(x, y.copy()).tolist()

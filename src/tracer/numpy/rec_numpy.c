@@ -615,7 +615,7 @@ int dyn_np_resolve(DynRec *r, DynOperand o, int depth) {
 
 DynVal *dyn_np_take_back(DynRec *r, uint32_t nnodes, DynVal *v) {
     if (v == NULL) {
-        dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+        dyn_rec_truncate(r, nnodes);
     }
     return v;
 }
@@ -692,8 +692,7 @@ static DynVal *as_it_was_made(DynRec *r, NpCall *c, uint32_t first, DynVal *v) {
     int ndim = n->ndim;
     memcpy(shape, n->shape, sizeof(*shape) * (size_t)ndim);
     for (int again = 0; again < 2; again++) {
-        dyn_graph_truncate(dyn_rec_graph(r), first);
-        dyn_rec_forget_nodes(r, first);
+        dyn_rec_truncate(r, first);
         v = again ? c->b->rule(r, c) : dyn_np_sized_call(r, c, ndim, shape);
         if (v != NULL) {
             break;

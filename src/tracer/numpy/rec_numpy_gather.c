@@ -202,7 +202,7 @@ DynVal *np_rule_take(DynRec *r, NpCall *c) {
     if (v != NULL) {
         return v;
     }
-    dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+    dyn_rec_truncate(r, nnodes);
     *dyn_rec_why(r) = DYN_R_OK;
     return dyn_np_sized_call(r, c, ndim, shape);
 }

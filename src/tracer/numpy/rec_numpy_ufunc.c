@@ -556,7 +556,7 @@ DynVal *np_rule_ufunc_at(DynRec *r, NpCall *c) {
     if (loops && dyn_np_scatter_at(r, &at, value, ufunc->op) == 0) {
         return dyn_rec_const(r, Py_None);
     }
-    dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+    dyn_rec_truncate(r, nnodes);
     *dyn_rec_why(r) = DYN_R_OK;
     return method_call(r, c, true);
 }
@@ -630,7 +630,7 @@ DynVal *np_rule_ufunc_reduce(DynRec *r, NpCall *c) {
     if (v != NULL || c->slot[4].v != NULL) {
         return v;
     }
-    dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+    dyn_rec_truncate(r, nnodes);
     return method_call(r, c, false);
 }
 
@@ -671,6 +671,6 @@ DynVal *np_rule_ufunc_outer(DynRec *r, NpCall *c) {
     if (v != NULL || writes || u.where.v != NULL) {
         return v;
     }
-    dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+    dyn_rec_truncate(r, nnodes);
     return method_call(r, c, false);
 }

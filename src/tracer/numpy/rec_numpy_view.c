@@ -402,7 +402,7 @@ DynVal *dyn_np_subscr(DynRec *r, DynOperand a, DynOperand index, PyObject *resul
         if (found != NULL) {
             return found;
         }
-        dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+        dyn_rec_truncate(r, nnodes);
         *dyn_rec_why(r) = DYN_R_OK;
         if (integers) { /* one array: a call whose sizes are known */
             return dyn_np_call(r, dyn_np_binding("__getitem__", true), args, 2, NULL, result);
@@ -512,7 +512,7 @@ int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand va
     }
     if (ok < 0 && !tensor && (!known || ordered || is_advanced(index))) {
         DynOperand args[3] = {a, index, value};
-        dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+        dyn_rec_truncate(r, nnodes);
         const DynBinding *b = dyn_np_binding("__setitem__", true);
         ok = dyn_np_extern_write(r, b->callable, "setitem", args, 3, NULL, Py_None) == NULL ? -1 : 0;
     } else if (ok < 0 && !tensor) {
@@ -520,7 +520,7 @@ int dyn_np_store_subscr(DynRec *r, DynOperand a, DynOperand index, DynOperand va
         ok = view == DYN_NONE ? -1 : dyn_np_store(r, view, v);
     }
     if (ok < 0) {
-        dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+        dyn_rec_truncate(r, nnodes);
     }
     return ok;
 }

@@ -167,9 +167,9 @@ static inline DynSyms *dyn_rec_syms(DynRec *r) { return &dyn_rec_capture(r)->sym
 DYN_HIDDEN bool dyn_rec_whole(DynRec *r);              /* DynRecording.whole */
 DYN_HIDDEN bool dyn_rec_own_random(const DynRec *r);   /* DynRecording.own_random */
 DYN_HIDDEN bool dyn_rec_own_products(const DynRec *r); /* may a product that autograd follows be made in a part? */
-/* Nodes from `first` on were taken back: nothing is known by their numbers. */
-DYN_HIDDEN void dyn_rec_forget_nodes(DynRec *r, uint32_t first);
-DYN_HIDDEN uint32_t dyn_rec_place(DynRec *r); /* DynGraph.places row of the instruction that is running */
+DYN_HIDDEN void dyn_rec_truncate(DynRec *r,
+                                 uint32_t first); /* takes nodes back from `first` on, and what is known by their numbers */
+DYN_HIDDEN uint32_t dyn_rec_place(DynRec *r);     /* DynGraph.places row of the instruction that is running */
 
 DYN_HIDDEN PyObject *dyn_rec_globals(DynRec *r);            /* of the function that is running: new reference or NULL */
 DYN_HIDDEN DynVal *dyn_rec_const(DynRec *r, PyObject *obj); /* int, float and bool become constant symbols (DV_SYM) */

@@ -13,7 +13,8 @@ bool dyn_rec_whole(DynRec *r) { return r->req->whole; }
 bool dyn_rec_own_random(const DynRec *r) { return r->req->own_random; }
 bool dyn_rec_own_products(const DynRec *r) { return r->req->own_products && !r->req->whole; }
 
-void dyn_rec_forget_nodes(DynRec *r, uint32_t first) {
+void dyn_rec_truncate(DynRec *r, uint32_t first) {
+    dyn_graph_truncate(dyn_rec_graph(r), first);
     for (uint32_t i = first; i < r->by_node.n; i++) {
         r->by_node.at[i] = NULL;
     }

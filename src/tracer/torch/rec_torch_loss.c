@@ -242,7 +242,7 @@ DynVal *tt_rule_class_loss(DynRec *r, NpCall *c) {
     if (v != NULL) {
         return v;
     }
-    dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+    dyn_rec_truncate(r, nnodes);
     *dyn_rec_why(r) = DYN_R_OK;
     if (reduction != NONE) {
         return dyn_np_sized_call(r, c, 0, shape);

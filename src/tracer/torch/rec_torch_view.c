@@ -186,13 +186,13 @@ int dyn_torch_store_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand in
         if (dyn_tt_store_places(r, base, index, value) == 0) {
             return 0;
         }
-        dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+        dyn_rec_truncate(r, nnodes);
         *dyn_rec_why(r) = DYN_R_OK;
         return store_by_call(r, a, index, value);
     }
     uint32_t view = dyn_np_operand(r, value, &v) < 0 ? DYN_NONE : dyn_np_basic_index(r, base, index);
     if (view != DYN_NONE && v.arg.kind == DYN_ARG_NODE && dyn_tt_looks_elsewhere(r, view, v.arg.id)) {
-        dyn_graph_truncate(dyn_rec_graph(r), nnodes);
+        dyn_rec_truncate(r, nnodes);
         return store_by_call(r, a, index, value);
     }
     return view == DYN_NONE ? -1 : dyn_np_store(r, view, v);
