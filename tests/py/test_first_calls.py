@@ -94,6 +94,7 @@ def test_it_becomes_native_when_it_has_run_for_a_while():
     before = dynoc.counters["loops"]["native"]
     while dynoc.counters["loops"]["native"] == before:
         assert fast(x) == elements(x)
-    dynoc.wait()  # the compiler
-    assert fast(x) == elements(x)
+    for _ in range(4):  # a call that meets the native loop in another way has a version of it made
+        dynoc.wait()
+        assert fast(x) == elements(x)
     assert fast.loops[0].startswith("native")
