@@ -251,17 +251,23 @@ bool dyn_loops_may_put_off(const DynLoops *l) {
     return l->cache != NULL && !dyn_options_wait(l->cache->options) && l->engine == &native;
 }
 
+/* What it has run is counted from here on. */
+static DynLoopState begin_cold(DynLoops *l, uint32_t i) {
+    DynLoop *loop = &l->loops[i];
+    loop->arrived = 0;
+    loop->ran_ns = 0;
+    loop->since = dyn_cycles();
+    settle(l, i, DYN_LOOP_COLD);
+    return DYN_LOOP_COLD;
+}
+
 DynLoopState dyn_loops_put_off(DynLoops *l, uint32_t i, double worth_ns) {
     DynLoop *loop = &l->loops[i];
     if (complete(l) < 0) {
         return refuse(l, i, &(DynRegionRefusal){DYN_R_INTERNAL, l->headers[i], "its function has no loop code"});
     }
-    loop->arrived = 0;
-    loop->ran_ns = 0;
-    loop->since = dyn_cycles();
     loop->worth_ns = worth_ns;
-    settle(l, i, DYN_LOOP_COLD);
-    return DYN_LOOP_COLD;
+    return begin_cold(l, i);
 }
 
 DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyObject *const *slots, uint32_t nstack,
@@ -296,11 +302,7 @@ DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyO
     const DynOptions *o = l->cache->options;
     bool can_wait = loop->state != DYN_LOOP_COLD && (l->cache->quiet || (l->recording && l->short_loop));
     if (can_wait && !dyn_options_wait(o) && loop->nregions == 1) {
-        loop->arrived = 0;
-        loop->ran_ns = 0;
-        loop->since = dyn_cycles();
-        settle(l, i, DYN_LOOP_COLD);
-        return DYN_LOOP_COLD;
+        return begin_cold(l, i);
     }
     return dyn_loops_build(l, i);
 }

@@ -100,22 +100,9 @@ bool dyn_region_ufunc_at(PyObject *o, int n, int number, void **loop, void **dat
 }
 
 bool dyn_region_ufunc(PyObject *o, int n, void **loop, void **data) {
-    const PyUFuncObject *f = (const PyUFuncObject *)o;
-    if (!has_loops(f, n)) {
-        return false;
-    }
-    for (int i = 0; i < f->ntypes; i++) {
-        bool fits = true;
-        for (int k = 0; k <= n; k++) {
-            fits = fits && f->types[i * (n + 1) + k] == NPY_DOUBLE;
-        }
-        if (fits) {
-            *loop = (void *)f->functions[i];
-            *data = f->data == NULL ? NULL : (void *)f->data[i];
-            return *loop != NULL;
-        }
-    }
-    return false;
+    DynDtype result;
+    int number = dyn_region_ufunc_of(o, n, DYN_F64, &result);
+    return number >= 0 && result == DYN_F64 && dyn_region_ufunc_at(o, n, number, loop, data);
 }
 
 /* ---- printing */

@@ -592,7 +592,7 @@ uint32_t dyn_np_copy(DynRec *r, uint32_t a, DynDtype dt) {
 /* Floats that don't fit into 4 or 8 bytes show by the flag that the conversion raises. */
 bool dyn_np_may_not_fit(PyObject *value, int from, DynDtype to) {
     bool known = from >= 0 && from < DYN_DTYPE_COUNT && to < DYN_DTYPE_COUNT;
-    if (!known || !PyArray_IsScalar(value, Generic) || strchr("iu", dyn_dtypes[to].kind) == NULL) {
+    if (!known || !PyArray_IsScalar(value, Generic) || !dyn_dtype_is_integer(to)) {
         return false;
     }
     bool is_signed = dyn_dtypes[to].kind == 'i';

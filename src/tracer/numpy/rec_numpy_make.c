@@ -314,10 +314,8 @@ DynVal *np_rule_array(DynRec *r, NpCall *c) {
 /* x.fill(value), np.copyto(x, value): a store. */
 DynVal *np_rule_fill(DynRec *r, NpCall *c) {
     NpArg v;
-    if (c->slot[1].v == NULL || dyn_np_operand(r, c->slot[1], &v) < 0) {
-        return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
-    }
-    if (dyn_np_may_not_fit(c->slot[1].real, v.code, dyn_np_dtype_of(c->slot[0].real))) {
+    bool known = c->slot[1].v != NULL && dyn_np_operand(r, c->slot[1], &v) == 0;
+    if (!known || dyn_np_may_not_fit(c->slot[1].real, v.code, dyn_np_dtype_of(c->slot[0].real))) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_VALUE);
     }
     return dyn_np_store_into(r, c->slot[0], v) == NULL ? NULL : dyn_rec_const(r, c->result);

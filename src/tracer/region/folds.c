@@ -198,9 +198,7 @@ static bool keep_in_rows(Plan *p, PlanValue *a) {
 static bool fold_by_loop(Plan *p, PlanFoldKind kind, PlanValue a, PlanValue *out) {
     DynDtype dt = (DynDtype)a.v.dtype, result;
     uint32_t stride, n, first = plan_iconst(p, 0);
-    PyObject *o = PyImport_ImportModule("numpy");
-    Py_XSETREF(o, o == NULL ? NULL : PyObject_GetAttrString(o, kinds[kind].ufunc));
-    PyErr_Clear();
+    PyObject *o = plan_numpys(kinds[kind].ufunc);
     int loop = o == NULL ? -1 : dyn_region_ufunc_of(o, 2, dt, &result);
     PlanValue f;
     bool known = loop >= 0 && plan_ufunc(p, o, 2, (uint32_t)loop + 1, &f);
@@ -218,11 +216,8 @@ static bool fold_by_loop(Plan *p, PlanFoldKind kind, PlanValue a, PlanValue *out
     plan_emit(p, DYN_RO_OPERAND, to.v.regs[1], first, n);
     plan_emit(p, DYN_RO_OPERAND, a.v.regs[1], stride, n);
     plan_emit(p, DYN_RO_OPERAND, to.v.regs[1], first, n);
-    p->r->warns = true;
     p->r->whole_arrays = true;
-    plan_emit(p, DYN_RO_UNFLAG, DYN_NONE, DYN_NONE, DYN_NONE);
-    plan_emit_or(p, DYN_RO_UFUNCTO, f.v.regs[0], f.v.regs[1], DYN_NONE, DYN_R_FLAGS);
-    plan_emit_or(p, DYN_RO_FLAGS, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_FLAGS);
+    plan_call_loop(p, &f);
     PlanValue count = plan_value(DYN_RK_INT, n);
     return plan_row(p, &to, first, out) && (kind != PLAN_FOLD_MEAN || plan_complex_binary(p, NB_TRUE_DIVIDE, *out, count, out));
 }
@@ -306,13 +301,10 @@ static bool fold_lines(Plan *p, PlanFoldKind kind, const PlanValue *a, uint32_t 
 
 /* Row upon row, by the loop of NumPy's ufunc. A sum begins with zeros, an extreme with the first row. */
 static bool fold_rows(Plan *p, PlanFoldKind kind, const PlanValue *a, const PlanValue *to) {
-    PyObject *numpy = PyImport_ImportModule("numpy");
-    PyObject *o = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, kinds[kind].ufunc);
+    PyObject *o = plan_numpys(kinds[kind].ufunc);
     PlanValue f, zero = plan_np(DYN_F64, plan_dconst(p, 0.0)), row = without_axis(p, a, 0, DYN_NONE);
     bool known = o != NULL && plan_ufunc(p, o, 2, 0, &f), sums = kinds[kind].line == DYN_RO_ASUM;
-    PyErr_Clear();
     Py_XDECREF(o);
-    Py_XDECREF(numpy);
     if (!known) {
         return no(p, "too many ufuncs");
     }

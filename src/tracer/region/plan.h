@@ -397,10 +397,13 @@ DYN_HIDDEN bool plan_cross(Plan *p, PlanValue *both, PlanValue *out);
 
 /* ---- ufuncs.c: ufuncs of arrays and numbers of any dtype, by NumPy's own loops */
 DYN_HIDDEN bool plan_ufunc_call(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, PlanValue *out);
+DYN_HIDDEN PyObject *plan_numpys(const char *name); /* what NumPy has under the name: new reference; NULL without an exception */
 DYN_HIDDEN bool plan_ufunc_named(Plan *p, const char *name, const PlanValue *args, uint32_t n, PlanValue *out);
+/* Calls the loop of ufunc f for the operands that were told; left where it has something to report. */
+DYN_HIDDEN void plan_call_loop(Plan *p, const PlanValue *f);
 DYN_HIDDEN bool plan_ufunc_of_operator(Plan *p, int op, const PlanValue *both, PlanValue *out); /* NB_* */
-/* An array as one of another dtype, while the n of `reads` are still to be read. */
 DYN_HIDDEN bool plan_ufunc_of_code(Plan *p, int code, PlanValue a, PlanValue *out); /* code: what it is of np.float64 */
+/* An array as one of another dtype, while the n of `reads` are still to be read. */
 DYN_HIDDEN bool plan_converted(Plan *p, PlanValue a, DynDtype dt, const PlanValue *reads, uint32_t n, PlanValue *out);
 DYN_HIDDEN PlanValue plan_memory(Plan *p, DynDtype dt);                /* for one element, until the next call */
 DYN_HIDDEN void plan_tell(Plan *p, const PlanValue *v, uint32_t rank); /* an array as an operand with so many axes */

@@ -207,6 +207,13 @@ PlanValue plan_memory(Plan *p, DynDtype dt) {
     return to;
 }
 
+void plan_call_loop(Plan *p, const PlanValue *f) {
+    p->r->warns = true;
+    plan_emit(p, DYN_RO_UNFLAG, DYN_NONE, DYN_NONE, DYN_NONE);
+    plan_emit_or(p, DYN_RO_UFUNCTO, f->v.regs[0], f->v.regs[1], DYN_NONE, DYN_R_FLAGS);
+    plan_emit_or(p, DYN_RO_FLAGS, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_FLAGS);
+}
+
 static bool call(Plan *p, PyObject *o, int loop, PlanValue *items, uint32_t n, DynDtype dt, PlanValue *out) {
     PlanValue all, f;
     if (!plan_joined(p, items, n, &all)) {
@@ -224,7 +231,6 @@ static bool call(Plan *p, PyObject *o, int loop, PlanValue *items, uint32_t n, D
         return no(p, "too many ufuncs");
     }
     PlanValue to = place_of(p, &all, dt);
-    p->r->warns = true;
     p->r->whole_arrays = p->r->whole_arrays || rank > 0;
     for (uint32_t i = 0; i < n; i++) {
         tell(p, &items[i], rank);
@@ -233,9 +239,7 @@ static bool call(Plan *p, PyObject *o, int loop, PlanValue *items, uint32_t n, D
     for (uint32_t k = 1; k < rank; k++) {
         plan_emit(p, DYN_RO_AROUND, plan_size(&to, rank - 1 - k), DYN_NONE, DYN_NONE);
     }
-    plan_emit(p, DYN_RO_UNFLAG, DYN_NONE, DYN_NONE, DYN_NONE);
-    plan_emit_or(p, DYN_RO_UFUNCTO, f.v.regs[0], f.v.regs[1], DYN_NONE, DYN_R_FLAGS);
-    plan_emit_or(p, DYN_RO_FLAGS, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_FLAGS);
+    plan_call_loop(p, &f);
     *out = to;
     return rank > 0 || plan_row(p, &to, plan_iconst(p, 0), out);
 }
@@ -258,12 +262,17 @@ bool plan_ufunc_call(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, Pl
     return convert(p, items, n, dt) && as_numbers(p, items, n, dt) && call(p, o, loop, items, n, result, out);
 }
 
-bool plan_ufunc_named(Plan *p, const char *name, const PlanValue *args, uint32_t n, PlanValue *out) {
+PyObject *plan_numpys(const char *name) {
     PyObject *numpy = PyImport_ImportModule("numpy"), *o = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, name);
     PyErr_Clear();
+    Py_XDECREF(numpy);
+    return o;
+}
+
+bool plan_ufunc_named(Plan *p, const char *name, const PlanValue *args, uint32_t n, PlanValue *out) {
+    PyObject *o = plan_numpys(name);
     bool done = o != NULL ? plan_ufunc_call(p, o, args, n, out) : no(p, "a ufunc that isn't known");
     Py_XDECREF(o); /* the region has it */
-    Py_XDECREF(numpy);
     return done;
 }
 
