@@ -217,6 +217,8 @@ static void put_cast(DynStr *out, DynDtype to, DynDtype from, const char *value)
         dyn_str_printf(out, from == DYN_BOOL ? "(float)(int)%s" : "dyn_bf16((float)%s)", value);
     } else if (dyn_dtypes[from].kind == 'f' && to == DYN_U64) {
         dyn_str_printf(out, from == DYN_F64 ? "dyn_whole_f64(%s)" : "dyn_whole_f32(%s)", value);
+    } else if (dyn_dtypes[from].kind == 'f' && (to == DYN_I32 || to == DYN_I64)) {
+        dyn_str_printf(out, to == DYN_I32 ? "dyn_made_i32(%s)" : "dyn_made_i64(%s)", value);
     } else if (dyn_dtypes[from].kind == 'f' && dyn_dtypes[to].kind != 'f' && dyn_dtypes[to].size < 8) {
         bool wide = dyn_dtypes[to].size == 4 && dyn_dtypes[to].kind == 'u';
         dyn_str_printf(out, "(%s)(%s)%s", dyn_emit_type(to), wide ? "long" : "int", value);
