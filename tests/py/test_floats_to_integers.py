@@ -1,5 +1,5 @@
-"""Floats that become integers and floats again. Compilers take that for a rounding toward zero, which keeps the sign of a zero and
-what doesn't fit."""
+"""Floats that become integers and floats again. Compilers take that for a rounding toward zero, which keeps the sign of
+a zero and what doesn't fit."""
 
 import math
 import warnings
