@@ -7,7 +7,7 @@
  * here, and pays nothing.
  *
  * Loops over plain numbers make no array. So with `plain_loops` a thread asks every few milliseconds who runs (ticks.c), and
- * functions with a loop that are met on the stack so are found too, in a program without arrays as well.
+ * functions with a loop that are met on the stack so are found too, if they look as if they worked on numbers (looks.c).
  *
  * Evidence comes too late for a function that is called once and has its loop inside. So those with a loop, in a module that has
  * NumPy at hand, are found by their looks: when they are made, or (3.11) when they are called in the first window.
@@ -19,6 +19,8 @@
 #include "base/arrays.h"
 #include "evalframe/hold.h"
 #include "evalframe/hook.h"
+#include "evalframe/looks.h"
+#include "evalframe/loops.h"
 #include "evalframe/ticks.h"
 
 #define HEAT 8        /* pieces of evidence that make a function found */
@@ -138,21 +140,30 @@ static PyObject *door(PyObject *func, PyObject *const *args, size_t nargsf, PyOb
 #define FIRST 20000       /* frames of the first window, which cost eight milliseconds */
 #define WINDOW 1024       /* frames after which the account is made up */
 #define WORTH 8           /* of which so many are of found functions */
-#define CHEAP_NS 5000     /* or so long each, so that a hook costs nothing to speak of */
+#define CHEAP_NS 5000     /* or so long each, so that a hook costs nothing to speak of, */
+#define HOOK_NS 100       /* or so long natively, of each frame on average: what the hook takes, where CPython would have taken */
+#define LONGEST 64        /* twice as long for a loop at least. Windows that found nothing get up to so many times as long */
 #define FIRST_PATIENCE 4u /* pieces of evidence against found functions before the next window */
 
 static struct {
     bool open;
     uint32_t frames, length, useful;
+    uint64_t native; /* cycles that loops had run natively when the window began */
     int64_t since;
     uint32_t wanted, patience;
 } window;
 
+static void begin_account(int64_t now) {
+    window.frames = window.useful = 0;
+    window.native = dyn_loops_native_cycles();
+    window.since = now;
+}
+
 static void open_window(void) {
     window.open = true;
-    window.length = WINDOW;
-    window.frames = window.useful = 0;
-    window.since = dyn_now_ns();
+    uint32_t longer = window.patience / FIRST_PATIENCE;
+    window.length = WINDOW * (longer < LONGEST ? longer : LONGEST);
+    begin_account(dyn_now_ns());
     dyn_count("finder", "windows");
     dyn_hook_need();
 }
@@ -170,7 +181,8 @@ void dyn_finder_saw_frame(bool useful) {
         return;
     }
     int64_t now = dyn_now_ns();
-    if (window.useful >= WORTH) {
+    bool pays = dyn_cycles_ns((double)(dyn_loops_native_cycles() - window.native)) > (double)window.frames * HOOK_NS;
+    if (window.useful >= WORTH || pays) {
         window.patience = FIRST_PATIENCE;
     } else if (window.useful == 0 || now - window.since < (int64_t)window.length * CHEAP_NS) {
         close_window();
@@ -178,8 +190,7 @@ void dyn_finder_saw_frame(bool useful) {
         window.patience = window.patience >= MAX_PATIENCE ? MAX_PATIENCE : window.patience * 2;
     }
     window.length = WINDOW;
-    window.frames = window.useful = 0;
-    window.since = now;
+    begin_account(now);
 }
 
 /* ---- evidence. Each of these says whether there is nothing more to learn of the function. */
@@ -342,6 +353,12 @@ static void look_at_main(void) {
 
 /* ---- the stack */
 
+/* A function that was met by a tick: may its loop be one over numbers, or is it known already? */
+static bool may_be_plain(DynFrame *f) {
+    PyCodeObject *code = dyn_frame_code(f);
+    return dyn_code_loops(code) && (dyn_code_word(code) == IN_EPOCH(FOUND) || dyn_looks_of_frame(f) < DYN_LOOKS_LIKE_NOTHING);
+}
+
 /* Who is at it? Steps of changing length, so that no rhythm of the program hides a function. */
 static bool look_at_stack(bool by_tick) {
     PyThreadState *ts = PyThreadState_Get();
@@ -352,7 +369,7 @@ static bool look_at_stack(bool by_tick) {
     bool settled = true;
     DynFrame *f = dyn_frame_complete(dyn_frame_current(ts));
     for (int depth = 0; f != NULL && depth < DEPTH && dyn_frame_code(f)->co_flags & CO_OPTIMIZED; depth++) {
-        settled &= (!by_tick || dyn_code_loops(dyn_frame_code(f))) ? hold_against(f, by_tick ? SAMPLE_HEAT : 1) : true;
+        settled &= !by_tick || may_be_plain(f) ? hold_against(f, by_tick ? SAMPLE_HEAT : 1) : true;
         f = dyn_frame_caller(f);
     }
     end_looking(before);

@@ -578,7 +578,8 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
     }
     PyObject *result;
     if (loops) {
-        dyn_finder_saw_frame(dyn_loops_frame(c, ts, f));
+        dyn_loops_frame(c, ts, f);
+        dyn_finder_saw_frame(false); /* what its loops run natively tells whether the hook pays */
         result = dyn_frame_default_eval(ts, f, 0);
     } else {
         result = take_turn(ts, f, c, dyn_frame_func(f));

@@ -1,11 +1,16 @@
-/* loop_watch.c: enable() in a program that has no arrays (yet): is there a loop that takes long enough to be worth starting all
- * the rest, NumPy included, for it? Called by Python (_optimize.py); ticks.c asks every few milliseconds, and whoever is on the
- * stack then and has a loop is counted. With the GIL. Owns references to a few code objects, and to what is called in the end. */
+/* loop_watch.c: enable() in a program that has no arrays (yet): is there a loop that is worth starting all the rest, NumPy
+ * included, for it? Called by Python (_optimize.py); ticks.c asks every few milliseconds, and whoever is on the stack then and
+ * has a loop is counted. What it works on says how long it has to have run (looks.c): starting takes a tenth of a second, which a
+ * loop over numbers is likely to win back, and which mustn't be more than a hundredth of the time of a program whose loops are
+ * likely to stay CPython's. With the GIL. Owns references to a few code objects, and to what is called in the end. */
 #include "evalframe/loop_watch.h"
 #include "evalframe/ticks.h"
+#include "evalframe/looks.h"
 #include "tracer/bytecode/decode.h"
+#include <time.h>
 
-#define MANY 128   /* meetings with a function that make its loop worth it: about a second, of which starting takes a tenth */
+#define MANY 20    /* meetings with a function that make its loop worth it if it is over numbers: .16 s, */
+#define LONG_S 10  /* or over objects, when the program has run for so long that starting takes a hundredth of that */
 #define DEPTH 6    /* functions on the stack that are looked at */
 #define COUNTED 16 /* functions that are counted at a time */
 
@@ -13,6 +18,7 @@ static PyObject *callback; /* strong; NULL: nobody waits */
 static struct {
     PyObject *code; /* strong */
     unsigned n, when;
+    DynLooks looks; /* when it was met last, of the times that it is looked at */
 } met[COUNTED];
 static unsigned meetings;
 
@@ -24,36 +30,51 @@ static void forget_all(void) {
 }
 
 /* The function that wasn't met for longest gives its place to a new one. */
-static unsigned meet(PyObject *code) {
+static int place_of(PyObject *code) {
     int oldest = 0;
     meetings++;
     for (int i = 0; i < COUNTED; i++) {
         if (met[i].code == code) {
-            met[i].when = meetings;
-            return ++met[i].n;
+            return i;
         }
         oldest = met[i].when < met[oldest].when ? i : oldest;
     }
     Py_XSETREF(met[oldest].code, Py_NewRef(code));
-    met[oldest].when = meetings;
-    return met[oldest].n = 1;
+    met[oldest].n = 0;
+    return oldest;
 }
 
-static unsigned look_at_stack(void) {
-    PyFrameObject *f = PyThreadState_GetFrame(PyThreadState_Get());
-    unsigned most = 0;
-    for (int depth = 0; f != NULL && depth < DEPTH; depth++) {
-        PyCodeObject *code = PyFrame_GetCode(f);
-        bool function = (code->co_flags & CO_OPTIMIZED) != 0 && (code->co_flags & (CO_GENERATOR | CO_COROUTINE)) == 0;
-        unsigned n = function && dyn_code_loops(code) ? meet((PyObject *)code) : 0;
-        most = n > most ? n : most;
-        Py_DECREF(code);
-        PyFrameObject *caller = PyFrame_GetBack(f);
-        Py_DECREF(f);
-        f = caller;
+/* The process has run for so long that starting in vain wouldn't be felt. */
+static bool runs_for_long(void) {
+    struct timespec t = {0};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec >= LONG_S;
+}
+
+/* The function of this frame is met once more: is its loop worth starting for? Its looks are taken at the meetings 1, 2, 4, 8 …
+ * and when they decide. *promising: it may become so before long. */
+static bool meet(DynFrame *f, bool *promising) {
+    int i = place_of((PyObject *)dyn_frame_code(f));
+    unsigned n = ++met[i].n;
+    met[i].when = meetings;
+    if (n % MANY == 0 || (n & (n - 1)) == 0) {
+        met[i].looks = dyn_looks_of_frame(f);
     }
-    Py_XDECREF(f);
-    return most;
+    DynLooks looks = met[i].looks;
+    *promising |= looks == DYN_LOOKS_LIKE_NUMBERS;
+    return n % MANY == 0 && (looks == DYN_LOOKS_LIKE_NUMBERS || (looks == DYN_LOOKS_LIKE_OBJECTS && runs_for_long()));
+}
+
+/* Is one of the functions on the stack worth starting for? */
+static bool look_at_stack(bool *promising) {
+    DynFrame *f = dyn_frame_complete(dyn_frame_current(PyThreadState_Get()));
+    bool worth_it = false;
+    for (int depth = 0; f != NULL && depth < DEPTH && !worth_it; depth++, f = dyn_frame_caller(f)) {
+        PyCodeObject *code = dyn_frame_code(f);
+        bool function = (code->co_flags & CO_OPTIMIZED) != 0 && (code->co_flags & (CO_GENERATOR | CO_COROUTINE)) == 0;
+        worth_it = function && dyn_code_loops(code) && meet(f, promising);
+    }
+    return worth_it;
 }
 
 static int on_tick(void *unused) {
@@ -61,9 +82,9 @@ static int on_tick(void *unused) {
         return 0;
     }
     DynRaised before = dyn_callback_begin();
-    unsigned most = callback == NULL ? 0 : look_at_stack();
-    dyn_ticks_came(most > 0);
-    if (most >= MANY) {
+    bool promising = false, worth_it = callback != NULL && look_at_stack(&promising);
+    dyn_ticks_came(promising);
+    if (worth_it) {
         PyObject *call = callback, *result;
         callback = NULL;
         dyn_ticks_stop();

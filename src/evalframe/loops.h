@@ -164,6 +164,7 @@ DYN_HIDDEN bool dyn_loops_may_come_later(DynFrame *f, const DynCode *c, uint32_t
 DYN_HIDDEN bool dyn_loops_take_elements(const DynCode *c, const bool *members, PyObject *const *slots, PyObject *globals);
 
 /* ---- loops_arrive.c */
+DYN_HIDDEN uint64_t dyn_loops_native_cycles(void); /* that all regions ran so far */
 DYN_HIDDEN PyObject *dyn_way_in_new(DynLoops *l, uint32_t index);
 DYN_HIDDEN void dyn_way_in_belongs_to(PyObject *way_in, const DynLoopCode *made);
 DYN_HIDDEN void dyn_way_in_detach(PyObject *way_in);

@@ -375,6 +375,10 @@ static Py_ssize_t trips_made(Py_ssize_t before, const DynLoopWay *way, const Dyn
     return after >= 0 && after < before ? before - after : before;
 }
 
+static uint64_t native_cycles;
+
+uint64_t dyn_loops_native_cycles(void) { return native_cycles; }
+
 /* The frame was left at exit's place: false; it stands at the header as it did: true. */
 static bool enter(WayIn *w, DynLoops *l, DynFrame *f) {
     const DynLoopWay *way = &l->made->ways[w->index];
@@ -405,7 +409,9 @@ static bool enter(WayIn *w, DynLoops *l, DynFrame *f) {
         return true;
     }
     loop->entered++;
-    loop->inside += dyn_cycles() - began;
+    uint64_t inside = dyn_cycles() - began;
+    loop->inside += inside;
+    native_cycles += inside;
     loop->trips += trips_made(before, way, &exit);
     judge(l, w->index);
     put_stack(w, f, s.nslots, way, &exit);

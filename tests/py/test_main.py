@@ -183,6 +183,32 @@ def test_long_loops_without_arrays_are_found_where_that_is_wanted(tmp_path, plai
     assert found == (0, f"False {plain_loops} {plain_loops}\n", "")
 
 
+OBJECTS = """
+import sys, time
+class Item:
+    def __init__(self, following):
+        self.following, self.value = following, 1
+def walk(item, total):
+    while item is not None:
+        total += item.value
+        item = item.following
+    return total
+last = None
+for _ in range(1000):
+    last = Item(last)
+began, total = time.monotonic(), 0
+while time.monotonic() - began < 0.7:
+    total = walk(last, total)
+print(total > 0, 'numpy' in sys.modules, sys.modules['dynoc']._dynoc.is_started())
+"""
+
+
+def test_nothing_is_started_for_loops_over_linked_objects(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(OBJECTS)
+    assert run_python(["-m", "dynoc", str(path)]) == (0, "True False False\n", "")
+
+
 FOUND = """
 import sys
 before = len(sys.meta_path)

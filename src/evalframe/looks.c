@@ -1,0 +1,130 @@
+/* looks.c: is a function whose loop takes long one that works on numbers? Asked by loop_watch.c and finder.c in the midst of its
+ * loop, before anything is started or recorded for it, so it has to cost next to nothing: a few values of each variable, list and
+ * attribute are looked at, by their types. With the GIL; no Python code runs, nothing is owned. NumPy need not be there. */
+#include "evalframe/looks.h"
+#include "base/cpy_region.h"
+
+#define DEPTH 5 /* so deep in lists, tuples and functions is looked, */
+#define ITEMS 4 /* at so many items of each */
+#define NAMES 32
+#define MOST 400 /* objects that are looked at in all: a function that comes to more isn't one of numbers */
+
+typedef struct Look {
+    int depth, *left;   /* how many more may be looked at */
+    bool in_instance;   /* it is an attribute's value, or part of it */
+    PyCodeObject *code; /* whose names are those of attributes that are looked at */
+} Look;
+
+static DynLooks look_at(PyObject *o, Look how);
+
+static DynLooks worse(DynLooks a, DynLooks b) { return a > b ? a : b; }
+
+static DynLooks look_at_items(PyObject *const *at, Py_ssize_t n, Look how) {
+    DynLooks looks = DYN_LOOKS_LIKE_NUMBERS;
+    for (Py_ssize_t i = 0; i < n && i < ITEMS && looks < DYN_LOOKS_LIKE_NOTHING; i++) {
+        looks = worse(looks, look_at(at[i], how));
+    }
+    return looks;
+}
+
+static PyObject *global_of(PyObject *globals, PyObject *name) {
+    PyObject *o = PyDict_CheckExact(globals) ? PyDict_GetItemWithError(globals, name) : NULL;
+    PyErr_Clear();
+    return o;
+}
+
+static DynLooks look_at_globals(PyCodeObject *code, PyObject *globals, Look how) {
+    DynLooks looks = DYN_LOOKS_LIKE_NUMBERS;
+    Py_ssize_t n = PyTuple_GET_SIZE(code->co_names);
+    for (Py_ssize_t i = 0; i < n && i < NAMES && looks < DYN_LOOKS_LIKE_NOTHING; i++) {
+        looks = worse(looks, look_at(global_of(globals, PyTuple_GET_ITEM(code->co_names, i)), how));
+    }
+    return looks;
+}
+
+static DynLooks look_at_function(PyObject *function, Look how) {
+    PyObject *closure = PyFunction_GET_CLOSURE(function);
+    how.code = (PyCodeObject *)PyFunction_GET_CODE(function);
+    DynLooks looks = look_at_globals(how.code, PyFunction_GET_GLOBALS(function), how);
+    for (Py_ssize_t i = 0; closure != NULL && i < PyTuple_GET_SIZE(closure); i++) {
+        looks = worse(looks, look_at(PyCell_GET(PyTuple_GET_ITEM(closure, i)), how));
+    }
+    return looks;
+}
+
+/* The attributes and methods that the code has names for; and for each method those that it has names for. */
+static DynLooks look_at_instance(PyObject *o, Look how) {
+    DynLooks looks = how.in_instance ? DYN_LOOKS_LIKE_OBJECTS : DYN_LOOKS_LIKE_NUMBERS;
+    PyObject *names = how.code->co_names;
+    how.in_instance = true;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names) && i < NAMES && looks < DYN_LOOKS_LIKE_NOTHING; i++) {
+        PyObject *value = dyn_cpy_own_attribute(o, PyTuple_GET_ITEM(names, i));
+        PyObject *method = value == NULL ? dyn_cpy_method_of(o, PyTuple_GET_ITEM(names, i)) : NULL;
+        if (method != NULL && PyFunction_GET_CODE(method) != (PyObject *)how.code) {
+            Look within = {how.depth, how.left, false, (PyCodeObject *)PyFunction_GET_CODE(method)};
+            looks = worse(looks, look_at(o, within));
+        } else {
+            looks = worse(looks, look_at(value, how));
+        }
+    }
+    return looks;
+}
+
+static bool is_known_module(PyObject *module) {
+    const char *name = PyModule_GetName(module);
+    PyErr_Clear();
+    return name != NULL && (strcmp(name, "math") == 0 || strcmp(name, "random") == 0 || strcmp(name, "cmath") == 0);
+}
+
+static bool is_number_or_text(PyObject *o) {
+    return o == Py_None || PyLong_CheckExact(o) || PyBool_Check(o) || PyFloat_CheckExact(o) || PyComplex_CheckExact(o) ||
+           PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || PyByteArray_CheckExact(o) || Py_IS_TYPE(o, &PyRange_Type);
+}
+
+static DynLooks look_at_container(PyObject *o, Look how) {
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    DynLooks looks = DYN_LOOKS_LIKE_OBJECTS;
+    if (PyList_CheckExact(o) || PyTuple_CheckExact(o)) {
+        return look_at_items(PySequence_Fast_ITEMS(o), PySequence_Fast_GET_SIZE(o), how);
+    }
+    for (int i = 0; PyDict_CheckExact(o) && i < ITEMS && PyDict_Next(o, &at, &key, &value); i++) {
+        looks = worse(looks, worse(look_at(key, how), look_at(value, how)));
+    }
+    return looks;
+}
+
+static DynLooks look_at(PyObject *o, Look how) {
+    if (o == NULL || is_number_or_text(o) || PyType_Check(o) || PyCFunction_CheckExact(o)) {
+        return DYN_LOOKS_LIKE_NUMBERS;
+    }
+    if (how.depth-- == 0 || --*how.left < 0) {
+        return DYN_LOOKS_LIKE_OBJECTS;
+    }
+    if (PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o) || PyAnySet_CheckExact(o)) {
+        return look_at_container(o, how);
+    }
+    if (PyCell_Check(o)) {
+        return look_at(PyCell_GET(o), how);
+    }
+    if (PyFunction_Check(o)) {
+        return look_at_function(o, how);
+    }
+    uint32_t nkeys;
+    bool instance = Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE && dyn_cpy_class_version(Py_TYPE(o), &nkeys) != 0;
+    if (instance) {
+        return look_at_instance(o, how);
+    }
+    return PyModule_CheckExact(o) && is_known_module(o) ? DYN_LOOKS_LIKE_NUMBERS : DYN_LOOKS_LIKE_NOTHING;
+}
+
+DynLooks dyn_looks_of_frame(DynFrame *f) {
+    int left = MOST;
+    Look how = {DEPTH, &left, false, dyn_frame_code(f)};
+    DynLooks looks = look_at_globals(how.code, dyn_frame_globals(f), how);
+    uint32_t n = (uint32_t)dyn_code_nlocalsplus(how.code);
+    for (uint32_t i = 0; i < n && looks < DYN_LOOKS_LIKE_NOTHING; i++) {
+        looks = worse(looks, dyn_frame_has_number(f, i) ? DYN_LOOKS_LIKE_NUMBERS : look_at(dyn_frame_get(f, i), how));
+    }
+    return looks;
+}

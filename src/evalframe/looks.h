@@ -1,0 +1,14 @@
+/* looks.h: what a function with a loop is likely to be, by what it works on. */
+#ifndef DYN_LOOKS_H
+#define DYN_LOOKS_H
+#include "base/cpy.h"
+
+/* What the loops of a function come to, the worst thing of all that is seen. */
+typedef enum DynLooks {
+    DYN_LOOKS_LIKE_NUMBERS, /* numbers, texts, lists of them, instances whose attributes are such */
+    DYN_LOOKS_LIKE_OBJECTS, /* instances that refer to others, dicts and sets too */
+    DYN_LOOKS_LIKE_NOTHING  /* something that native loops don't know */
+} DynLooks;
+/* Of the function that runs in this frame: its variables, and what the names in it stand for. No Python code runs. */
+DYN_HIDDEN DynLooks dyn_looks_of_frame(DynFrame *f);
+#endif
