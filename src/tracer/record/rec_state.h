@@ -738,6 +738,7 @@ DYN_HIDDEN void rec_let_go(DynRec *r); /* recording is over: drops what was kept
 
 /* ---- rec_errstate.c */
 DYN_HIDDEN int rec_errstate_init(void);
+DYN_HIDDEN bool rec_is_errstate_variable(const PyObject *var); /* the context variable behind np.errstate */
 DYN_HIDDEN bool rec_is_open_list(DynRec *r, DynOperand o);
 DYN_HIDDEN PyObject *rec_call_real(const RecCall *c);
 DYN_HIDDEN const char *rec_callable_name(DynRec *r, PyObject *f); /* its own, or its type's; in the arena */
