@@ -113,6 +113,23 @@ bool plan_join(Plan *p, uint32_t shape, const PlanShape *more) {
     return grown;
 }
 
+void plan_add_to(Plan *p, PlanShape *all, const PlanShape *more) {
+    uint16_t *const own[] = {&all->list, &all->tuple, &all->dict};
+    const uint16_t inner[] = {more->list, more->tuple, more->dict};
+    all->bits |= more->bits;
+    for (uint32_t i = 0; i < more->nclasses; i++) {
+        add_class(all, more->classes[i]);
+    }
+    for (int k = 0; k < 3; k++) {
+        const PlanShape there = *plan_shape(p, inner[k]);
+        if (*own[k] == 0) {
+            *own[k] = inner[k];
+        } else if (inner[k] != 0 && inner[k] != *own[k] && plan_join(p, *own[k], &there)) {
+            p->again = true;
+        }
+    }
+}
+
 /* ---- looking at objects */
 
 static void look_at(Plan *p, uint32_t shape, PyObject *o, int depth);
@@ -256,9 +273,11 @@ void plan_look_into(Plan *p, uint32_t shape, PyObject *o, int depth) {
     if (PyTuple_CheckExact(o)) {
         look_at_parts(p, shape, o, depth);
     }
-    Py_ssize_t n = PySequence_Fast_GET_SIZE(o), most = depth > 2 ? PLAN_SAMPLE : 8, step = n > most ? n / most : 1;
+    const bool deque = !PyTuple_CheckExact(o) && !PyList_CheckExact(o);
+    Py_ssize_t n = deque ? Py_SIZE(o) : PySequence_Fast_GET_SIZE(o), most = depth > 2 ? PLAN_SAMPLE : 8,
+               step = n > most ? n / most : 1;
     for (Py_ssize_t i = 0, seen = 0; i < n && seen < most; i += step, seen++) {
-        look_at(p, shape, PySequence_Fast_GET_ITEM(o, i), depth);
+        look_at(p, shape, deque ? dyn_cpy_deque_item(o, i) : PySequence_Fast_GET_ITEM(o, i), depth);
     }
 }
 
