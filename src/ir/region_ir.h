@@ -71,7 +71,7 @@ typedef enum DynRegionKind {
     DYN_RK_CHAR,     /* A str of one character. regs: its code, below 256. */
     DYN_RK_INST,     /* An instance of the class `ref` of the region's objects. regs: the object. n: 1 + the slot it came in. */
     DYN_RK_CLASS,    /* At entries: a class. regs: itself. */
-    DYN_RK_DICT,     /* A dict. regs: the object */
+    DYN_RK_DICT,     /* A dict. regs: the object. n: DYN_DICT_* */
     DYN_RK_SET,      /* A set. regs: the object */
     DYN_RK_DEQUE,    /* A deque. regs: the object */
     DYN_RK_METHOD,   /* Method `ref` of the region's objects, bound to a list, dict or set. regs: itself, what it is bound to. */
@@ -99,6 +99,9 @@ DYN_HIDDEN int dyn_region_randbelow(PyObject *o, int64_t n, int64_t *d); /* of r
 DYN_HIDDEN int64_t dyn_region_char_is(int64_t code, int64_t question);
 #define DYN_REGION_QUESTIONS 8
 extern DYN_HIDDEN const char *const dyn_region_questions[DYN_REGION_QUESTIONS];
+/* Dicts, by what an item is that isn't there: an error, what a defaultdict makes, which is in it then, or a Counter's 0. */
+enum { DYN_DICT_PLAIN, DYN_DICT_INT, DYN_DICT_FLOAT, DYN_DICT_LIST, DYN_DICT_DICT, DYN_DICT_COUNTER };
+DYN_HIDDEN int64_t dyn_region_dict_kind(PyObject *o); /* -1: it is none that loops know */
 enum { DYN_TEXT_STR, DYN_TEXT_BYTES, DYN_TEXT_BYTEARRAY };
 /* Is the object a text? Which, and where its bytes lie. */
 DYN_HIDDEN bool dyn_region_text_of(PyObject *o, uint8_t *which, const char **data, int64_t *n);

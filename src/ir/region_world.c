@@ -526,7 +526,7 @@ static int has_int(PyObject *list, int64_t x, int64_t *d) {
 
 /* ---- dicts and sets */
 
-static int64_t dict_size(PyObject *o) { return PyDict_CheckExact(o) ? PyDict_GET_SIZE(o) : PySet_GET_SIZE(o); }
+static int64_t dict_size(PyObject *o) { return PyDict_Check(o) ? PyDict_GET_SIZE(o) : PySet_GET_SIZE(o); }
 
 /* Where the value of a key lies, of a dict that nobody watches. false: that can't be said. */
 static bool place_of_int(PyObject *dict, int64_t key, PyObject ***place) {

@@ -266,7 +266,7 @@ static void look_into_dict(Plan *p, uint32_t shape, PyObject *o, int depth) {
 }
 
 void plan_look_into(Plan *p, uint32_t shape, PyObject *o, int depth) {
-    if (PyDict_CheckExact(o) || PySet_CheckExact(o)) {
+    if (PyDict_Check(o) || PySet_CheckExact(o)) {
         look_into_dict(p, shape, o, depth);
         return;
     }
@@ -304,6 +304,9 @@ bool plan_shape_of(Plan *p, const PlanValue *v, PlanShape *out) {
                 {DYN_RK_LIST, DYN_RL_LIST}, {DYN_RK_DICT, DYN_RL_DICT},      {DYN_RK_INST, DYN_RL_INST},
                 {DYN_RK_SET, DYN_RL_SET},   {DYN_RK_COMPLEX, DYN_RL_COMPLEX}};
     *out = (PlanShape){0};
+    if (v->v.kind == DYN_RK_DICT && v->v.n != DYN_DICT_PLAIN) {
+        return false; /* what reads it there looks for a dict itself */
+    }
     for (size_t i = 0; i < DYN_COUNTOF(bits); i++) {
         out->bits |= (uint16_t)(bits[i].kind == (DynRegionKind)v->v.kind && !plan_is_np_complex(v) ? bits[i].bit : 0);
     }
