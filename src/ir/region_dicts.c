@@ -1,5 +1,5 @@
-/* region_dicts.c: the dicts that native loops know: dict itself, and collections' defaultdict and Counter, which differ in what an
- * item is that isn't there. Called by tracer/region when a loop is planned, by codegen/region when it is entered, and by
+/* region_dicts.c: the dicts that native loops know: dict itself, and collections' defaultdict and Counter, which differ in what
+ * an item is that isn't there. Called by tracer/region when a loop is planned, by codegen/region when it is entered, and by
  * generated code. With the GIL. */
 #include "base/cpy_region.h"
 #include "ir/region_ir.h"
@@ -12,13 +12,12 @@ static struct {
 } classes;
 
 /* Its default_factory lies behind what a dict is. */
-static PyObject *factory_of(PyObject *o) {
-    return *(PyObject **)(void *)((char *)o + PyDict_Type.tp_basicsize);
-}
+static PyObject *factory_of(PyObject *o) { return *(PyObject **)(void *)((char *)o + PyDict_Type.tp_basicsize); }
 
 static bool is_defaultdict(PyObject *t) {
     PyObject *o = PyObject_CallFunction(t, "O", (PyObject *)&PyFloat_Type);
-    bool is = o != NULL && PyDict_Check(o) && Py_TYPE(o)->tp_basicsize >= PyDict_Type.tp_basicsize + (Py_ssize_t)sizeof(PyObject *) &&
+    bool is = o != NULL && PyDict_Check(o) &&
+              Py_TYPE(o)->tp_basicsize >= PyDict_Type.tp_basicsize + (Py_ssize_t)sizeof(PyObject *) &&
               factory_of(o) == (PyObject *)&PyFloat_Type;
     PyErr_Clear();
     Py_XDECREF(o);
@@ -60,8 +59,10 @@ static bool counts(void) {
 }
 
 static int64_t kind_by_factory(PyObject *o) {
-    static PyTypeObject *const factories[] = {
-        [DYN_DICT_INT] = &PyLong_Type, [DYN_DICT_FLOAT] = &PyFloat_Type, [DYN_DICT_LIST] = &PyList_Type, [DYN_DICT_DICT] = &PyDict_Type};
+    static PyTypeObject *const factories[] = {[DYN_DICT_INT] = &PyLong_Type,
+                                              [DYN_DICT_FLOAT] = &PyFloat_Type,
+                                              [DYN_DICT_LIST] = &PyList_Type,
+                                              [DYN_DICT_DICT] = &PyDict_Type};
     for (int64_t i = DYN_DICT_INT; i < DYN_DICT_COUNTER; i++) {
         if (o == (PyObject *)factories[i]) {
             return i;

@@ -339,7 +339,8 @@ def test_text_that_becomes_no_kernel(device, function, reason, monkeypatch, tmp_
         warnings.simplefilter("ignore")
         for _ in range(3):
             torch.testing.assert_close(fast(x), torch.sin(x) * 7 + 1)
-    assert dynoc.counters["build"][reason] == 1
+    dynoc.wait()
+    assert dynoc.counters["build"][reason] == 2  # of what the call needs, and of the rest
 
 
 class Net(torch.nn.Module):

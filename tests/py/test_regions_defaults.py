@@ -54,7 +54,9 @@ def gone_through(d, total):
 WORDS = ["to", "be", "or", "not", "to", "be", "a", "a"]
 
 
-@pytest.mark.parametrize("d", [defaultdict(int), Counter(), Counter({"to": 3}), defaultdict(float), defaultdict(int, {"be": 2**70})])
+@pytest.mark.parametrize(
+    "d", [defaultdict(int), Counter(), Counter({"to": 3}), defaultdict(float), defaultdict(int, {"be": 2**70})]
+)
 def test_words_are_counted(d):
     check(counted, (WORDS, d), [iter(WORDS)])
     check(counted, (WORDS[-2:], d), [iter(WORDS[-2:])])

@@ -85,8 +85,10 @@ static Went push_instead(Plan *p, PlanValue v, uint32_t slots) {
 static PlanValue default_of(Plan *p, const PlanValue *dict) {
     switch (dict->v.n) {
     case DYN_DICT_FLOAT: return plan_float(0.0);
-    case DYN_DICT_LIST: return plan_made(p, DYN_RK_LIST, plan_emit_or(p, DYN_RO_NEWLIST, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY));
-    case DYN_DICT_DICT: return plan_made(p, DYN_RK_DICT, plan_emit_or(p, DYN_RO_NEWDICT, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY));
+    case DYN_DICT_LIST:
+        return plan_made(p, DYN_RK_LIST, plan_emit_or(p, DYN_RO_NEWLIST, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY));
+    case DYN_DICT_DICT:
+        return plan_made(p, DYN_RK_DICT, plan_emit_or(p, DYN_RO_NEWDICT, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY));
     default: return plan_int(0);
     }
 }
