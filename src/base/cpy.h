@@ -200,12 +200,14 @@ DYN_HIDDEN bool dyn_cpy_shows_its_methods(PyObject *o); /* no attribute of the i
 DYN_HIDDEN PyObject *dyn_cpy_lookup_special(PyTypeObject *t, PyObject *name); /* _PyType_Lookup, borrowed or NULL, no error */
 DYN_HIDDEN PyObject *dyn_cpy_lookup_named(PyTypeObject *t, const char *name); /* the same */
 /* cpy_class.c: what was read of a class. facts: a capsule with what the class has under special names now; NULL, without an
- * exception: it can't be said. note: what it has under `name` is one of them from now on; false: it can't be said. stands: is
- * the class as they say; the version tag for which it is is remembered. changed: a name whose value differs, or None; NULL: it
- * is as they say. Borrowed. */
+ * exception: it can't be said. note: what the first `nbases` of its bases, itself among them, have under `name` is one of them
+ * from now on; false: it can't be said. stands: is the class as they say; the version tag for which it is is remembered. changed:
+ * a name whose value differs, or None; NULL: it is as they say. Borrowed. */
+DYN_HIDDEN bool dyn_cpy_is_special_name(PyObject *name); /* two underscores before and behind */
 DYN_HIDDEN PyObject *dyn_cpy_class_facts(PyTypeObject *t);
 DYN_HIDDEN bool dyn_cpy_is_class_facts(PyObject *o);
-DYN_HIDDEN bool dyn_cpy_class_note(PyObject *facts, PyTypeObject *t, PyObject *name);
+DYN_HIDDEN bool dyn_cpy_class_note(PyObject *facts, PyTypeObject *t, PyObject *name, uint32_t nbases);
+#define DYN_ALL_BASES UINT32_MAX
 DYN_HIDDEN bool dyn_cpy_class_stands(PyObject *facts, PyTypeObject *t);
 DYN_HIDDEN PyObject *dyn_cpy_class_changed(PyObject *facts, PyTypeObject *t);
 /* The traceback of the exception that is set (new reference; NULL: none); and, when the exception came out of a frame that it has

@@ -63,7 +63,7 @@ static void free_facts(PyObject *capsule) {
     PyMem_RawFree(f);
 }
 
-static bool is_special(PyObject *name) {
+bool dyn_cpy_is_special_name(PyObject *name) {
     Py_ssize_t n = PyUnicode_CheckExact(name) && PyUnicode_IS_ASCII(name) ? PyUnicode_GET_LENGTH(name) : 0;
     const char *text = n > 4 ? PyUnicode_DATA(name) : "";
     return n > 4 && text[0] == '_' && text[1] == '_' && text[n - 1] == '_' && text[n - 2] == '_';
@@ -74,7 +74,7 @@ static uint32_t count_special(PyObject *dict) {
     Py_ssize_t at = 0;
     uint32_t n = 0;
     while (PyDict_Next(dict, &at, &key, &value)) {
-        n += is_special(key);
+        n += dyn_cpy_is_special_name(key);
     }
     return n;
 }
@@ -233,7 +233,7 @@ static int add_special(Facts *f, uint32_t base, PyTypeObject *owner, PyObject *d
     Py_ssize_t at = 0;
     while (PyDict_Next(dict, &at, &key, &value)) {
         Row r = {.name = key, .base = base};
-        if (!is_special(key)) {
+        if (!dyn_cpy_is_special_name(key)) {
             continue;
         }
         bool called = !remember(&r, value, owner) && (Py_TYPE(value)->tp_call != NULL || Py_TYPE(value)->tp_descr_get != NULL);
@@ -288,12 +288,12 @@ static bool is_noted(const Facts *f, PyObject *name, uint32_t base) {
     return false;
 }
 
-bool dyn_cpy_class_note(PyObject *capsule, PyTypeObject *t, PyObject *name) {
+bool dyn_cpy_class_note(PyObject *capsule, PyTypeObject *t, PyObject *name, uint32_t nbases) {
     Facts *f = facts_of(capsule);
     if (count_bases(t) != f->bases.n) {
         return false;
     }
-    for (uint32_t i = 0; i < f->bases.n; i++) {
+    for (uint32_t i = 0; i < f->bases.n && i < nbases; i++) {
         PyTypeObject *base = base_at(t, i);
         if (f->bases.at[i].fixed || is_noted(f, name, i)) {
             continue;

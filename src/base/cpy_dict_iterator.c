@@ -121,7 +121,7 @@ static Py_ssize_t next_of_set(PyObject *set, Py_ssize_t at, PyObject **key) {
 
 int64_t dyn_cpy_dict_next(PyObject *o, int64_t at, PyObject *found[2]) {
     Py_ssize_t place = (Py_ssize_t)at;
-    if (!PyDict_CheckExact(o)) {
+    if (!PyDict_Check(o)) {
         return next_of_set(o, place, &found[0]);
     }
     return PyDict_Next(o, &place, &found[0], &found[1]) != 0 ? place : 0;

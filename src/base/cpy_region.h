@@ -36,6 +36,13 @@ DYN_HIDDEN int dyn_cpy_dict_place_text(PyObject *dict, PyObject *key, PyObject *
 DYN_HIDDEN void dyn_cpy_dict_changed(PyObject *dict); /* a value in its place got another one: its version says so */
 DYN_HIDDEN int dyn_cpy_set_has_int(PyObject *set, int64_t key, int64_t *has);
 DYN_HIDDEN int dyn_cpy_set_has_text(PyObject *set, PyObject *key, int64_t *has);
+/* The class of deques whose items are found; borrowed, NULL: there is none. Of an exact one: an item, borrowed, how many it may
+ * have (-1: any number), and its own methods: an item is added, or one taken out, which is the caller's. */
+DYN_HIDDEN PyTypeObject *dyn_cpy_deque_type(void);
+DYN_HIDDEN PyObject *dyn_cpy_deque_item(PyObject *o, Py_ssize_t i);
+DYN_HIDDEN Py_ssize_t dyn_cpy_deque_bound(PyObject *o);
+DYN_HIDDEN bool dyn_cpy_deque_add(PyObject *o, PyObject *item, bool left); /* false: with an exception */
+DYN_HIDDEN PyObject *dyn_cpy_deque_take(PyObject *o, bool left);
 DYN_HIDDEN bool dyn_cpy_dict_is_watched(PyObject *dict); /* somebody is told of what changes in it */
 /* Before CPython 3.12 the collector runs within allocations, and that code: not while it is held. true: it has to be released. */
 DYN_HIDDEN bool dyn_cpy_hold_collector(void);

@@ -325,6 +325,8 @@ DynDtype dyn_torch_dtype_parse(PyObject *dtype) {
 
 PyObject *dyn_torch_dtype_object(DynDtype dt) { return dtypes[dt]; }
 
+const char *dyn_torch_dtype_name(DynDtype dt) { return types[dt].name; }
+
 /* Are derivatives computed in forward mode? Tensors then have tangents, which their memory doesn't show. */
 static bool is_forward_mode(void) {
     static PyObject *name;
@@ -638,6 +640,10 @@ PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLay
     bool ordered = layout != NULL && layout->kind != DYN_LAYOUT_C && !goes_in_c_order(layout, ndim, dims), failed;
     if (!dyn_layout_dense(ordered ? layout : NULL, dt, ndim, dims, strides)) {
         return PyErr_NoMemory();
+    }
+    PyObject *here = device == 0 ? dyn_torch_new_here(dt, ndim, dims, strides) : NULL;
+    if (here != NULL) {
+        return here;
     }
     PyObject *keywords = keywords_of(dt, device, &failed), *args = failed ? NULL : sizes_and_strides(dt, ndim, dims, strides),
              *t = NULL;

@@ -76,6 +76,10 @@ DYN_HIDDEN int dyn_torch_bump(PyObject *const *tensors, Py_ssize_t n);
 /* A new tensor of these sizes and this memory order (dense); strides in bytes where they are given; in the memory of `device`
  * (DynArrayView). New reference. */
 DYN_HIDDEN PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout, uint8_t device);
+/* torch_new.c: the same in this machine's memory, strides in bytes; NULL, without an exception: torch.empty_strided has to make
+ * it. */
+DYN_HIDDEN PyObject *dyn_torch_new_here(DynDtype dt, int ndim, const int64_t *dims, const int64_t *strides);
+DYN_HIDDEN const char *dyn_torch_dtype_name(DynDtype dt); /* float32 …; NULL: torch has none */
 /* torch.device of a CUDA device (DynArrayView); borrowed, NULL with an exception. */
 DYN_HIDDEN PyObject *dyn_torch_device_object(uint8_t device);
 /* The stream on which PyTorch works now on that device. false: it doesn't say. */

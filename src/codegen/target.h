@@ -12,6 +12,9 @@ struct DynTarget {
     const struct DynToolchain *toolchain; /* What makes objects of text (build/build.h). */
     /* Loop IR → text. 0, or -1 with a reason and a sentence. With the GIL; the text is the same for the same loop IR. */
     int (*emit)(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error);
+    /* That text, of so many characters, in two parts, each compiled by itself: what a call like the recorded one needs, and what
+     * it doesn't. -1: it isn't worth it, nobody could do meanwhile what the second does, or there is no memory. */
+    int (*part)(const DynLoops *p, bool first, int64_t whole, DynStr *source);
     /* That text as a program of its own, which times its kernels: for debug folders. */
     void (*program)(const DynLoops *p, const DynConfig *config, const char *source, DynStr *out);
     /* Text → loaded object, published into the artifact when it is there. wait: it is there on return, or has failed. */

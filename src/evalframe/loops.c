@@ -36,7 +36,7 @@ bool dyn_loops_open(DynLoops *l, uint32_t i, bool open) {
 static void place_of(const DynLoops *l, uint32_t unit, DynPlace *place) {
     int line, end_line, col, end_col;
     dyn_cpy_code_position((PyCodeObject *)l->code, unit, &line, &end_line, &col, &end_col);
-    *place = (DynPlace){l->code, line, end_line, col, end_col};
+    *place = (DynPlace){.code = l->code, .line = line, .end_line = end_line, .col = col, .end_col = end_col};
 }
 
 static void say_what(const DynLoops *l, uint32_t at, const char *what) {

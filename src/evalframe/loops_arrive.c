@@ -18,7 +18,7 @@
 #define WEIGHED 64           /* for so many arrivals it is in turns native and CPython's, … */
 #define TURN 8               /* … each for so many of them; */
 #define AWAY_NS 50e3         /* the next arrival tells nothing when it comes so late */
-#define ASKED_NS 150.        /* what an open way costs that isn't taken */
+#define ASKED_NS 30.         /* what an open way costs that isn't taken, without what is done there */
 #define LEAST_INSIDE_NS 150. /* that a region has to run, on average, to pay for the way in and out */
 #define ENOUGH_NS 1e6        /* a region that ran for so long in all is judged before there were TRIAL arrivals */
 #define SAMPLED 128          /* of one that runs for longer than SMALL_NS so many trips are CPython's, to compare trips, … */
@@ -380,7 +380,7 @@ static uint64_t native_cycles;
 uint64_t dyn_loops_native_cycles(void) { return native_cycles; }
 
 /* The frame was left at exit's place: false; it stands at the header as it did: true. */
-static bool enter(WayIn *w, DynLoops *l, DynFrame *f) {
+static bool enter(WayIn *w, DynLoops *l, DynFrame *f, uint64_t now) {
     const DynLoopWay *way = &l->made->ways[w->index];
     DynLoop *loop = &l->loops[w->index];
     DynRegionExit exit = {0};
@@ -393,11 +393,12 @@ static bool enter(WayIn *w, DynLoops *l, DynFrame *f) {
         close_slots(f, &s);
         return true;
     }
-    uint64_t began = dyn_cycles();
-    if (sits_out(l, w->index, &s, began) || samples(l, w->index, &s, began)) {
+    if (sits_out(l, w->index, &s, now) || samples(l, w->index, &s, now)) {
         close_slots(f, &s);
+        loop->last = dyn_cycles(); /* without what was done here */
         return true;
     }
+    uint64_t began = dyn_cycles();
     Py_ssize_t before = loop->weighed ? -1 : trips_left(l, w->index, &s);
     bool ran = run(l, loop, &s, &exit);
     if (!ran && plan_another(l, w->index, f, &s)) {
@@ -426,6 +427,7 @@ static bool enter(WayIn *w, DynLoops *l, DynFrame *f) {
 static PyObject *way_in_invert(PyObject *self) {
     WayIn *w = (WayIn *)self;
     DynLoops *l = w->loops;
+    const uint64_t now = dyn_cycles();
     PyThreadState *ts = PyThreadState_Get();
     DynFrame *f = dyn_frame_current(ts);
     bool asked = f != NULL && (PyObject *)dyn_frame_code(f) == w->code;
@@ -441,7 +443,7 @@ static PyObject *way_in_invert(PyObject *self) {
     }
     DynRaised before = dyn_callback_begin();
     l->refs++;
-    bool stays = enter(w, l, f);
+    bool stays = enter(w, l, f, now);
     dyn_loops_decref(l);
     dyn_callback_end(before);
     return PyBool_FromLong(stays);

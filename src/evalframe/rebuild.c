@@ -353,6 +353,11 @@ static void give(const Build *b, const uint8_t *need, uint32_t count, uint32_t a
     }
 }
 
+/* A class's goes into its dict too, and the class gets a new version. */
+static int set_attribute(PyObject *o, PyObject *name, PyObject *value) {
+    return PyType_Check(o) ? PyType_Type.tp_setattro(o, name, value) : PyObject_GenericSetAttr(o, name, value);
+}
+
 static int perform(const Build *b, const DynEffect *e, PyObject **given) {
     PyObject *args[8], **at = args, *result;
     int status = -1;
@@ -364,7 +369,7 @@ static int perform(const Build *b, const DynEffect *e, PyObject **given) {
         at[k] = b->made[e->items[k]];
     }
     switch ((DynEffectKind)e->kind) {
-    case DYN_FX_SETATTR: status = PyObject_GenericSetAttr(at[0], e->obj, at[1]); break;
+    case DYN_FX_SETATTR: status = set_attribute(at[0], e->obj, at[1]); break;
     case DYN_FX_DELATTR: status = PyObject_GenericSetAttr(at[0], e->obj, NULL); break;
     case DYN_FX_SETITEM: status = PyObject_SetItem(at[0], at[1], at[2]); break;
     case DYN_FX_DELITEM: status = PyObject_DelItem(at[0], at[1]); break;

@@ -100,7 +100,6 @@ size_t dyn_capture_bytes(const DynCapture *c) {
 static int extern_slots(DynExtern *x, DynVisitSlot *visit, void *arg) {
     SLOT(x->callable);
     SLOT(x->kwnames);
-    SLOT(x->globals);
     SLOT(x->frame);
     for (uint32_t i = 0; i < x->nargs; i++) {
         SLOT(x->args[i].obj);
@@ -115,6 +114,7 @@ static int graph_slots(DynGraph *g, DynVisitSlot *visit, void *arg) {
     int stop = 0;
     for (uint32_t i = 0; i < g->places.n; i++) {
         SLOT(g->places.at[i].code);
+        SLOT(g->places.at[i].globals);
     }
     for (uint32_t i = 0; i < g->externs.n && stop == 0; i++) {
         stop = extern_slots(&g->externs.at[i], visit, arg);

@@ -248,7 +248,7 @@ static uint32_t product(Derive *d, uint32_t like, uint32_t a, uint32_t b) {
     forms[0] = (DynForm){DYN_F_TUPLE, 2, NULL};
     forms[1] = forms[2] = forms[3] = (DynForm){DYN_F_NODE, 0, NULL};
     const DynExtern *of = &g->externs.at[node_at(d, like)->extern_index];
-    DynExtern row = {.callable = Py_NewRef(of->callable), .globals = Py_NewRef(of->globals), .name = of->name, .writes = -1};
+    DynExtern row = {.callable = Py_NewRef(of->callable), .name = of->name, .writes = -1};
     row.args = forms;
     row.nargs = 3;
     row.results = forms + 3;
@@ -398,7 +398,6 @@ static int through_getitem(Derive *d, uint32_t id, uint32_t gradient, const DynE
     for (uint32_t i = 0; i < x->nargs + 2; i++) {
         Py_XINCREF(forms[i].obj);
     }
-    row.globals = Py_NewRef(x->globals);
     row.args = forms;
     row.nargs = x->nargs + 1;
     row.results = forms + row.nargs;

@@ -7,7 +7,6 @@
 void dyn_extern_drop(DynExtern *x) {
     Py_CLEAR(x->callable);
     Py_CLEAR(x->kwnames);
-    Py_CLEAR(x->globals);
     Py_CLEAR(x->frame);
     for (uint32_t i = 0; i < x->nargs; i++) {
         Py_CLEAR(x->args[i].obj);
@@ -36,7 +35,6 @@ uint32_t dyn_extern_copy(const DynExtern *x, DynGraph *to) {
     copy.nresults = copy.results == NULL ? 0 : x->nresults;
     Py_XINCREF(copy.callable);
     Py_XINCREF(copy.kwnames);
-    Py_XINCREF(copy.globals);
     Py_XINCREF(copy.frame);
     if (!DYN_ALLOCATED(copy.name, copy.args, copy.results) || dyn_vec_push(&to->externs, copy) < 0) {
         dyn_extern_drop(&copy);
@@ -161,28 +159,50 @@ static PyObject *template(bool keywords) {
     return made[keywords];
 }
 
-static PyObject *make_frame(const DynGraph *g, const DynNode *n, const DynExtern *x) {
-    PyObject *from = template(x->kwnames != NULL), *code = NULL, *frame = NULL;
-    PyObject *caller = n->where < g->places.n ? g->places.at[n->where].code : NULL;
-    if (from == NULL || caller == NULL || x->globals == NULL) {
+/* A function that calls on from there, with or without keywords; NULL where nobody knows the place, or with an exception. */
+static PyObject *make_frame(const DynPlace *at, bool keywords) {
+    PyObject *from = template(keywords), *code = NULL, *frame = NULL;
+    if (from == NULL || at == NULL || at->globals == NULL) {
         return NULL;
     }
-    PyCodeObject *c = (PyCodeObject *)caller;
+    PyCodeObject *c = (PyCodeObject *)at->code;
     PyObject *replace = PyObject_GetAttrString(PyFunction_GET_CODE(from), "replace"), *none = PyTuple_New(0);
     PyObject *how = Py_BuildValue("{sOsOsOsi}", "co_name", c->co_name, "co_qualname", c->co_qualname, "co_filename",
-                                  c->co_filename, "co_firstlineno", (int)n->line);
+                                  c->co_filename, "co_firstlineno", (int)at->line);
     if (replace != NULL && none != NULL && how != NULL) {
         code = PyObject_Call(replace, none, how);
     }
     if (code != NULL) {
         dyn_code_set_word((PyCodeObject *)code, DYN_CODE_OWN);
-        frame = PyFunction_New(code, x->globals);
+        frame = PyFunction_New(code, at->globals);
     }
     Py_XDECREF(replace);
     Py_XDECREF(none);
     Py_XDECREF(how);
     Py_XDECREF(code);
     return frame;
+}
+
+/* The call of `frame`, which make_frame made. */
+static PyObject *call_from(PyObject *frame, PyObject *callable, PyObject *args, PyObject *keywords) {
+    PyObject *stack[3] = {callable, args, keywords}, *result;
+    Py_INCREF(frame); /* what is called may drop the graph */
+    dyn_extern_calling = frame;
+    result = PyObject_Vectorcall(frame, stack, keywords == NULL ? 2 : 3, NULL);
+    dyn_extern_calling = NULL;
+    Py_DECREF(frame);
+    return result;
+}
+
+PyObject *dyn_extern_call_from(const DynPlace *at, PyObject *callable, PyObject *args) {
+    PyObject *frame = make_frame(at, false), *result = NULL;
+    if (frame != NULL) {
+        result = call_from(frame, callable, args, NULL);
+        Py_DECREF(frame);
+    } else if (!PyErr_Occurred()) {
+        result = PyObject_Call(callable, args, NULL);
+    }
+    return result;
 }
 
 /* Is it a method of ufuncs or of tensors that is written in C? */
@@ -239,7 +259,7 @@ static PyObject *call(const DynGraph *g, const DynNode *n, DynExtern *x, PyObjec
     if (silent) {
         return PyObject_Vectorcall(x->callable, &PyTuple_GET_ITEM(args, 0), (size_t)npos, x->kwnames);
     }
-    if (x->frame == NULL && (x->frame = make_frame(g, n, x)) == NULL) {
+    if (x->frame == NULL && (x->frame = make_frame(dyn_graph_place_at(g, n->where), x->kwnames != NULL)) == NULL) {
         if (PyErr_Occurred()) {
             return NULL;
         }
@@ -248,11 +268,7 @@ static PyObject *call(const DynGraph *g, const DynNode *n, DynExtern *x, PyObjec
     PyObject *positional = x->kwnames == NULL ? Py_NewRef(args) : PyTuple_GetSlice(args, 0, npos);
     PyObject *keywords = x->kwnames == NULL ? NULL : keyword_dict(x->kwnames, args, npos), *result = NULL;
     if (positional != NULL && (x->kwnames == NULL || keywords != NULL)) {
-        PyObject *stack[3] = {x->callable, positional, keywords}, *frame = Py_NewRef(x->frame);
-        dyn_extern_calling = frame;
-        result = PyObject_Vectorcall(frame, stack, keywords == NULL ? 2 : 3, NULL);
-        dyn_extern_calling = NULL;
-        Py_DECREF(frame);
+        result = call_from(x->frame, x->callable, positional, keywords);
     }
     Py_XDECREF(positional);
     Py_XDECREF(keywords);

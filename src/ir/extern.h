@@ -30,6 +30,9 @@ DYN_HIDDEN bool dyn_extern_one_memory(PyObject *a, PyObject *b); /* are two resu
 DYN_HIDDEN bool dyn_extern_shares(PyObject *result, PyObject *arg);
 /* The function whose frame stands for the caller's is being called: the hook leaves its frame alone. */
 extern DYN_HIDDEN _Thread_local PyObject *dyn_extern_calling;
+/* callable(*args), called by a frame that looks like the function's own at that place, for what asks for its caller's line and
+ * module; NULL: by nobody in particular. New reference. */
+DYN_HIDDEN PyObject *dyn_extern_call_from(const DynPlace *at, PyObject *callable, PyObject *args);
 DYN_HIDDEN void dyn_extern_drop(DynExtern *x); /* its references */
 /* A row of its own for a call in another graph, which may outlive the first: its place there, or DYN_NONE. */
 DYN_HIDDEN uint32_t dyn_extern_copy(const DynExtern *x, DynGraph *to);

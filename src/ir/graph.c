@@ -26,6 +26,7 @@ void dyn_graph_free(DynGraph *g) {
     dyn_graph_truncate(g, 0);
     for (uint32_t i = 0; i < g->places.n; i++) {
         Py_CLEAR(g->places.at[i].code);
+        Py_CLEAR(g->places.at[i].globals);
     }
     dyn_vec_free(&g->nodes);
     dyn_vec_free(&g->inputs);

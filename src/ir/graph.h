@@ -94,7 +94,6 @@ typedef struct DynForm {
 typedef struct DynExtern {
     PyObject *callable; /* strong */
     PyObject *kwnames;  /* strong or NULL: the names of the last arguments */
-    PyObject *globals;  /* strong: of the function that made the call */
     PyObject *frame;    /* strong or NULL: a function whose frame stands for that function's during the call (extern.c) */
     const char *name;   /* "linalg.solve" */
     DynForm *args, *results;
@@ -107,7 +106,8 @@ typedef struct DynExtern {
 } DynExtern;
 /* Where in the source a node comes from: file, function and position (columns as in co_positions, -1 unknown). */
 typedef struct DynPlace {
-    PyObject *code; /* strong; NULL in a part of a graph (part.c), which has no references */
+    PyObject *code;    /* strong; NULL in a part of a graph (part.c), which has no references */
+    PyObject *globals; /* strong: those of the function; NULL where code is, and where nobody knows them */
     int32_t line, end_line, col, end_col;
     const char *file; /* … but the file's name, in the arena */
 } DynPlace;

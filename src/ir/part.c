@@ -76,7 +76,7 @@ static uint32_t copy_place(const DynGraph *g, DynGraph *out, uint32_t where) {
             return i;
         }
     }
-    place.code = NULL;
+    place.code = place.globals = NULL;
     place.file = dyn_arena_strdup(out->arena, file);
     return place.file == NULL || dyn_vec_push(&out->places, place) < 0 ? DYN_NONE : out->places.n - 1;
 }

@@ -76,6 +76,7 @@ const char *const dyn_region_kinds[DYN_RK_COUNT] = {
     [DYN_RK_CLASS] = "class",
     [DYN_RK_DICT] = "dict",
     [DYN_RK_SET] = "set",
+    [DYN_RK_DEQUE] = "deque",
     [DYN_RK_KEYITER] = "keyiter",
     [DYN_RK_VALUEITER] = "valueiter",
     [DYN_RK_ITEMITER] = "itemiter",

@@ -71,8 +71,9 @@ typedef enum DynRegionKind {
     DYN_RK_CHAR,     /* A str of one character. regs: its code, below 256. */
     DYN_RK_INST,     /* An instance of the class `ref` of the region's objects. regs: the object. n: 1 + the slot it came in. */
     DYN_RK_CLASS,    /* At entries: a class. regs: itself. */
-    DYN_RK_DICT,     /* A dict. regs: the object */
+    DYN_RK_DICT,     /* A dict. regs: the object. n: DYN_DICT_* */
     DYN_RK_SET,      /* A set. regs: the object */
+    DYN_RK_DEQUE,    /* A deque. regs: the object */
     DYN_RK_METHOD,   /* Method `ref` of the region's objects, bound to a list, dict or set. regs: itself, what it is bound to. */
     DYN_RK_RNG, /* A generator of random numbers: n, DYN_RNG_*. regs: itself, what draws a double, what that is called with. */
     DYN_RK_KEYITER,   /* An iterator of the DICT that follows: its keys. regs: the next place, how many are left, how many there
@@ -98,6 +99,9 @@ DYN_HIDDEN int dyn_region_randbelow(PyObject *o, int64_t n, int64_t *d); /* of r
 DYN_HIDDEN int64_t dyn_region_char_is(int64_t code, int64_t question);
 #define DYN_REGION_QUESTIONS 8
 extern DYN_HIDDEN const char *const dyn_region_questions[DYN_REGION_QUESTIONS];
+/* Dicts, by what an item is that isn't there: an error, what a defaultdict makes, which is in it then, or a Counter's 0. */
+enum { DYN_DICT_PLAIN, DYN_DICT_INT, DYN_DICT_FLOAT, DYN_DICT_LIST, DYN_DICT_DICT, DYN_DICT_COUNTER };
+DYN_HIDDEN int64_t dyn_region_dict_kind(PyObject *o); /* -1: it is none that loops know */
 enum { DYN_TEXT_STR, DYN_TEXT_BYTES, DYN_TEXT_BYTEARRAY };
 /* Is the object a text? Which, and where its bytes lie. */
 DYN_HIDDEN bool dyn_region_text_of(PyObject *o, uint8_t *which, const char **data, int64_t *n);
@@ -301,6 +305,16 @@ static inline bool dyn_region_is_foreign_call(uint16_t op) {
     return op == DYN_RO_CALLI || op == DYN_RO_CALLD || op == DYN_RO_CALLN;
 }
 DYN_HIDDEN void dyn_region_drop_made(DynRegionMade *made);
+/* An object that is taken out of another one lives on: this takes its reference over. Only where nobody sees that, which is asked
+ * before. */
+DYN_HIDDEN bool dyn_region_can_keep(PyObject *o);
+DYN_HIDDEN void dyn_region_keep_object(PyObject *o);
+/* Heaps and deques (region_queues.c); 1: CPython has to do it, and nothing has been changed. */
+DYN_HIDDEN int dyn_region_heap_push(PyObject *list, PyObject *o);
+DYN_HIDDEN int dyn_region_heap_pop(PyObject *list, int64_t root);
+DYN_HIDDEN int dyn_region_deque_append(PyObject *deque, PyObject *o);
+DYN_HIDDEN int dyn_region_deque_appendleft(PyObject *deque, PyObject *o);
+DYN_HIDDEN int dyn_region_deque_take(PyObject *deque, int64_t i);
 DYN_HIDDEN const void *const *dyn_region_world(void); /* region_world.def as a table */
 /* An iterator of a list, dict or set that others see: of one in a zip object it isn't said whether it has ended. */
 DYN_HIDDEN bool dyn_region_is_shared_iterator(PyObject *o);

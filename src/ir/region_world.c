@@ -217,7 +217,7 @@ static PyObject *concat(PyObject *a, PyObject *b) {
 }
 
 /* An object that was taken out of another one lives on. */
-static void keep_object(PyObject *o) {
+void dyn_region_keep_object(PyObject *o) {
     DynRegionMade *made = dyn_region_made;
     if (is_plain(o) || Py_REFCNT(o) > 1 || made->n == DYN_REGION_MADE) {
         Py_DECREF(o);
@@ -227,7 +227,7 @@ static void keep_object(PyObject *o) {
 }
 
 /* Otherwise a destructor would run later than it should, and CPython has to take it out. */
-static bool can_keep(PyObject *o) {
+bool dyn_region_can_keep(PyObject *o) {
     bool room = Py_REFCNT(o) > 1 || dyn_region_made->n < DYN_REGION_MADE;
     return is_plain(o) || (room && dyn_cpy_drops_quietly(o, is_np_number));
 }
@@ -247,6 +247,17 @@ static PyObject *new_dict(void) { return has_room(1) ? keep_made(PyDict_New()) :
 static PyObject *box_f64(double x) { return has_room(1) ? keep_made(dyn_npscalar_new(DYN_F64, (DynScalar){.f = x})) : NULL; }
 static PyObject *box_i64(int64_t x) { return has_room(1) ? keep_made(dyn_npscalar_new(DYN_I64, (DynScalar){.i = x})) : NULL; }
 static PyObject *box_complex(double re, double im) { return has_room(1) ? keep_made(PyComplex_FromDoubles(re, im)) : NULL; }
+
+/* A number that the next instruction puts into an object. Takes the reference over. */
+static PyObject *box(PyObject *o) {
+    static PyObject *last;
+    PyErr_Clear();
+    Py_XSETREF(last, o);
+    return o;
+}
+
+static PyObject *box_float(double x) { return box(PyFloat_FromDouble(x)); }
+static PyObject *box_int(int64_t x) { return box(PyLong_FromLongLong(x)); }
 
 /* Of a class whose instances are made so (plan_construct): its __init__ runs natively. */
 static PyObject *new_instance(PyTypeObject *t) { return has_room(1) ? keep_made(t->tp_alloc(t, 0)) : NULL; }
@@ -284,7 +295,7 @@ static int commit(void) {
     while (log->n > 0) {
         log->n--;
         if (log->at[log->n].place != NULL && log->at[log->n].o != NULL) {
-            keep_object(log->at[log->n].o);
+            dyn_region_keep_object(log->at[log->n].o);
         }
     }
     log->nobjects = 0;
@@ -310,13 +321,13 @@ void dyn_region_undo(void) {
 /* Takes the reference over. */
 static int put(PyObject **place, PyObject *o) {
     PyObject *old = *place;
-    if (o == NULL || old == NULL || !can_keep(old)) {
+    if (o == NULL || old == NULL || !dyn_region_can_keep(old)) {
         PyErr_Clear();
         Py_XDECREF(o);
         return 1;
     }
     *place = o;
-    keep_object(old);
+    dyn_region_keep_object(old);
     return 0;
 }
 
@@ -420,17 +431,17 @@ static int np_dot(char *data, int64_t stride, int64_t n, double *d) {
 
 static int remove_item(PyObject *list, int64_t i) {
     PyObject *o = PyList_GET_ITEM(list, i);
-    if (!can_keep(o)) {
+    if (!dyn_region_can_keep(o)) {
         return 1;
     }
     if (dyn_cpy_list_shorten(list, (Py_ssize_t)i)) { /* it was the last, and its reference is ours now */
-        keep_object(o);
+        dyn_region_keep_object(o);
         return 0;
     }
     Py_INCREF(o);
     bool failed = PyList_SetSlice(list, (Py_ssize_t)i, (Py_ssize_t)i + 1, NULL) < 0;
     PyErr_Clear();
-    keep_object(o);
+    dyn_region_keep_object(o);
     return failed;
 }
 
@@ -515,7 +526,7 @@ static int has_int(PyObject *list, int64_t x, int64_t *d) {
 
 /* ---- dicts and sets */
 
-static int64_t dict_size(PyObject *o) { return PyDict_CheckExact(o) ? PyDict_GET_SIZE(o) : PySet_GET_SIZE(o); }
+static int64_t dict_size(PyObject *o) { return PyDict_Check(o) ? PyDict_GET_SIZE(o) : PySet_GET_SIZE(o); }
 
 /* Where the value of a key lies, of a dict that nobody watches. false: that can't be said. */
 static bool place_of_int(PyObject *dict, int64_t key, PyObject ***place) {
@@ -542,24 +553,24 @@ static int dict_add(PyObject *dict, PyObject *key, PyObject *o) {
 
 /* Of what may hold objects CPython has to know. Takes the reference to the key over. */
 static int dict_set(PyObject *dict, PyObject *key, PyObject *old, PyObject *o) {
-    if (!can_keep(old)) {
+    if (!dyn_region_can_keep(old)) {
         Py_XDECREF(key);
         return 1;
     }
     Py_INCREF(old);
     int failed = dict_add(dict, key, Py_NewRef(o));
-    keep_object(old);
+    dyn_region_keep_object(old);
     return failed;
 }
 
 /* A key that lies there goes, and CPython has to know of a value that may hold objects. Takes the reference to the key over. */
 static int dict_remove(PyObject *dict, PyObject *key, PyObject **at) {
-    PyObject *old = at == NULL || key == NULL || !can_keep(*at) ? NULL : Py_NewRef(*at);
+    PyObject *old = at == NULL || key == NULL || !dyn_region_can_keep(*at) ? NULL : Py_NewRef(*at);
     bool failed = old == NULL || PyDict_DelItem(dict, key) < 0;
     PyErr_Clear();
     Py_XDECREF(key);
     if (old != NULL) {
-        keep_object(old);
+        dyn_region_keep_object(old);
     }
     return failed;
 }

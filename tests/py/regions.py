@@ -5,6 +5,7 @@ the stack there. What is compared is what the function returns or raises, what i
 values, types and bits.
 """
 
+import collections
 import copy
 import gc
 import itertools
@@ -46,8 +47,8 @@ def left_in(iterator):
         return str(error)
 
 
-COPIED = np.ndarray, list, bytearray, dict, set, Thing, *ITERATORS
-CHANGED = np.ndarray, list, bytearray, dict, set, Thing
+COPIED = np.ndarray, list, bytearray, dict, set, collections.deque, Thing, *ITERATORS
+CHANGED = np.ndarray, list, bytearray, dict, set, collections.deque, Thing
 
 
 def slots_of(function, args):
@@ -108,6 +109,8 @@ def seen(value):
         return type(value), tuple(seen(item) for item in value)
     if type(value) in VIEWS:
         return type(value), seen(left_in(value))
+    if isinstance(value, collections.deque):
+        return type(value), value.maxlen, tuple(seen(item) for item in value)
     if isinstance(value, set):
         return set, tuple(seen(item) for item in value)
     if isinstance(value, dict):

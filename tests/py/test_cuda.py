@@ -237,6 +237,47 @@ def test_rows_longer_than_those_seen_first(device):
     assert len(fast.entries) == 1 and "held" in fast.entries[0].source
 
 
+@pytest.mark.parametrize("wait", [True, False])
+@pytest.mark.parametrize(
+    "f, first, other",
+    [
+        (lambda x: torch.sin(x) * 2 + torch.cos(x), randn(32, 64), randn(64, 32).t()),
+        (lambda x: torch.sin(x) * 2 + torch.cos(x), randn(33, 64), randn(33, 65)[:, 1:]),
+        (lambda x: (x * x).sum(1), randn(32, 64), randn(64, 32).t()),
+        (lambda x: (x * x).sum(0), randn(700, 64), randn(64, 700).t()),
+        (softmax, randn(8, 64), randn(64, 8).t()),
+    ],
+)
+def test_what_the_recorded_call_does_not_need_is_compiled_behind_it(device, f, first, other, wait):
+    dynoc.wait()
+    parts = dynoc.counters["tier"].get("native", 0)
+    fast = dynoc.optimize(f, wait=wait)
+    fast(first)
+    for x in (other, first, other) if wait else (other, first):
+        torch.testing.assert_close(fast(x), f(x), rtol=1e-5, atol=1e-5)
+    dynoc.wait()
+    before = device.stand_in_count(b"cuLaunchKernel")
+    for x in (first, other):
+        torch.testing.assert_close(fast(x), f(x), rtol=1e-5, atol=1e-5)
+    assert device.stand_in_count(b"cuLaunchKernel") - before >= 2
+    assert dynoc.counters["tier"]["native"] - parts >= 2
+
+
+def test_calls_that_cannot_be_made_again_are_compiled_at_once(device):
+    def f(x, y):
+        y += 1
+        return torch.sin(x) * 2 + y.sum()
+
+    dynoc.wait()
+    before = dynoc.counters["tier"].get("native", 0)
+    fast = dynoc.optimize(f, wait=True)
+    for x in (randn(32, 64), randn(64, 32).t(), randn(32, 64)):
+        want, got = torch.ones(40), torch.ones(40)
+        torch.testing.assert_close(fast(x, got), f(x, want), rtol=1e-5, atol=1e-5)
+        assert torch.equal(want, got)
+    assert dynoc.counters["tier"]["native"] - before == len(fast.entries)
+
+
 def test_launches(device):
     fast = dynoc.optimize(lambda x: (torch.sin(x) * 2 + 1) / (x * x + 1), wait=True)
     x = randn(1000)
@@ -298,7 +339,8 @@ def test_text_that_becomes_no_kernel(device, function, reason, monkeypatch, tmp_
         warnings.simplefilter("ignore")
         for _ in range(3):
             torch.testing.assert_close(fast(x), torch.sin(x) * 7 + 1)
-    assert dynoc.counters["build"][reason] == 1
+    dynoc.wait()
+    assert dynoc.counters["build"][reason] == 2  # of what the call needs, and of the rest
 
 
 class Net(torch.nn.Module):

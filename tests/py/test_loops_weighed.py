@@ -76,3 +76,26 @@ def test_a_unit_is_known_in_warm_code():
     assert code._co_code_adaptive[2 * at] == dis.EXTENDED_ARG
     assert not _dynoc._loops_swap(code, at, bytes([units[at][0], units[at][1] ^ 1]))
     space["far"](3)
+
+
+def summed(values):
+    s = 0.0
+    for x in values:
+        s += x
+    return s
+
+
+def counted(n):
+    s = 0
+    for i in range(n):
+        s += i
+    return s
+
+
+@pytest.mark.parametrize(("function", "given"), [(summed, [i * 0.5 for i in range(3000)]), (counted, 3000)])
+def test_a_short_trip_is_not_taken_for_none(function, given):
+    """What asking costs was taken for more than these trips take: loops that were twenty times as fast were given up for good."""
+    loop = dynoc.optimize(function, wait=True)
+    for _ in range(300):
+        assert loop(given) == function(given)
+    assert loop.loops[0].startswith("native")

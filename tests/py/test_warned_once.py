@@ -288,3 +288,91 @@ DISCARDING = {
 @pytest.mark.parametrize("name", DISCARDING)
 def test_parts_that_are_discarded_are_told_where_they_are(name):
     calls(DISCARDING[name], np.arange(5) * (1 + 2j))
+
+
+# ---- calls that can't be made again: the warning has the line of its operator
+
+
+def behind_a_write(x, y):
+    np.put(x, [0], 0)
+    t = x + 1
+    return t / y
+
+
+def behind_a_seed(x, y):
+    np.random.seed(3)
+    x *= np.fmod(x, y)
+
+
+def behind_a_store_of_integers(x, y):
+    np.put(x, [0, 1], x)
+    x[:] = ~y
+    return np.sqrt(x)
+
+
+def written_at_once(x, y):
+    x += 1
+    x /= y
+
+
+def written_in_a_call(x, y):
+    t = x * 2
+    written_at_once(x, y)
+    return t
+
+
+LINES = [behind_a_write, behind_a_seed, behind_a_store_of_integers, written_at_once, written_in_a_call]
+
+
+@pytest.mark.parametrize("n", [4, 100_000])
+@pytest.mark.parametrize("fn", LINES, ids=lambda fn: fn.__name__)
+def test_calls_that_are_not_made_again_warn_with_the_line(fn, n):
+    calls(fn, np.ones(n), np.zeros(n, "i8"))
+
+
+def test_calls_that_are_not_made_again_raise_with_the_line():
+    x, y = np.ones(4), np.zeros(4)
+    fast = dynoc.optimize(behind_a_write, wait=True)
+    for _ in range(3):
+        with np.errstate(divide="raise"), pytest.raises(FloatingPointError) as raised:
+            fast(x, y)
+        assert raised.traceback[-1].lineno == behind_a_write.__code__.co_firstlineno + 2
+        assert [row.name for row in raised.traceback].count("behind_a_write") == 1
+
+
+def test_calls_that_are_not_made_again_warn_from_their_module():
+    fast = dynoc.optimize(behind_a_write, wait=True)
+    for _ in range(3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", module=__name__)
+            fast(np.ones(4), np.zeros(4))
+
+
+# ---- blocks of np.errstate that a break leaves open
+
+
+def ignored_before(x):
+    with np.errstate(all="ignore"):
+        y = np.sort(x)
+    try:
+        x %= y - y
+    finally:
+        y += 1
+
+
+def raising_before(x, y):
+    with np.errstate(all="raise"):
+
+        def inner(z):
+            return z * y
+
+    if y.ndim != 1:
+        x += np.cumsum(x)
+    return np.allclose(x, y)
+
+
+def test_the_end_of_errstate_is_not_put_off():
+    calls(ignored_before, np.array([1.0, 2.0, 3.0]))
+    calls(raising_before, np.array([1]), np.array([0.35], "e"))
+    calls(raising_before, np.array([1.0, 1e-300]), np.array([0.0, 1e-310]))

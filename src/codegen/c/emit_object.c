@@ -33,12 +33,37 @@ static void put_object(DynStr *source, const char *functions, long n, const char
     dyn_str_puts(source, "}};\n");
 }
 
+typedef enum Part { WHOLE, FIRST, REST } Part;
+
+static int64_t size_seen(const DynLoops *p, const DynKernel *k, int d) { return dyn_sym_at(p->graph->syms, k->shape[d])->hint.i; }
+
+/* Which form of a reduction does a call need whose operands lie in C order? */
+static DynNativeForm needed(const DynLoops *p, const DynKernel *k) {
+    int last = k->ndim - 1;
+    bool has_short_axis = dyn_emit_has_form(p, k, DYN_FORM_SHORT_AXIS), has_block = dyn_emit_has_form(p, k, DYN_FORM_BLOCK);
+    double n = 1; /* elements of a result */
+    for (int d = 0; d <= last; d++) {
+        n *= k->reduced >> d & 1 ? (double)size_seen(p, k, d) : 1;
+    }
+    if (k->reduced >> last & 1) {
+        return n < DYN_ROWS_FROM && has_short_axis ? DYN_FORM_SHORT_AXIS : DYN_FORM_ROWS;
+    }
+    if (size_seen(p, k, last) >= DYN_REDUCE_LANES) {
+        return has_block ? DYN_FORM_BLOCK : DYN_FORM_COLUMNS;
+    }
+    return n <= DYN_SHORT_AXIS_MOST && has_short_axis ? DYN_FORM_SHORT_AXIS : DYN_FORM_COLUMNS;
+}
+
+static bool is_first(const DynLoops *p, const DynKernel *k, DynNativeForm form) {
+    return k->reduced ? form == needed(p, k) : form != DYN_FORM_ROW_CONSTANT; /* without it, elements are copied to lanes */
+}
+
 /* A kernel's functions, and its row of the table. */
-static int put_kernel(DynStr *functions, DynStr *entries, const DynLoops *p, const DynKernel *k, DynPick *pick, bool first) {
+static int put_kernel(DynStr *functions, DynStr *entries, const DynLoops *p, const DynKernel *k, Part part) {
     int failed = 0;
     dyn_str_puts(entries, "{");
     for (DynNativeForm form = 0; form < DYN_FORM_COUNT; form++) {
-        if (dyn_emit_has_form(p, k, form) && (pick == NULL || pick(p, k, form) == first)) {
+        if (dyn_emit_has_form(p, k, form) && (part == WHOLE || is_first(p, k, form) == (part == FIRST))) {
             failed |= dyn_emit_form(functions, k, form, 0);
             dyn_str_printf(entries, ".%s = ", form_names[form]);
             dyn_kernel_symbol(k, form_names[form], entries);
@@ -49,12 +74,12 @@ static int put_kernel(DynStr *functions, DynStr *entries, const DynLoops *p, con
     return failed;
 }
 
-int dyn_emit_part(const DynLoops *p, DynPick *pick, bool first, DynStr *source) {
+static int put_part(const DynLoops *p, Part part, DynStr *source) {
     DynStr functions = {0}, entries = {0};
     int failed = 0;
     for (uint32_t s = 0; s < p->steps.n; s++) {
         if (p->steps.at[s].kind == DYN_STEP_KERNEL) {
-            failed |= put_kernel(&functions, &entries, p, &p->kernels.at[p->steps.at[s].id], pick, first);
+            failed |= put_kernel(&functions, &entries, p, &p->kernels.at[p->steps.at[s].id], part);
         }
     }
     put_object(source, dyn_str_at(&functions), p->nnative, dyn_str_at(&entries));
@@ -64,13 +89,28 @@ int dyn_emit_part(const DynLoops *p, DynPick *pick, bool first, DynStr *source) 
     return failed ? -1 : 0;
 }
 
+static int64_t above = DYN_PARTS_ABOVE;
+
+int64_t dyn_parts_above(int64_t text) {
+    int64_t before = above;
+    above = text;
+    return before;
+}
+
+int dyn_emit_c_part(const DynLoops *p, bool first, int64_t whole, DynStr *source) {
+    if (whole <= above || !p->builtin || !dyn_builtin_ready() || put_part(p, first ? FIRST : REST, source) < 0) {
+        return -1;
+    }
+    return first && whole - (int64_t)source->n < DYN_PARTS_LEAST ? -1 : 0;
+}
+
 int dyn_emit_c(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error) {
     *why = DYN_R_OK;
     if (p->nnative == 0) {
         dyn_str_puts(source, "");
         return 0;
     }
-    if (dyn_emit_part(p, NULL, true, source) < 0) {
+    if (put_part(p, WHOLE, source) < 0) {
         *why = source->failed ? DYN_R_NO_MEMORY : DYN_R_LOWERING;
         dyn_str_puts(error, "an expression of the operator table could not be written");
         return -1;

@@ -65,6 +65,10 @@ DYN_HIDDEN extern const char *const dyn_cuda_form_names[DYN_CUDA_FORM_COUNT];
 
 /* emit_cuda.c */
 DYN_HIDDEN int dyn_cuda_emit(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error);
+/* Of each kernel the functions that bits of `forms` say, by its number (of a group, its first); NULL: all. */
+DYN_HIDDEN int dyn_cuda_emit_forms(const DynLoops *p, const DynCudaInfo *info, const uint32_t *forms, DynStr *out);
+DYN_HIDDEN int dyn_cuda_emit_part(const DynLoops *p, bool first, int64_t whole,
+                                  DynStr *source);                    /* forms.c, for codegen/target.h */
 DYN_HIDDEN int dyn_cuda_lanes(const DynLoops *p, const DynKernel *k); /* V */
 DYN_HIDDEN uint32_t dyn_cuda_inner(const DynKernel *k);               /* the axes that groups lie along, but in COLUMNS */
 /* Does an operand have an element for each position along the axes that `among` has bits of? */

@@ -383,11 +383,16 @@ static void put_entry(DynStr *out, const DynKernel *k, DynCudaForm form) {
     dyn_str_puts(out, ") {\n");
 }
 
+static bool has(uint32_t forms, DynCudaForm form) { return forms >> form & 1; }
+
 /* A group of lanes for each thread. */
-static int put_elementwise(DynStr *out, const DynLoops *p, const DynKernel *k) {
+static int put_elementwise(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_t forms) {
     int rank = dyn_cuda_rank(k), failed = 0;
     for (DynCudaForm form = DYN_CUDA_MAP; form <= DYN_CUDA_ANY_MAP; form++) {
         bool any = form == DYN_CUDA_ANY_MAP;
+        if (!has(forms, form)) {
+            continue;
+        }
         put_entry(out, k, form);
         dyn_str_printf(out, "    const int V = %d;\n    const bool FAST = %s;\n", any ? DYN_CUDA_ANY_LANES : dyn_cuda_lanes(p, k),
                        any ? "false" : "true");
@@ -556,10 +561,13 @@ static int put_finish(DynStr *out, const DynKernel *k) {
     return failed;
 }
 
-static int put_reduction(DynStr *out, const DynLoops *p, const DynKernel *k) {
+static int put_reduction(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_t forms) {
     int failed = put_line(out, p, k);
     for (DynCudaForm form = DYN_CUDA_ROWS; form <= DYN_CUDA_ANY_COLUMNS; form++) {
         bool columns = form >= DYN_CUDA_COLUMNS, any = form == DYN_CUDA_ANY_ROWS || form == DYN_CUDA_ANY_COLUMNS;
+        if (!has(forms, form)) {
+            continue;
+        }
         put_entry(out, k, form);
         dyn_str_printf(
             out,
@@ -568,7 +576,7 @@ static int put_reduction(DynStr *out, const DynLoops *p, const DynKernel *k) {
             DYN_CUDA_THREADS, k->number, any ? "false" : "true", any ? 1 : dyn_cuda_lanes(p, k), columns ? "true" : "false",
             columns ? 'x' : 'y', columns ? 'x' : 'y', columns ? 'y' : 'x', columns ? 'y' : 'x');
     }
-    return failed | put_finish(out, k);
+    return failed | (has(forms, DYN_CUDA_FINISH) ? put_finish(out, k) : 0);
 }
 
 /* ---- groups */
@@ -633,7 +641,7 @@ static void put_held(DynStr *out, const DynLoops *p, uint32_t step, uint32_t end
 }
 
 /* Lines of threads have a row each, and do all kernels for it, then take the next. */
-static int put_rows(DynStr *out, const DynLoops *p, uint32_t step) {
+static int put_rows(DynStr *out, const DynLoops *p, uint32_t step, uint32_t forms) {
     uint32_t end = dyn_loops_group_end(p, step);
     uint64_t places;
     int failed = 0;
@@ -647,8 +655,13 @@ static int put_rows(DynStr *out, const DynLoops *p, uint32_t step) {
         dyn_str_printf(out, " k%d; ", dyn_loops_kernel_at(p, s)->number);
     }
     dyn_str_puts(out, "};\n");
-    put_group_entry(out, p, step, dyn_cuda_held(p, step, &places) > 0 ? DYN_CUDA_HELD_GROUP : DYN_CUDA_GROUP);
-    put_group_entry(out, p, step, DYN_CUDA_ANY_GROUP);
+    DynCudaForm fast = dyn_cuda_held(p, step, &places) > 0 ? DYN_CUDA_HELD_GROUP : DYN_CUDA_GROUP;
+    if (has(forms, fast)) {
+        put_group_entry(out, p, step, fast);
+    }
+    if (has(forms, DYN_CUDA_ANY_GROUP)) {
+        put_group_entry(out, p, step, DYN_CUDA_ANY_GROUP);
+    }
     return failed;
 }
 
@@ -658,9 +671,37 @@ static int refuse(DynStr *error, DynReason *why, const char *what) {
     return -1;
 }
 
+int dyn_cuda_emit_forms(const DynLoops *p, const DynCudaInfo *info, const uint32_t *forms, DynStr *out) {
+    int failed = 0;
+    dyn_str_printf(out, "// sm_%d\n%s", info->capability, prologue);
+    for (uint32_t s = 0; s < p->steps.n; s++) {
+        const DynKernel *k = dyn_loops_kernel_at(p, s);
+        if (k == NULL) {
+            continue;
+        }
+        uint32_t some = forms == NULL ? ~0u : forms[k->number];
+        if (k->group != DYN_NONE) {
+            failed |= put_rows(out, p, s, some);
+            s = dyn_loops_group_end(p, s) - 1;
+        } else {
+            failed |= k->reduced ? put_reduction(out, p, k, some) : put_elementwise(out, p, k, some);
+        }
+    }
+    return failed || out->failed ? -1 : 0;
+}
+
+static bool can_be_handed(const DynLoops *p) {
+    for (uint32_t s = 0; s < p->steps.n; s++) {
+        const DynKernel *k = dyn_loops_kernel_at(p, s);
+        if (k != NULL && (k->ndim + 2 > DYN_MAX_NDIM || dyn_cuda_group_words(p, s) > DYN_CUDA_MOST_WORDS)) {
+            return false; /* arrange.c adds two axes */
+        }
+    }
+    return true;
+}
+
 int dyn_cuda_emit(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error) {
     const DynCudaInfo *info = dyn_cuda_info(p->graph->device - 1);
-    int failed = 0;
     *why = DYN_R_OK;
     if (p->nnative == 0) {
         dyn_str_puts(source, "");
@@ -669,23 +710,10 @@ int dyn_cuda_emit(const DynLoops *p, DynStr *source, DynReason *why, DynStr *err
     if (info == NULL) {
         return refuse(error, why, "the driver doesn't say what the device can do");
     }
-    dyn_str_printf(source, "// sm_%d\n%s", info->capability, prologue);
-    for (uint32_t s = 0; s < p->steps.n; s++) {
-        const DynKernel *k = dyn_loops_kernel_at(p, s);
-        if (k == NULL) {
-            continue;
-        }
-        if (k->ndim + 2 > DYN_MAX_NDIM || dyn_cuda_group_words(p, s) > DYN_CUDA_MOST_WORDS) { /* arrange.c adds two axes */
-            return refuse(error, why, "kernels have more operands and axes than they can be handed");
-        }
-        if (k->group != DYN_NONE) {
-            failed |= put_rows(source, p, s);
-            s = dyn_loops_group_end(p, s) - 1;
-        } else {
-            failed |= k->reduced ? put_reduction(source, p, k) : put_elementwise(source, p, k);
-        }
+    if (!can_be_handed(p)) {
+        return refuse(error, why, "kernels have more operands and axes than they can be handed");
     }
-    if (failed || source->failed) {
+    if (dyn_cuda_emit_forms(p, info, NULL, source) < 0) {
         refuse(error, why, "an expression of the operator table could not be written");
         *why = source->failed ? DYN_R_NO_MEMORY : *why;
         return -1;

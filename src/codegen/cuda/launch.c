@@ -1,16 +1,13 @@
 /* launch.c: kernels on a CUDA device: a kernel of the loop IR, bound to memory, becomes a launch on the framework's stream.
  *
  * Called by run.c through the target's tasks, with the GIL, which a launch doesn't give up: it takes microseconds, and the device
- * works on behind it. The form is chosen here, and the struct of cuda.h is filled (arrange.c puts axes in order). Memory that a
- * launch needs for itself is a tensor, which the framework's allocator takes back in the stream's order, so that it can be given
- * back at once. */
+ * works on behind it. The struct of cuda.h is filled here (forms.c chooses the function, arrange.c puts axes in order). Memory
+ * that a launch needs for itself is a tensor, which the framework's allocator takes back in the stream's order, so that it can be
+ * given back at once. */
 #include "base/tensors.h"
 #include "codegen/cuda/replay.h"
 
 #define MOST_GRID ((int64_t)0x7fffffff) /* blocks along x */
-#define MOST_SPLITS 1024
-#define BUSY 8      /* blocks for each processor, from which on a reduction needn't be split */
-#define EACH_LANE 4 /* groups that a lane has to do at the least before a result is split further */
 #define LONG_DIVISION ((int64_t)1 << 31)
 #define SHARED_WITHOUT_ASKING (48 << 10)
 enum { MAX_DYNAMIC_SHARED = 8 }; /* attribute of a kernel, by the driver's number */
@@ -40,10 +37,6 @@ static int64_t magic_of(int64_t d) {
 
 static int64_t blocks_of(int64_t n, int64_t each) { return (n + each - 1) / each; }
 
-static int64_t size_of(const DynCudaLine *l, int axis) {
-    return axis == l->b.ndim - 1 ? blocks_of(l->b.dims[axis], l->lanes) : l->b.dims[axis];
-}
-
 static void fill(const DynCudaLine *l, int64_t *w) {
     const DynBound *b = &l->b;
     int rank = dyn_cuda_rank(b->k), nops = b->nops, first = rank - b->ndim;
@@ -55,7 +48,7 @@ static void fill(const DynCudaLine *l, int64_t *w) {
     w[2] = (int64_t)(axes | (uint64_t)l->splits << 32);
     memcpy(&w[3], &l->parts, sizeof(l->parts));
     for (int d = 0; d < rank; d++) {
-        size[d] = d < first ? 1 : size_of(l, d - first);
+        size[d] = d < first ? 1 : dyn_cuda_product(l, d - first, 1);
         magic[d] = magic_of(size[d]);
     }
     for (int i = 0; i < nops; i++) {
@@ -124,9 +117,23 @@ static DynCudaError launch_in(const Stream *s, DynCudaKernel *kernel, const Grid
     return error;
 }
 
+/* What the recorded call doesn't need is in an object of its own (build/parts.c), which is waited for where the program asked for
+ * that. NULL: it hasn't come yet. */
+static DynCudaKernel *function_of(DynArtifact *a, const DynKernel *k, DynCudaForm form) {
+    DynCudaKernel *kernel = dyn_cuda_kernel(a->loaded, k->number, form);
+    if (kernel != NULL || a->rest == NULL) {
+        return kernel;
+    }
+    if (a->config.wait) {
+        dyn_build_submit(a->rest, true);
+    }
+    bool there = atomic_load_explicit(&a->rest->table, memory_order_acquire) != NULL;
+    return there ? dyn_cuda_kernel(a->rest->loaded, k->number, form) : NULL;
+}
+
 static int launch(const Stream *s, const DynKernel *k, DynCudaForm form, const Grid *g, const Handed *h) {
     DynCudaContext *before;
-    DynCudaKernel *kernel = dyn_cuda_kernel(s->c->a->loaded, k->number, form);
+    DynCudaKernel *kernel = function_of(s->c->a, k, form);
     if (kernel == NULL || g->x > MOST_GRID) {
         return -1;
     }
@@ -143,33 +150,12 @@ static int launch_line(const Stream *s, const DynCudaLine *l, DynCudaForm form, 
     return launch(s, l->b.k, form, g, &(Handed){words, l, &first, dyn_cuda_words(l->b.k), 1});
 }
 
-/* The form itself, or that which takes any axes. */
-static DynCudaForm form_of(DynCudaForm form, bool fast) { return fast ? form : (DynCudaForm)(form + 1); }
-
 /* ---- kernels that run alone */
 
-static int64_t product(const DynCudaLine *l, int from, int n) {
-    int64_t all = 1;
-    for (int d = from; d < from + n; d++) {
-        all *= size_of(l, d);
-    }
-    return all;
-}
-
 static int launch_map(const Stream *s, DynCudaLine *l) {
-    dyn_cuda_arrange_map(l);
-    l->count = product(l, 0, l->kept);
+    DynCudaForm form = dyn_cuda_form_of_map(l);
     int64_t grid = blocks_of(l->count, DYN_CUDA_THREADS);
-    return launch_line(s, l, form_of(DYN_CUDA_MAP, l->fast),
-                       &(Grid){grid < MOST_GRID ? grid : MOST_GRID, 1, DYN_CUDA_THREADS, 1, 0});
-}
-
-static int power_of_2_above(int64_t n, int most) {
-    int p = 1;
-    while (p < most && p < n) {
-        p *= 2;
-    }
-    return p;
+    return launch_line(s, l, form, &(Grid){grid < MOST_GRID ? grid : MOST_GRID, 1, DYN_CUDA_THREADS, 1, 0});
 }
 
 /* What the splits of each result left becomes one: kept axes alone, an element at a time. */
@@ -177,29 +163,17 @@ static int launch_finish(const Stream *s, const DynCudaLine *l, bool columns) {
     DynCudaLine f = *l;
     dyn_cuda_keep_axes(&f, columns);
     f.lanes = 1;
-    f.count = product(&f, 0, f.kept);
-    int lanes = power_of_2_above(l->splits, f.count < 64 ? DYN_CUDA_THREADS : 32), rows = DYN_CUDA_THREADS / lanes;
+    f.count = dyn_cuda_product(&f, 0, f.kept);
+    int lanes = dyn_cuda_power_of_2(l->splits, f.count < 64 ? DYN_CUDA_THREADS : 32), rows = DYN_CUDA_THREADS / lanes;
     return launch_line(s, &f, DYN_CUDA_FINISH, &(Grid){blocks_of(f.count, rows), 1, lanes, rows, 0});
 }
 
-static int64_t between(int64_t low, int64_t n, int64_t high) {
-    if (n < low) {
-        return low;
-    }
-    return n > high ? high : n;
-}
-
 static int launch_reduction(const Stream *s, DynCudaLine *l) {
-    bool columns = dyn_cuda_arrange_reduction(l);
-    int kept_at = columns ? l->reduced : 0, reduced_at = columns ? 0 : l->kept;
-    l->count = product(l, kept_at, l->kept);
-    l->groups = product(l, reduced_at, l->reduced);
-    int threads = columns ? DYN_CUDA_THREADS / power_of_2_above(l->count, 32) : power_of_2_above(l->groups, DYN_CUDA_THREADS);
+    int threads;
+    DynCudaForm form = dyn_cuda_form_of_reduction(s->info, l, &threads);
+    bool columns = form >= DYN_CUDA_COLUMNS;
     int results = DYN_CUDA_THREADS / threads;
-    Grid g = {blocks_of(l->count, results), 1, columns ? results : threads, columns ? threads : results, 0};
-    int64_t wanted = blocks_of((int64_t)BUSY * s->info->processors, g.x), most = l->groups / ((int64_t)threads * EACH_LANE);
-    l->splits = (uint32_t)between(1, wanted < most ? wanted : most, MOST_SPLITS);
-    g.y = l->splits;
+    Grid g = {blocks_of(l->count, results), l->splits, columns ? results : threads, columns ? threads : results, 0};
     PyObject *memory = NULL;
     const DynInsn *all[DYN_MAX_RESULTS];
     int64_t bytes = 8 * dyn_cuda_results(l->b.k, all) * l->count * (columns ? l->lanes : 1) * l->splits;
@@ -207,7 +181,7 @@ static int launch_reduction(const Stream *s, DynCudaLine *l) {
         Py_XDECREF(memory);
         return -1;
     }
-    int done = launch_line(s, l, form_of(columns ? DYN_CUDA_COLUMNS : DYN_CUDA_ROWS, l->fast), &g);
+    int done = launch_line(s, l, form, &g);
     done = done == 0 && l->splits > 1 ? launch_finish(s, l, columns) : done;
     Py_XDECREF(memory);
     return done;
@@ -251,51 +225,20 @@ const DynTaskKind dyn_cuda_task_kernel = {.bind = bind_kernel};
 typedef struct Group {
     Stream s;
     const DynKernel *kernel; /* the first */
-    uint32_t step;
-    int64_t rows, longest; /* longest: groups of V that a row has at the most */
-    bool fast;
-    int held;        /* a thread's groups of each row that it holds in registers; 0: it holds none */
-    uint64_t places; /* … these */
-    int64_t bytes;   /* of one row's memory */
+    DynCudaRows r;
+    int64_t bytes; /* of one row's memory */
     int64_t words[DYN_CUDA_MOST_WORDS];
     int first[DYN_CUDA_MOST_WORDS / DYN_CUDA_HEAD]; /* word of each kernel's struct */
     int nwords;
 } Group;
 
-static int add_member(DynCall *c, Group *g, DynCudaLine *l, const DynKernel *k) {
+static int add_member(DynCall *c, DynCudaLine *l, const DynKernel *k) {
     *l = (DynCudaLine){.p = c->p, .splits = 1};
     if (dyn_exec_bind(k, NULL, c->geoms, c->run->sym, &l->b) < 0) {
         return -1;
     }
-    dyn_cuda_arrange_row(l);
-    g->fast = g->fast && l->fast;
     dyn_call_note_written(c, k);
     return 0;
-}
-
-static void measure(Group *g, DynCudaLine *lines, int n) {
-    g->longest = 0;
-    for (int i = 0; i < n; i++) {
-        DynCudaLine *l = &lines[i];
-        l->lanes = g->fast ? l->lanes : 1;
-        l->count = product(l, 0, l->kept);
-        l->groups = product(l, l->kept, l->reduced);
-        g->rows = l->count;
-        g->longest = l->groups > g->longest ? l->groups : g->longest;
-    }
-}
-
-/* All of the kernels take groups of lanes, or none does; and where threads can hold rows that are short enough, they do. */
-static void choose_form(Group *g, DynCudaLine *lines, int n) {
-    int held = dyn_cuda_held(lines->p, g->step, &g->places);
-    measure(g, lines, n);
-    bool fits = held == 0 || g->longest <= (int64_t)held * DYN_CUDA_HELD_THREADS;
-    if (g->fast && !fits) {
-        g->fast = false;
-        measure(g, lines, n);
-    }
-    g->held = g->fast ? held : 0;
-    g->places = g->fast ? g->places : 0;
 }
 
 /* Lays the group's rows one behind the other, but for those that threads hold: at[i] is where that of place i begins. */
@@ -308,7 +251,7 @@ static void lay_rows(const DynCall *c, Group *g, int64_t *at) {
             continue;
         }
         int64_t begins = c->geoms[i].data - c->temps;
-        bool lies = p->places[i].group == g->kernel->group && !(g->places >> i & 1);
+        bool lies = p->places[i].group == g->kernel->group && !(g->r.places >> i & 1);
         at[i] = g->bytes;
         g->bytes += lies ? next - begins : 0;
         next = begins;
@@ -346,47 +289,47 @@ static void fill_members(const DynCall *c, Group *g, DynCudaLine *lines, int n) 
 /* As many rows to a block as its threads have work for, and its shared memory has room; where there is none even for one, the
  * rows' memory is the device's. */
 static int launch_group(const DynCall *c, Group *g, const DynCudaLine *lines, int n) {
-    int each = g->held ? g->held : EACH_LANE, least = g->held ? 32 : 1;
-    int lanes =
-        (int)between(least, power_of_2_above(blocks_of(g->longest, each), DYN_CUDA_GROUP_THREADS), DYN_CUDA_GROUP_THREADS);
+    const DynCudaRows *r = &g->r;
+    int each = r->held ? r->held : DYN_CUDA_EACH_LANE, least = r->held ? 32 : 1;
+    int lanes = dyn_cuda_power_of_2(blocks_of(r->longest, each), DYN_CUDA_GROUP_THREADS);
+    lanes = lanes < least ? least : lanes;
     int rows = lanes < DYN_CUDA_THREADS ? DYN_CUDA_THREADS / lanes : 1;
     int64_t room = g->s.info->shared - (int64_t)sizeof(double) * DYN_CUDA_THREADS;
     while (rows > 1 && g->bytes * rows > SHARED_WITHOUT_ASKING) {
         rows /= 2;
     }
-    Grid grid = {between(1, blocks_of(g->rows, rows), MOST_GRID), 1, lanes, rows, g->bytes * rows};
+    Grid grid = {dyn_cuda_between(1, blocks_of(r->rows, rows), MOST_GRID), 1, lanes, rows, g->bytes * rows};
     PyObject *memory = NULL;
     char *at = NULL;
     if (g->bytes * rows > room) {
-        grid.x = between(1, grid.x, (int64_t)g->s.info->processors * BUSY);
+        grid.x = dyn_cuda_between(1, grid.x, (int64_t)g->s.info->processors * DYN_CUDA_BUSY);
         grid.shared = 0;
         if ((at = dyn_cuda_memory(c, g->bytes * rows * grid.x, &memory)) == NULL) {
             Py_XDECREF(memory);
             return -1;
         }
     }
-    g->words[0] = g->rows;
+    g->words[0] = r->rows;
     g->words[1] = g->bytes;
     memcpy(&g->words[2], &at, sizeof(at));
-    DynCudaForm form = g->held ? DYN_CUDA_HELD_GROUP : form_of(DYN_CUDA_GROUP, g->fast);
-    int done = launch(&g->s, g->kernel, form, &grid, &(Handed){g->words, lines, g->first, g->nwords, n});
+    int done = launch(&g->s, g->kernel, r->form, &grid, &(Handed){g->words, lines, g->first, g->nwords, n});
     Py_XDECREF(memory);
     return done;
 }
 
 static DynTaskEnd bind_group(DynCall *c, DynTask *t) {
-    Group g = {.step = t->first, .fast = true};
+    Group g;
     uint32_t n = dyn_loops_group_end(c->p, t->first) - t->first;
     DynCudaLine *lines = PyMem_Malloc(sizeof(*lines) * n);
     int done = lines == NULL ? -1 : begin(c, &g.s);
-    g.kernel = dyn_loops_kernel_at(c->p, g.step);
+    g.kernel = dyn_loops_kernel_at(c->p, t->first);
     for (uint32_t i = 0; i < n && done == 0; i++) {
-        done = add_member(c, &g, &lines[i], dyn_loops_kernel_at(c->p, g.step + i));
+        done = add_member(c, &lines[i], dyn_loops_kernel_at(c->p, t->first + i));
     }
     if (done == 0) {
-        choose_form(&g, lines, (int)n);
+        dyn_cuda_form_of_group(t->first, lines, (int)n, &g.r);
         fill_members(c, &g, lines, (int)n);
-        done = g.rows > 0 ? launch_group(c, &g, lines, (int)n) : 0;
+        done = g.r.rows > 0 ? launch_group(c, &g, lines, (int)n) : 0;
     }
     PyMem_Free(lines);
     t->last = t->first + n - 1;

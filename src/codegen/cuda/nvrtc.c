@@ -281,6 +281,10 @@ static bool make_room(Module *m, int at) {
     return kernels != NULL;
 }
 
+/* In place of a kernel that was looked for: it is in the other part of its graph's kernels. */
+static char none;
+static DynCudaKernel *const not_there = (DynCudaKernel *)(void *)&none;
+
 DynCudaKernel *dyn_cuda_kernel(const DynLoaded *l, int number, DynCudaForm form) {
     Module *m = dyn_load_of_device(l);
     int at = number * DYN_CUDA_FORM_COUNT + (int)form;
@@ -291,10 +295,10 @@ DynCudaKernel *dyn_cuda_kernel(const DynLoaded *l, int number, DynCudaForm form)
     if (m->kernels[at] == NULL) {
         snprintf(name, sizeof(name), "k%d_%s", number, dyn_cuda_form_names[form]);
         if (dyn_cuda.LibraryGetKernel(&m->kernels[at], m->library, name) != 0) {
-            m->kernels[at] = NULL;
+            m->kernels[at] = not_there;
         }
     }
-    return m->kernels[at];
+    return m->kernels[at] == not_there ? NULL : m->kernels[at];
 }
 
 const DynToolchain dyn_toolchain_cuda = {.find = find, .flags = put_flags, .run = run, .load = load};

@@ -55,6 +55,7 @@ const DynTarget dyn_target_cuda = {
     .name = "cuda",
     .toolchain = &dyn_toolchain_cuda,
     .emit = dyn_cuda_emit,
+    .part = dyn_cuda_emit_part,
     .program = put_program,
     .build = dyn_build_submit,
     .tasks = tasks,

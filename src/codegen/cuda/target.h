@@ -18,6 +18,27 @@ typedef struct DynCudaLine {
     char *parts;
 } DynCudaLine;
 
+/* What a group of kernels, all bound, launches. */
+typedef struct DynCudaRows {
+    DynCudaForm form;
+    int64_t rows, longest; /* longest: groups of V that a row has at the most */
+    int held;              /* a thread's groups of each row that it holds in registers; 0: it holds none */
+    uint64_t places;       /* … these */
+} DynCudaRows;
+
+#define DYN_CUDA_BUSY 8      /* blocks for each processor, from which on a reduction needn't be split */
+#define DYN_CUDA_EACH_LANE 4 /* groups that a lane has to do at the least before a result is split further */
+
+/* forms.c: a line or a group that is bound is arranged and counted, and told its function. */
+DYN_HIDDEN DynCudaForm dyn_cuda_form_of_map(DynCudaLine *l);
+DYN_HIDDEN DynCudaForm dyn_cuda_form_of_reduction(const DynCudaInfo *info, DynCudaLine *l,
+                                                  int *threads); /* … for each result, and `splits` */
+/* All of the kernels take groups of lanes, or none does; and where threads can hold rows that are short enough, they do. */
+DYN_HIDDEN void dyn_cuda_form_of_group(uint32_t step, DynCudaLine *lines, int n, DynCudaRows *r);
+DYN_HIDDEN int64_t dyn_cuda_product(const DynCudaLine *l, int from, int n); /* sizes of n axes, in groups of the last one */
+DYN_HIDDEN int64_t dyn_cuda_between(int64_t low, int64_t n, int64_t high);  /* the nearest to n */
+DYN_HIDDEN int dyn_cuda_power_of_2(int64_t n, int most);                    /* the least that isn't less than n */
+
 /* arrange.c */
 DYN_HIDDEN void dyn_cuda_arrange_map(DynCudaLine *l);
 DYN_HIDDEN bool dyn_cuda_arrange_reduction(DynCudaLine *l);       /* true: by columns, kept axes last; else kept ones first */

@@ -293,10 +293,9 @@ DYN_HIDDEN int dyn_emit_unrounded(DynStr *out, const DynInsn *insn, const char *
 DYN_HIDDEN bool dyn_emit_has_form(const DynLoops *p, const DynKernel *k, DynNativeForm form);
 DYN_HIDDEN int dyn_emit_form(DynStr *out, const DynKernel *k, DynNativeForm form, int64_t length);
 DYN_HIDDEN bool dyn_kernel_has_short_axis(const DynKernel *k);
-/* emit_object.c: an object with those functions of all kernels that are picked, or (first: false) with the others; NULL: with
- * all. */
-typedef bool DynPick(const DynLoops *p, const DynKernel *k, DynNativeForm form);
-DYN_HIDDEN int dyn_emit_part(const DynLoops *p, DynPick *pick, bool first, DynStr *source);
+/* emit_object.c, as codegen/target.h has it: an object with the functions that a call like the recorded one needs, or with the
+ * others. */
+DYN_HIDDEN int dyn_emit_c_part(const DynLoops *p, bool first, int64_t whole, DynStr *source);
 /* An object with one kernel, which has rows of n lanes alone. -1: it can't be written. */
 DYN_HIDDEN int dyn_emit_rows(const DynKernel *k, int64_t n, DynStr *source);
 

@@ -180,6 +180,7 @@ static bool is_kept(DynRegionRun *run, const DynRegionValue *v, PyObject *o) {
     case DYN_RK_INST:
     case DYN_RK_DICT:
     case DYN_RK_SET:
+    case DYN_RK_DEQUE:
     case DYN_RK_METHOD:
     case DYN_RK_RNG:
     case DYN_RK_TEXT:
@@ -243,6 +244,7 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     case DYN_RK_INST:
     case DYN_RK_DICT:
     case DYN_RK_SET:
+    case DYN_RK_DEQUE:
     case DYN_RK_METHOD:
     case DYN_RK_RNG:
     case DYN_RK_TEXT:

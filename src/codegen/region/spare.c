@@ -109,6 +109,7 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
     case DYN_RK_FOREIGN:
     case DYN_RK_DICT:
     case DYN_RK_SET:
+    case DYN_RK_DEQUE:
     case DYN_RK_METHOD:
     case DYN_RK_RNG:
     case DYN_RK_SLICE:
@@ -217,6 +218,7 @@ static PyObject *make(DynRegionKind kind, uint8_t dtype, uint8_t n) {
     case DYN_RK_FOREIGN:
     case DYN_RK_DICT:
     case DYN_RK_SET:
+    case DYN_RK_DEQUE:
     case DYN_RK_METHOD:
     case DYN_RK_RNG:
     case DYN_RK_SLICE:

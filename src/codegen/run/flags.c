@@ -3,6 +3,7 @@
  * Called by run.c with the GIL. NumPy keeps the state in a context variable; what follows from its value is remembered here, with
  * references, until another value is met. */
 #include "codegen/run/flags.h"
+#include "ir/extern.h"
 
 static const struct Flag {
     int bit;
@@ -35,13 +36,45 @@ static void operator_name(const DynNode *n, char *name, size_t size) {
     snprintf(name, size, "%s%s", op->flags & DYN_OPF_SCALAR ? "scalar " : "", function);
 }
 
-/* A copy into elements of the same type converts nothing: flags that are up come from another operator, which doesn't tell them
- * (the C library's vector functions leave some behind that NumPy's don't). */
+/* A copy into elements of the same type converts nothing, and of integers into longer floats raises nothing: flags that are up
+ * come from another operator, which doesn't tell them (the C library's vector functions leave some behind that NumPy's don't). */
 static bool only_moves(const DynGraph *g, const DynNode *n) {
     bool moves = dyn_ops[n->op].kind == DYN_K_COPY || (dyn_ops[n->op].kind == DYN_K_STORE && n->op != DYN_OP_SCATTER);
     int value = dyn_node_stores(n);
     bool known = moves && value < n->nargs && n->args[value].kind == DYN_ARG_NODE;
-    return known && dyn_graph_node(g, n->args[value].id)->dtype == n->dtype;
+    if (!known) {
+        return false;
+    }
+    DynDtype from = dyn_graph_node(g, n->args[value].id)->dtype;
+    return from == n->dtype || (strchr("bui", dyn_dtypes[from].kind) != NULL && n->dtype != DYN_F16);
+}
+
+static PyObject *give(PyObject *self, PyObject *args) {
+    const char *name;
+    int flag;
+    if (!PyArg_ParseTuple(args, "si", &name, &flag) || PyUFunc_GiveFloatingpointErrors(name, flag) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef give_method = {"give", give, METH_VARARGS, NULL};
+
+/* NumPy says that the node raised the flag, from the node's line. */
+static int give_from(const DynGraph *g, const DynNode *n, int flag) {
+    static PyObject *giver;
+    char name[64];
+    operator_name(n, name, sizeof(name));
+    if (giver == NULL && (giver = PyCFunction_New(&give_method, NULL)) == NULL) {
+        return -1;
+    }
+    PyObject *args = Py_BuildValue("(si)", name, flag), *result = NULL;
+    if (args != NULL) {
+        result = dyn_extern_call_from(dyn_graph_place_at(g, n->where), giver, args);
+        Py_DECREF(args);
+    }
+    Py_XDECREF(result);
+    return result == NULL ? -1 : 0;
 }
 
 int dyn_flags_warn(const DynGraph *g, int flags) {
@@ -52,9 +85,7 @@ int dyn_flags_warn(const DynGraph *g, int flags) {
             const char *can = z && z->fpe ? z->fpe : dyn_ops[n->op].fpe;
             bool replaces = (n->op == DYN_OP_SCATTER && n->aux[0] < 0) || only_moves(g, n);
             if (strchr(can, flag_table[f].letter) && *can && !replaces) {
-                char name[64];
-                operator_name(n, name, sizeof(name));
-                if (PyUFunc_GiveFloatingpointErrors(name, flag_table[f].npy) < 0) {
+                if (give_from(g, n, flag_table[f].npy) < 0) {
                     return -1;
                 }
                 break;

@@ -9,8 +9,8 @@
 
 DYN_HIDDEN int dyn_flags_wanted(int flags); /* those that np.errstate doesn't ignore; -1 with an exception */
 DYN_HIDDEN bool dyn_flags_ignored(void);    /* np.errstate ignores all of them */
-/* The call can't be made again: the warning is given in the name of the first operator that can have raised the flag. -1 with an
- * exception where np.errstate asks for one. */
+/* The call can't be made again: the warning is given in the name of the first operator that can have raised the flag, from its
+ * line. -1 with an exception where np.errstate asks for one. */
 DYN_HIDDEN int dyn_flags_warn(const DynGraph *g, int flags);
 /* From here on NumPy raises FloatingPointError where it would warn, in this thread: new token for dyn_flags_lenient, or NULL
  * where nothing was changed. */

@@ -254,7 +254,7 @@ static PyObject *facts_of(const Maker *k, PyTypeObject *type, PyObject *key) {
     for (uint32_t i = 0; i < c->guards.n; i++) {
         const DynGuard *g = &c->guards.at[i];
         if (g->kind == DYN_GUARD_CLASS && g->obj != NULL && c->sources.v.at[g->source].obj == (PyObject *)type) {
-            return dyn_cpy_class_note(g->obj, type, key) ? g->obj : NULL;
+            return dyn_cpy_class_note(g->obj, type, key, DYN_ALL_BASES) ? g->obj : NULL;
         }
     }
     return NULL;

@@ -10,6 +10,7 @@
 #include "tracer/record/rec_callables.h"
 
 static PyObject *errstate, *enter, *leave;
+static PyObject *variable; /* The context variable that holds NumPy's state of floating-point errors. */
 
 /* Does the keyword argument say that an error is ignored, at every call? */
 static bool is_ignored(DynRec *r, PyObject *name, DynOperand o) {
@@ -78,11 +79,15 @@ Step rec_BEFORE_WITH(DynRec *r, RecFrame *f, const DynInstr *in) {
     return STEP_NEXT;
 }
 
+bool rec_is_errstate_variable(const PyObject *var) { return var == variable; }
+
 int rec_errstate_init(void) {
-    PyObject *numpy = PyImport_ImportModule("numpy");
+    PyObject *numpy = PyImport_ImportModule("numpy"), *umath = PyImport_ImportModule("numpy._core.umath");
+    variable = umath ? PyObject_GetAttrString(umath, "_extobj_contextvar") : NULL;
     errstate = numpy ? PyObject_GetAttrString(numpy, "errstate") : NULL;
     enter = PyUnicode_InternFromString("__enter__");
     leave = PyUnicode_InternFromString("__exit__");
     Py_XDECREF(numpy);
-    return errstate == NULL || enter == NULL || leave == NULL ? -1 : 0;
+    Py_XDECREF(umath);
+    return errstate == NULL || variable == NULL || enter == NULL || leave == NULL ? -1 : 0;
 }

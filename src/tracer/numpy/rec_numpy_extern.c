@@ -358,7 +358,6 @@ static DynExtern *new_row(DynRec *r, uint32_t call, PyObject *callable, const ch
     dyn_np_node_at(r, call)->extern_index = g->externs.n - 1;
     DynExtern *row = &g->externs.at[g->externs.n - 1];
     row->callable = Py_NewRef(callable);
-    row->globals = dyn_rec_globals(r);
     row->kwnames = kwnames == NULL || PyTuple_GET_SIZE(kwnames) == 0 ? NULL : Py_NewRef(kwnames);
     return take_forms(r, args, &row->args, &row->nargs) < 0 ? NULL : row;
 }

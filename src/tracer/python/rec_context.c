@@ -2,7 +2,9 @@
  *
  * set and reset run for real and are effects (rec_effects.c); a set that the same segment resets again leaves nothing to do at
  * later calls, and neither of the two is made there. What a variable holds is known from the last set of it in the segment; one
- * that was set elsewhere is not followed. Called by rec_call.c. */
+ * that was set elsewhere is not followed. NumPy's variable for np.errstate isn't either: kernels and NumPy's own calls look at it
+ * while the graph runs, which is before its effects, so that setting it or resetting it is a graph break. Called by rec_call.c.
+ */
 #include "tracer/record/rec_callables.h"
 
 static PyObject *var_set, *var_reset; /* methods of a builtin type: there for good */
@@ -86,7 +88,7 @@ static DynVal *of_one(DynRec *r, const RecCall *c, PyObject **result, bool fits,
     if (c->npos == 0 || c->nkw != 0) {
         return REC_DECLINED;
     }
-    bool known = fits && rec_guard_id(r, c->args[0].v, c->args[0].real) == 0;
+    bool known = fits && !rec_is_errstate_variable(c->args[0].real) && rec_guard_id(r, c->args[0].v, c->args[0].real) == 0;
     r->why = DYN_R_OPAQUE_CALL;
     r->detail = NULL;
     DynVal *v = known ? method(r, c, result) : NULL;

@@ -101,8 +101,8 @@ DynVal *rec_on_hasattr(DynRec *r, const RecCall *c, PyObject **result, int arg) 
 
 DynVal *rec_on_setattr(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     RecCall set = {0};
-    bool known = named(r, c) && c->npos == 3 && rec_is_instance(c->args[0]);
-    RecAttr how = known ? rec_find_store(r, c->args[0], c->args[1].real, c->args[2], &set) : REC_ATTR_UNKNOWN;
+    bool known = named(r, c) && c->npos == 3;
+    RecAttr how = known ? rec_way_to_store(r, c->args[0], c->args[1].real, c->args[2], &set) : REC_ATTR_UNKNOWN;
     if (how == REC_ATTR_CALL) {
         DynVal *v = rec_call_function(r, &set, result);
         if (*result != NULL) {

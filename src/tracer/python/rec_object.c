@@ -30,47 +30,6 @@ int rec_object_init(void) {
 
 /* ---- what a class says */
 
-static uint32_t class_source(DynRec *r, PyTypeObject *type) {
-    return dyn_source_intern(&r->cap->sources, DYN_SRC_CONST, DYN_NONE, 0, (PyObject *)type, NULL);
-}
-
-int rec_guard_whole_class(DynRec *r, PyTypeObject *type) {
-    if (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) {
-        return 0;
-    }
-    dyn_cpy_lookup_special(type, s_init); /* gives the class a tag where it has none */
-    uint32_t tag = type->tp_version_tag, s = class_source(r, type);
-    if (tag == 0 || s == DYN_NONE) {
-        r->why = DYN_R_UNSUPPORTED_VALUE;
-        return -1;
-    }
-    return rec_guard(r, DYN_GUARD_CLASS, s, DYN_NONE, tag, NULL);
-}
-
-/* The facts of the class that this recording has a guard for; borrowed, NULL: none. */
-static PyObject *facts_of(DynRec *r, PyTypeObject *type, uint32_t source) {
-    for (uint32_t i = r->cap->guards.n; i-- > 0;) {
-        const DynGuard *g = &r->cap->guards.at[i];
-        if (g->kind == DYN_GUARD_CLASS && g->source == source && g->obj != NULL && dyn_cpy_class_stands(g->obj, type)) {
-            return g->obj;
-        }
-    }
-    return NULL;
-}
-
-int rec_guard_class(DynRec *r, PyTypeObject *type, PyObject *name) {
-    if (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) {
-        return 0;
-    }
-    uint32_t s = class_source(r, type);
-    PyObject *found = s == DYN_NONE ? NULL : facts_of(r, type, s),
-             *facts = found != NULL ? Py_NewRef(found) : dyn_cpy_class_facts(type);
-    bool noted = s != DYN_NONE && facts != NULL && (name == NULL || dyn_cpy_class_note(facts, type, name));
-    int status = noted ? rec_guard(r, DYN_GUARD_CLASS, s, DYN_NONE, 0, facts) : rec_guard_whole_class(r, type);
-    Py_XDECREF(facts);
-    return status;
-}
-
 /* What the class has for a name, guarded. Borrowed; NULL: nothing, or (-1 in *status) unknown. */
 static PyObject *class_has(DynRec *r, PyTypeObject *type, PyObject *name, int *status) {
     *status = rec_guard_class(r, type, name);
@@ -382,6 +341,12 @@ RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
     }
     PyObject *descr = dyn_cpy_lookup_special(type, name), *f;
     uint32_t own = own_index(o.v, name);
+    DynVal *stored = rec_stored_class_attr(r, type, name, &status);
+    if (status < 0 || stored != NULL) { /* an attribute of the instance's own would hide it */
+        bool shown = stored != NULL && own == DYN_NONE && (o.v->fresh || has_none_yet(r, o, name));
+        *v = shown ? stored : NULL;
+        return shown ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
+    }
     if (is_fresh_exception(o) && own != DYN_NONE && is_data(descr)) { /* args, __cause__ */
         *v = o.v->items[own + 1];
         return *v != NULL && rec_guard_class(r, type, name) == 0 ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
@@ -479,7 +444,7 @@ static int stored_plainly(DynRec *r, DynOperand o, PyObject *name, DynVal *value
     return rec_effect(r, o, value != NULL ? DYN_FX_SETATTR : DYN_FX_DELATTR, name, n, items);
 }
 
-RecAttr rec_find_store(DynRec *r, DynOperand o, PyObject *name, DynOperand value, RecCall *c) {
+static RecAttr find_store(DynRec *r, DynOperand o, PyObject *name, DynOperand value, RecCall *c) {
     PyTypeObject *type = Py_TYPE(o.real);
     int status;
     PyObject *hook = value.real ? s_setattr : s_delattr, *f = class_has(r, type, hook, &status), *descr;
@@ -520,19 +485,26 @@ static int stored_in_module(DynRec *r, DynOperand o, PyObject *name, DynVal *val
     return value == NULL ? -1 : rec_store_global(r, dict, name, value);
 }
 
+static bool is_class(DynOperand o) { return o.v->kind == DV_CONST && PyType_Check(o.real); }
+
 int rec_stored_attr(DynRec *r, DynOperand o, PyObject *name, DynVal *value) {
     r->why = DYN_R_SIDE_EFFECT;
+    if (is_class(o)) {
+        return rec_class_effect(r, (PyTypeObject *)o.real, name, value);
+    }
     if (o.v->kind == DV_CONST && PyModule_CheckExact(o.real)) {
         return stored_in_module(r, o, name, value);
     }
     return rec_is_instance(o) ? stored_plainly(r, o, name, value) : -1;
 }
 
-/* How an attribute of something that was looked at is stored. */
-static RecAttr way_to_store(DynRec *r, DynOperand o, PyObject *name, DynOperand value, RecCall *c) {
+RecAttr rec_way_to_store(DynRec *r, DynOperand o, PyObject *name, DynOperand value, RecCall *c) {
     if (rec_is_instance(o)) {
         bool known = value.real != NULL || guard_deletable(r, o, name) == 0;
-        return known ? rec_find_store(r, o, name, value, c) : REC_ATTR_UNKNOWN;
+        return known ? find_store(r, o, name, value, c) : REC_ATTR_UNKNOWN;
+    }
+    if (is_class(o)) {
+        return rec_stores_in_class(r, o, name, value.real) ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
     }
     return o.v->kind == DV_CONST && PyModule_CheckExact(o.real) ? REC_ATTR_VALUE : REC_ATTR_UNKNOWN;
 }
@@ -555,7 +527,7 @@ static Step store(DynRec *r, RecFrame *f, PyObject *name, DynOperand o, DynOpera
         return rec_commit_none(r, f, npop, outcome(status, status == 0 && dyn_np_store_attr(r, o, name, value) == 0));
     }
     RecCall c = {0};
-    RecAttr how = known ? way_to_store(r, o, name, value, &c) : REC_ATTR_UNKNOWN;
+    RecAttr how = known ? rec_way_to_store(r, o, name, value, &c) : REC_ATTR_UNKNOWN;
     if (how == REC_ATTR_CALL) {
         Step s = rec_finish_call(r, f, &c, npop);
         if (s == STEP_NEXT || s == STEP_BREAK) { /* what it returned is dropped */

@@ -171,7 +171,6 @@ DYN_HIDDEN void dyn_rec_truncate(DynRec *r,
                                  uint32_t first); /* takes nodes back from `first` on, and what is known by their numbers */
 DYN_HIDDEN uint32_t dyn_rec_place(DynRec *r);     /* DynGraph.places row of the instruction that is running */
 
-DYN_HIDDEN PyObject *dyn_rec_globals(DynRec *r);            /* of the function that is running: new reference or NULL */
 DYN_HIDDEN DynVal *dyn_rec_const(DynRec *r, PyObject *obj); /* int, float and bool become constant symbols (DV_SYM) */
 DYN_HIDDEN DynVal *dyn_rec_sym(DynRec *r, uint32_t sym);    /* NULL when sym is DYN_NONE */
 DYN_HIDDEN DynVal *dyn_rec_array(DynRec *r, uint32_t node,

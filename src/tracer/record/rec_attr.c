@@ -48,6 +48,10 @@ static DynVal *instance_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *
     }
     PyObject *descr = dyn_cpy_lookup_special(type, name);
     bool data = descr != NULL && Py_TYPE(descr)->tp_descr_set != NULL;
+    int status;
+    if (rec_stored_class_attr(r, type, name, &status) != NULL || status < 0) {
+        return rec_fail(r, DYN_R_SIDE_EFFECT, "attribute of a class that was changed");
+    }
     if (data && !dyn_source_is_field(descr)) {
         return rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "property or data descriptor");
     }
@@ -121,6 +125,11 @@ static DynVal *attribute_of_module(DynRec *r, DynOperand o, PyObject *name, PyOb
 /* Of a class; one that the class itself has as it is, where its metaclass has no say in it, has a source of its own. */
 static DynVal *attribute_of_class(DynRec *r, DynOperand o, PyObject *name, PyObject *result) {
     PyTypeObject *meta = Py_TYPE(o.real);
+    int status;
+    DynVal *stored = rec_stored_class_attr(r, (PyTypeObject *)o.real, name, &status);
+    if (status < 0 || stored != NULL) {
+        return stored;
+    }
     bool plain = meta->tp_getattro == PyType_Type.tp_getattro && !rec_is_enum_class(o);
     plain = plain && (meta == &PyType_Type || dyn_cpy_lookup_special(meta, name) == NULL);
     bool own = plain && dyn_cpy_lookup_special((PyTypeObject *)o.real, name) == result;

@@ -92,6 +92,15 @@ bool rec_has_recipe(DynRec *r, DynVal *v) {
     return can;
 }
 
+static int push_effect(DynRec *r, DynEffectKind kind, PyObject *obj, uint32_t n, DynVal *const *items) {
+    RecEffect e = {.kind = (uint8_t)kind, .obj = obj, .n = n, .items = DYN_NEW_N(&r->arena, DynVal *, n + 1)};
+    if (e.items == NULL || (obj != NULL && rec_keep(r, obj) < 0)) {
+        return -1;
+    }
+    memcpy(e.items, items, n * sizeof *items);
+    return dyn_vec_push(&r->effects, e);
+}
+
 int rec_effect(DynRec *r, DynOperand target, DynEffectKind kind, PyObject *obj, uint32_t n, DynVal *const *items) {
     if (target.v->fresh) {
         rec_changed(r, target.v);
@@ -106,13 +115,7 @@ int rec_effect(DynRec *r, DynOperand target, DynEffectKind kind, PyObject *obj, 
             return -1;
         }
     }
-    RecEffect e = {.kind = (uint8_t)kind, .obj = obj, .n = n, .items = DYN_NEW_N(&r->arena, DynVal *, n + 1)};
-    if (e.items == NULL || (obj != NULL && rec_keep(r, obj) < 0)) {
-        r->why = DYN_R_NO_MEMORY;
-        return -1;
-    }
-    memcpy(e.items, items, n * sizeof *items);
-    if (dyn_vec_push(&r->effects, e) < 0) {
+    if (push_effect(r, kind, obj, n, items) < 0) {
         r->why = DYN_R_NO_MEMORY;
         return -1;
     }
@@ -121,13 +124,32 @@ int rec_effect(DynRec *r, DynOperand target, DynEffectKind kind, PyObject *obj, 
 }
 
 int rec_global_effect(DynRec *r, PyObject *callable, uint32_t n, DynVal *const *args) {
-    RecEffect e = {.kind = DYN_FX_CALL, .obj = callable, .n = n, .items = DYN_NEW_N(&r->arena, DynVal *, n + 1)};
-    if (e.items == NULL || rec_keep(r, callable) < 0) {
+    if (push_effect(r, DYN_FX_CALL, callable, n, args) < 0) {
         r->why = DYN_R_NO_MEMORY;
         return -1;
     }
-    memcpy(e.items, args, n * sizeof *args);
-    return dyn_vec_push(&r->effects, e);
+    return 0;
+}
+
+/* A class is a constant, which no other object is: nothing has to be told apart from it. */
+int rec_class_effect(DynRec *r, PyTypeObject *type, PyObject *name, DynVal *value) {
+    DynVal *items[2] = {dyn_rec_const(r, (PyObject *)type), value};
+    r->why = DYN_R_SIDE_EFFECT;
+    if (items[0] == NULL || !rec_has_recipe(r, value)) {
+        return -1;
+    }
+    return push_effect(r, DYN_FX_SETATTR, name, 2, items);
+}
+
+DynVal *rec_stored_in_class(const DynRec *r, PyTypeObject *type, PyObject *name) {
+    for (uint32_t i = r->effects.n; i-- > 0;) {
+        const RecEffect *e = &r->effects.at[i];
+        bool stored = e->kind == DYN_FX_SETATTR && rec_constant_or_null(e->items[0]) == (PyObject *)type;
+        if (stored && (name == NULL || PyUnicode_Compare(e->obj, name) == 0)) {
+            return e->items[1];
+        }
+    }
+    return NULL;
 }
 
 int rec_effects_done(DynRec *r, DynEffects *out) {

@@ -379,6 +379,9 @@ DYN_HIDDEN void rec_torch_segment(DynRec *r); /* a segment begins */
 /* An object was changed: a fresh one's shadow says so; of one that outlives the call the change is an effect, to be made again at
  * later calls. v's shadow shows the state after it already. 0, or -1: it can't be (why is set): the instruction is a break. */
 DYN_HIDDEN int rec_effect(DynRec *r, DynOperand target, DynEffectKind kind, PyObject *obj, uint32_t n, DynVal *const *items);
+/* A class's attribute was stored. What a segment stored in the class (name NULL: under any name) last; NULL: nothing. */
+DYN_HIDDEN int rec_class_effect(DynRec *r, PyTypeObject *type, PyObject *name, DynVal *value);
+DYN_HIDDEN DynVal *rec_stored_in_class(const DynRec *r, PyTypeObject *type, PyObject *name);
 DYN_HIDDEN int rec_saw(DynRec *r, PyObject *real, DynVal *v);        /* an object that came in: no other that was changed is it */
 DYN_HIDDEN int rec_same_object(DynRec *r, DynVal *v, DynVal *other); /* two shadows of one object */
 DYN_HIDDEN int rec_effects_done(DynRec *r, DynEffects *out);         /* recipes of all effects so far, in the rebuild under way */
@@ -556,10 +559,16 @@ DYN_HIDDEN bool rec_is_instance(DynOperand o);                       /* of a Pyt
 DYN_HIDDEN bool rec_plain_layout(PyTypeObject *type);
 DYN_HIDDEN bool rec_is_enum_member(PyObject *o);
 DYN_HIDDEN RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVal **v);
-DYN_HIDDEN RecAttr rec_find_store(DynRec *r, DynOperand o, PyObject *name, DynOperand value, RecCall *c);
+/* How an attribute of something that was looked at is stored; value.real NULL: deleted. */
+DYN_HIDDEN RecAttr rec_way_to_store(DynRec *r, DynOperand o, PyObject *name, DynOperand value, RecCall *c);
 DYN_HIDDEN int rec_stored_attr(DynRec *r, DynOperand o, PyObject *name, DynVal *value); /* after it ran; NULL: deleted */
 DYN_HIDDEN int rec_set_cause(DynRec *r, DynVal *error, DynVal *cause);                  /* raise … from …, after it ran */
 DYN_HIDDEN DynVal *rec_wrap_attr(DynRec *r, PyTypeObject *type, PyObject *value);
+/* What the segment stored under the name in the class where `type` finds it, guarded. NULL: nothing, or (-1 in *status) it can't
+ * be guarded. */
+DYN_HIDDEN DynVal *rec_stored_class_attr(DynRec *r, PyTypeObject *type, PyObject *name, int *status);
+/* May a class's attribute be stored behind the graph? Asked before it is stored. */
+DYN_HIDDEN bool rec_stores_in_class(DynRec *r, DynOperand o, PyObject *name, PyObject *value);
 DYN_HIDDEN DynVal *rec_class_attr(DynRec *r, DynOperand o, PyObject *name, PyObject *result);
 DYN_HIDDEN void rec_attribute_raised(PyObject *o, PyObject *name);
 /* The call raised AttributeError: what the object's __getattr__ gives. NULL: that raised. */
@@ -738,6 +747,7 @@ DYN_HIDDEN void rec_let_go(DynRec *r); /* recording is over: drops what was kept
 
 /* ---- rec_errstate.c */
 DYN_HIDDEN int rec_errstate_init(void);
+DYN_HIDDEN bool rec_is_errstate_variable(const PyObject *var); /* the context variable behind np.errstate */
 DYN_HIDDEN bool rec_is_open_list(DynRec *r, DynOperand o);
 DYN_HIDDEN PyObject *rec_call_real(const RecCall *c);
 DYN_HIDDEN const char *rec_callable_name(DynRec *r, PyObject *f); /* its own, or its type's; in the arena */

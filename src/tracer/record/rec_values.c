@@ -71,15 +71,13 @@ int rec_keep(DynRec *r, PyObject *o) {
     return 0;
 }
 
-PyObject *dyn_rec_globals(DynRec *r) { return Py_XNewRef(dyn_frame_globals(r->top->f)); }
-
 uint32_t dyn_rec_place(DynRec *r) {
     DynGraph *g = &r->cap->graph;
     RecFrame *f = r->top;
     if (f->place_of == r->cap && f->place_pc == f->pc) {
         return f->place;
     }
-    DynPlace p = {.code = (PyObject *)f->code->code};
+    DynPlace p = {.code = (PyObject *)f->code->code, .globals = dyn_frame_globals(f->f)};
     if (dyn_cpy_position_on(f->code->code, &f->code->positions, f->code->v.at[f->pc].at, &p.line, &p.end_line, &p.col,
                             &p.end_col) < 0) {
         p.line = f->code->code->co_firstlineno;
@@ -88,6 +86,7 @@ uint32_t dyn_rec_place(DynRec *r) {
         return 0;
     }
     Py_INCREF(p.code);
+    Py_XINCREF(p.globals);
     f->place_of = r->cap;
     f->place_pc = f->pc;
     f->place = g->places.n - 1;

@@ -68,7 +68,7 @@ static bool call_len(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
         *out = plan_value(DYN_RK_INT, args[0].v.regs[2]);
     } else if (args[0].v.kind == DYN_RK_CHAR) {
         *out = plan_int(1);
-    } else if (args[0].v.kind == DYN_RK_LIST) {
+    } else if (args[0].v.kind == DYN_RK_LIST || args[0].v.kind == DYN_RK_DEQUE) {
         *out = plan_value(DYN_RK_INT, plan_list_size(p, &args[0]));
     } else if (args[0].v.kind == DYN_RK_DICT || args[0].v.kind == DYN_RK_SET) {
         *out = plan_value(DYN_RK_INT, plan_emit(p, DYN_RO_DICTLEN, args[0].v.regs[0], DYN_NONE, DYN_NONE));
@@ -642,6 +642,9 @@ static Went call_known(Plan *p, PyObject *o, PlanValue *args, uint32_t n, PyObje
     if (PyFunction_Check(o)) {
         return plan_call_function(p, (PyFunctionObject *)o, args, n, slots);
     }
+    if (plan_is_heap_function(o)) {
+        return plan_call_heap(p, o, args, n, slots);
+    }
     if (n == 0 && is_random(o)) {
         out = plan_value(DYN_RK_FLOAT, plan_emit_or(p, DYN_RO_RANDOM, plan_object_reg(p, o), DYN_NONE, DYN_NONE, DYN_R_OK));
         p->s.n -= slots;
@@ -693,7 +696,7 @@ Went plan_call(Plan *p, const DynInstr *in) {
         return plan_call_made(p, base[0], base[1], slots);
     }
     bool has_methods = base[1].v.kind == DYN_RK_CHAR || base[1].v.kind == DYN_RK_LIST || base[1].v.kind == DYN_RK_DICT ||
-                       base[1].v.kind == DYN_RK_SET;
+                       base[1].v.kind == DYN_RK_SET || base[1].v.kind == DYN_RK_DEQUE;
     PyObject *method = base[0].v.kind == DYN_RK_CONST && has_methods ? plan_object(p, &base[0]) : NULL;
     PyObject *function = base[0].v.kind == DYN_RK_CONST && base[1].v.kind != DYN_RK_NULL ? plan_object(p, &base[0]) : NULL;
     if (function != NULL && base[1].v.kind == DYN_RK_RNG) {

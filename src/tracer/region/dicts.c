@@ -1,4 +1,5 @@
-/* dicts.c: dicts with ints, strings and characters as keys, and sets of them: looked up, stored, asked. Called by step.c and
+/* dicts.c: dicts with ints, strings and characters as keys, defaultdicts and Counters among them, and sets: looked up, stored,
+ * asked. Called by step.c and
  * methods.c. Looking a key up runs no code: where that can't be said of the keys that are there, the region is left
  * (base/cpy_lookup.c). A dict's values are items as those of lists are. */
 #include "tracer/region/plan.h"
@@ -9,12 +10,14 @@ static bool no(Plan *p, DynReason why, const char *what) {
 }
 
 bool plan_of_dict(Plan *p, PyObject *o, uint32_t which, PlanValue *v) {
-    bool dict = PyDict_CheckExact(o);
+    const int64_t kind = dyn_region_dict_kind(o);
+    const bool dict = kind >= 0;
     uint32_t reg = dict || PySet_CheckExact(o) ? dyn_region_reg(p->r, 'P') : DYN_NONE;
     if (reg == DYN_NONE) {
         return false;
     }
     *v = plan_value(dict ? DYN_RK_DICT : DYN_RK_SET, reg);
+    v->v.n = dict ? (uint8_t)kind : 0;
     uint32_t shape = which == PLAN_INNER ? plan_root_of(p, o) : plan_root(p, which);
     v->v.shape = (uint16_t)shape;
     plan_look_into(p, shape, o, 4);
@@ -55,18 +58,6 @@ static bool find(Plan *p, PlanValue dict, PlanValue key, PlanItem *item) {
 
 static uint32_t is_there(Plan *p, const PlanItem *item) { return plan_emit(p, DYN_RO_NOTNULL, item->reg, DYN_NONE, DYN_NONE); }
 
-Went plan_dict_item(Plan *p, PlanValue dict, PlanValue key) {
-    PlanItem item;
-    if (plan_shape(p, plan_contents(&dict))->bits == 0) {
-        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an item of a dict that held none");
-    }
-    if (!find(p, dict, key, &item)) {
-        return WENT_NOWHERE;
-    }
-    plan_leave_unless(p, is_there(p, &item), DYN_R_EXCEPTION);
-    return plan_push_item(p, &item, 2);
-}
-
 /* One way pushes the item in place of `slots` values, and takes it out if item->list is the dict; the other goes on where the key
  * isn't there. */
 static bool begin_absent(Plan *p, const PlanItem *item, uint32_t slots) {
@@ -88,6 +79,63 @@ static Went push_instead(Plan *p, PlanValue v, uint32_t slots) {
     p->s.n -= slots;
     plan_push(p, v);
     return plan_go(p, plan_frame(p)->at + 1);
+}
+
+/* What an item is that isn't there, of a dict that has a default. */
+static PlanValue default_of(Plan *p, const PlanValue *dict) {
+    switch (dict->v.n) {
+    case DYN_DICT_FLOAT: return plan_float(0.0);
+    case DYN_DICT_LIST:
+        return plan_made(p, DYN_RK_LIST, plan_emit_or(p, DYN_RO_NEWLIST, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY));
+    case DYN_DICT_DICT:
+        return plan_made(p, DYN_RK_DICT, plan_emit_or(p, DYN_RO_NEWDICT, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY));
+    default: return plan_int(0);
+    }
+}
+
+/* A defaultdict's item, which it has from here on; a Counter's isn't stored. */
+static Went item_or_default(Plan *p, PlanValue dict, PlanValue key) {
+    PlanItem item;
+    PlanValue none = plan_int(0);
+    if (dict.v.n == DYN_DICT_COUNTER) {
+        plan_holds(p, plan_contents(&dict), &none);
+        return !find(p, dict, key, &item) ? WENT_NOWHERE : begin_absent(p, &item, 2) ? push_instead(p, none, 2) : WENT_AWAY;
+    }
+    if (dict.v.n < DYN_DICT_LIST) {
+        none = default_of(p, &dict);
+        plan_holds(p, plan_contents(&dict), &none);
+    }
+    if (!find(p, dict, key, &item)) {
+        return WENT_NOWHERE;
+    }
+    if (!begin_absent(p, &item, 2)) {
+        return WENT_AWAY;
+    }
+    plan_emit_or(p, DYN_RO_DICTKIND, dict.v.regs[0], plan_iconst(p, dict.v.n), DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    PlanValue made = default_of(p, &dict);
+    if (!plan_store_in_dict(p, dict, key, made)) {
+        plan_leave(p);
+        return WENT_AWAY;
+    }
+    p->s.n -= 2;
+    plan_push(p, made);
+    plan_effect(p, plan_frame(p)->at + 1);
+    return plan_go(p, plan_frame(p)->at + 1);
+}
+
+Went plan_dict_item(Plan *p, PlanValue dict, PlanValue key) {
+    PlanItem item;
+    if (dict.v.n != DYN_DICT_PLAIN) {
+        return item_or_default(p, dict, key);
+    }
+    if (plan_shape(p, plan_contents(&dict))->bits == 0) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an item of a dict that held none");
+    }
+    if (!find(p, dict, key, &item)) {
+        return WENT_NOWHERE;
+    }
+    plan_leave_unless(p, is_there(p, &item), DYN_R_EXCEPTION);
+    return plan_push_item(p, &item, 2);
 }
 
 /* d.get(key), d.get(key, other): the callable, the dict and the arguments are `slots` values on the stack. */
@@ -141,6 +189,9 @@ Went plan_dict_setdefault(Plan *p, PlanValue dict, const PlanValue *args, uint32
 /* del d[key] */
 bool plan_delete_key(Plan *p, PlanValue dict, PlanValue key) {
     PlanItem item;
+    if (dict.v.n == DYN_DICT_COUNTER) {
+        return no(p, DYN_R_UNSUPPORTED_OP, "a key is deleted of a Counter");
+    }
     if (!find(p, dict, key, &item)) {
         return false;
     }

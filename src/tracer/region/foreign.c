@@ -86,6 +86,7 @@ static void keep(Plan *p, const PlanValue *v) {
     case DYN_RK_INST:
     case DYN_RK_DICT:
     case DYN_RK_SET:
+    case DYN_RK_DEQUE:
     case DYN_RK_RNG: objects = 1; break;
     case DYN_RK_METHOD: objects = 2; break;
     default: break;

@@ -365,6 +365,10 @@ bool plan_iter(Plan *p, PlanValue v, PlanValue *out) {
     if (plan_iterates(&v)) {
         return true;
     }
+    uint32_t made;
+    if (v.v.kind == DYN_RK_TUPLE && !plan_boxed(p, &v, &made)) { /* it becomes an object */
+        return false;
+    }
     v = plan_tuple_object(p, &v);
     v = plan_text(p, &v);
     if (v.v.kind == DYN_RK_LIST || v.v.kind == DYN_RK_TEXT) {

@@ -17,25 +17,26 @@ static bool no(Plan *p, DynReason why, const char *what) {
 static const struct Kind {
     uint32_t bit;
     DynRegionKind kind;
-    DynRegionOp is, as, storing[6]; /* DYN_RO_COUNT: there is none; by PlanStoring. */
+    DynRegionOp is, as, storing[7]; /* DYN_RO_COUNT: there is none; by PlanStoring. */
 } kinds[] = {
     {DYN_RL_FLOAT,
      DYN_RK_FLOAT,
      DYN_RO_ISFLOAT,
      DYN_RO_ASFLOAT,
-     {DYN_RO_SETFLOAT, DYN_RO_APPFLOAT, DYN_RO_PUTFLOAT, DYN_RO_DISETFLOAT, DYN_RO_DPSETFLOAT, DYN_RO_NAMEFLOAT}},
+     {DYN_RO_SETFLOAT, DYN_RO_APPFLOAT, DYN_RO_PUTFLOAT, DYN_RO_DISETFLOAT, DYN_RO_DPSETFLOAT, DYN_RO_NAMEFLOAT,
+      DYN_RO_BOXFLOAT}},
     {DYN_RL_INT,
      DYN_RK_INT,
      DYN_RO_ISINT,
      DYN_RO_ASINT,
-     {DYN_RO_SETINT, DYN_RO_APPINT, DYN_RO_PUTINT, DYN_RO_DISETINT, DYN_RO_DPSETINT, DYN_RO_NAMEINT}},
+     {DYN_RO_SETINT, DYN_RO_APPINT, DYN_RO_PUTINT, DYN_RO_DISETINT, DYN_RO_DPSETINT, DYN_RO_NAMEINT, DYN_RO_BOXINT}},
     {DYN_RL_BOOL,
      DYN_RK_BOOL,
      DYN_RO_ISBOOL,
      DYN_RO_ASBOOL,
-     {DYN_RO_SETBOOL, DYN_RO_APPBOOL, DYN_RO_PUTBOOL, DYN_RO_DISETBOOL, DYN_RO_DPSETBOOL, DYN_RO_NAMEBOOL}},
+     {DYN_RO_SETBOOL, DYN_RO_APPBOOL, DYN_RO_PUTBOOL, DYN_RO_DISETBOOL, DYN_RO_DPSETBOOL, DYN_RO_NAMEBOOL, DYN_RO_BOXBOOL}},
 #define OBJECTS \
-    { DYN_RO_COUNT, DYN_RO_APPOBJECT, DYN_RO_PUTOBJECT, DYN_RO_DISETOBJECT, DYN_RO_DPSETOBJECT, DYN_RO_NAMEOBJECT }
+    { DYN_RO_COUNT, DYN_RO_APPOBJECT, DYN_RO_PUTOBJECT, DYN_RO_DISETOBJECT, DYN_RO_DPSETOBJECT, DYN_RO_NAMEOBJECT, DYN_RO_PMOV }
     {DYN_RL_COMPLEX, DYN_RK_COMPLEX, DYN_RO_ISCOMPLEX, DYN_RO_ASREAL, OBJECTS},
     {DYN_RL_NP_F64, DYN_RK_NP, DYN_RO_ISNPF64, DYN_RO_ASNPF64, OBJECTS},
     {DYN_RL_NP_I64, DYN_RK_NP, DYN_RO_ISNPI64, DYN_RO_ASNPI64, OBJECTS},
@@ -49,7 +50,7 @@ static const struct Kind {
      DYN_RK_CONST,
      DYN_RO_ISNONE,
      DYN_RO_ASNONE,
-     {DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT}},
+     {DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT}},
 #undef OBJECTS
 };
 
@@ -302,7 +303,7 @@ static bool make_tuple(Plan *p, PlanValue *v) {
         contents.parts[k] = plan_shape(p, plan_contents(&out))->nparts == v->v.n ? plan_shape(p, plan_contents(&out))->parts[k]
                                                                                  : (uint16_t)plan_new_shape(p);
         plan_join(p, contents.parts[k], &of);
-        contents.bits |= of.bits;
+        plan_add_to(p, &contents, &of);
     }
     plan_join(p, plan_contents(&out), &contents);
     out.v.flags = DYN_RF_TUPLE;
@@ -352,6 +353,18 @@ bool plan_storing(Plan *p, PlanValue *v, PlanStoring how, DynRegionOp *op, uint3
         }
     }
     return no(p, DYN_R_UNSUPPORTED_VALUE, "something is stored in an object that is no number of Python's and no known object");
+}
+
+bool plan_boxed(Plan *p, PlanValue *v, uint32_t *reg) {
+    DynRegionOp op;
+    if (!plan_storing(p, v, PLAN_BOX, &op, reg)) {
+        return false;
+    }
+    plan_settle_doubts(p);
+    p->r->makes = true;
+    *reg = dyn_region_ops[op].fails ? plan_emit_or(p, op, *reg, DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY)
+                                    : plan_emit(p, op, *reg, DYN_NONE, DYN_NONE);
+    return true;
 }
 
 bool plan_store_in_list(Plan *p, PlanValue list, PlanValue index, PlanValue v) {

@@ -1,4 +1,4 @@
-/* methods.c: methods of lists, dicts and sets. Called by step.c and calls.c. */
+/* methods.c: methods of lists, dicts, sets and deques. Called by step.c and calls.c. */
 #include "tracer/region/plan.h"
 #include "base/cpy_region.h"
 
@@ -147,47 +147,66 @@ VIEW(keys, DYN_CPY_KEYS)
 VIEW(values, DYN_CPY_VALUES)
 VIEW(items, DYN_CPY_ITEMS)
 
+#define QUEUE(name, call)                                                                          \
+    static Went name(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) { \
+        (void)args;                                                                                \
+        (void)n;                                                                                   \
+        return call;                                                                               \
+    }
+QUEUE(append_last, plan_deque_add(p, self, args[0], false, slots))
+QUEUE(append_first, plan_deque_add(p, self, args[0], true, slots))
+QUEUE(take_last, plan_deque_take(p, self, false, slots))
+QUEUE(take_first, plan_deque_take(p, self, true, slots))
+
 static const struct Method {
     const char *name;
-    PyTypeObject *type;
+    DynRegionKind of;
     Went (*handler)(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
     uint32_t least, most;
-} methods[] = {{"append", &PyList_Type, append, 1, 1},
-               {"pop", &PyList_Type, pop, 0, 1},
-               {"insert", &PyList_Type, insert, 2, 2},
-               {"reverse", &PyList_Type, reverse, 0, 0},
-               {"sort", &PyList_Type, sort, 0, 0},
-               {"copy", &PyList_Type, copy, 0, 0},
-               {"clear", &PyList_Type, clear, 0, 0},
-               {"extend", &PyList_Type, extend, 1, 1},
-               {"get", &PyDict_Type, get, 1, 2},
-               {"pop", &PyDict_Type, pop_key, 1, 2},
-               {"setdefault", &PyDict_Type, set_default, 1, 2},
-               {"keys", &PyDict_Type, keys, 0, 0},
-               {"values", &PyDict_Type, values, 0, 0},
-               {"items", &PyDict_Type, items, 0, 0},
-               {"discard", &PySet_Type, discard, 1, 1},
-               {"remove", &PySet_Type, remove_key, 1, 1},
-               {"add", &PySet_Type, add, 1, 1}};
+} methods[] = {{"append", DYN_RK_LIST, append, 1, 1},
+               {"pop", DYN_RK_LIST, pop, 0, 1},
+               {"insert", DYN_RK_LIST, insert, 2, 2},
+               {"reverse", DYN_RK_LIST, reverse, 0, 0},
+               {"sort", DYN_RK_LIST, sort, 0, 0},
+               {"copy", DYN_RK_LIST, copy, 0, 0},
+               {"clear", DYN_RK_LIST, clear, 0, 0},
+               {"extend", DYN_RK_LIST, extend, 1, 1},
+               {"get", DYN_RK_DICT, get, 1, 2},
+               {"pop", DYN_RK_DICT, pop_key, 1, 2},
+               {"setdefault", DYN_RK_DICT, set_default, 1, 2},
+               {"keys", DYN_RK_DICT, keys, 0, 0},
+               {"values", DYN_RK_DICT, values, 0, 0},
+               {"items", DYN_RK_DICT, items, 0, 0},
+               {"discard", DYN_RK_SET, discard, 1, 1},
+               {"remove", DYN_RK_SET, remove_key, 1, 1},
+               {"add", DYN_RK_SET, add, 1, 1},
+               {"append", DYN_RK_DEQUE, append_last, 1, 1},
+               {"appendleft", DYN_RK_DEQUE, append_first, 1, 1},
+               {"pop", DYN_RK_DEQUE, take_last, 0, 0},
+               {"popleft", DYN_RK_DEQUE, take_first, 0, 0}};
 
-static PyTypeObject *type_of(const PlanValue *self) {
-    bool tuple = (self->v.flags & DYN_RF_TUPLE) != 0;
-    switch (self->v.kind) {
-    case DYN_RK_LIST: return tuple ? NULL : &PyList_Type;
+/* The class of a kind of object whose methods are known; NULL: there is none. */
+static PyTypeObject *type_of_kind(DynRegionKind kind) {
+    switch (kind) {
+    case DYN_RK_LIST: return &PyList_Type;
     case DYN_RK_DICT: return &PyDict_Type;
     case DYN_RK_SET: return &PySet_Type;
+    case DYN_RK_DEQUE: return dyn_cpy_deque_type();
     default: return NULL;
     }
 }
 
+static bool is_of(const struct Method *m, const PlanValue *self) {
+    return m->of == (DynRegionKind)self->v.kind && (self->v.flags & DYN_RF_TUPLE) == 0;
+}
+
 PyObject *plan_known_method(const PlanValue *self, const char *name) {
-    PyTypeObject *t = type_of(self);
     if (self->v.kind == DYN_RK_CHAR) {
         return plan_char_method(name);
     }
     for (size_t i = 0; i < DYN_COUNTOF(methods); i++) {
-        if (methods[i].type == t && strcmp(methods[i].name, name) == 0) {
-            return dyn_cpy_lookup_named(t, name);
+        if (is_of(&methods[i], self) && strcmp(methods[i].name, name) == 0) {
+            return dyn_cpy_lookup_named(type_of_kind(methods[i].of), name);
         }
     }
     return NULL;
@@ -199,8 +218,8 @@ bool plan_of_method(Plan *p, PyObject *o, PlanValue *v) {
     PyObject *method = self == NULL ? NULL : dyn_cpy_lookup_named(Py_TYPE(self), ((PyCFunctionObject *)o)->m_ml->ml_name);
     bool known = false;
     for (size_t i = 0; i < DYN_COUNTOF(methods) && method != NULL; i++) {
-        known =
-            known || (methods[i].type == Py_TYPE(self) && strcmp(methods[i].name, ((PyCFunctionObject *)o)->m_ml->ml_name) == 0);
+        known = known || (type_of_kind(methods[i].of) == Py_TYPE(self) &&
+                          strcmp(methods[i].name, ((PyCFunctionObject *)o)->m_ml->ml_name) == 0);
     }
     if (!known || dyn_region_bound_to(o, method) != self) {
         PyErr_Clear();
@@ -219,10 +238,11 @@ bool plan_of_method(Plan *p, PyObject *o, PlanValue *v) {
 
 PlanValue plan_bound_to(Plan *p, const PlanValue *method) {
     PyTypeObject *t = PyDescr_TYPE(p->r->objects.at[method->v.ref]);
-    PlanValue self = plan_value(t == &PyList_Type   ? DYN_RK_LIST
-                                : t == &PyDict_Type ? DYN_RK_DICT
-                                                    : DYN_RK_SET,
-                                method->v.regs[1]);
+    size_t i = 0;
+    while (type_of_kind(methods[i].of) != t) {
+        i++;
+    }
+    PlanValue self = plan_value(methods[i].of, method->v.regs[1]);
     self.v.shape = method->v.shape;
     return self;
 }
@@ -233,7 +253,8 @@ Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue
     }
     for (size_t i = 0; i < DYN_COUNTOF(methods); i++) {
         const struct Method *m = &methods[i];
-        if (m->type == type_of(&self) && dyn_cpy_lookup_named(m->type, m->name) == method && n >= m->least && n <= m->most) {
+        bool is = is_of(m, &self) && dyn_cpy_lookup_named(type_of_kind(m->of), m->name) == method;
+        if (is && n >= m->least && n <= m->most) {
             return m->handler(p, self, args, n, slots);
         }
     }

@@ -402,7 +402,7 @@ bool plan_truth(Plan *p, PlanValue *v, int *known, uint32_t *reg) {
     } else if (v->v.kind == DYN_RK_DICT || v->v.kind == DYN_RK_SET) {
         uint32_t size = plan_emit(p, DYN_RO_DICTLEN, v->v.regs[0], DYN_NONE, DYN_NONE);
         *reg = plan_emit(p, DYN_RO_INE, size, plan_iconst(p, 0), DYN_NONE);
-    } else if (v->v.kind == DYN_RK_LIST) {
+    } else if (v->v.kind == DYN_RK_LIST || v->v.kind == DYN_RK_DEQUE) {
         *reg = plan_emit(p, DYN_RO_INE, plan_list_size(p, v), plan_iconst(p, 0), DYN_NONE);
     } else if (!plan_is_number(v)) {
         return no(p, "the truth of an object that is no number");

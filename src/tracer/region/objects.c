@@ -252,6 +252,7 @@ static PyTypeObject *type_of(Plan *p, const PlanValue *v) {
     case DYN_RK_LIST: return v->v.flags & DYN_RF_TUPLE ? &PyTuple_Type : &PyList_Type;
     case DYN_RK_DICT: return &PyDict_Type;
     case DYN_RK_SET: return &PySet_Type;
+    case DYN_RK_DEQUE: return dyn_cpy_deque_type();
     case DYN_RK_CONST: return Py_TYPE(plan_object(p, v));
     default: return NULL;
     }

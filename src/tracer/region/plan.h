@@ -412,8 +412,9 @@ DYN_HIDDEN void plan_tell(Plan *p, const PlanValue *v, uint32_t rank); /* an arr
 DYN_HIDDEN uint32_t plan_root(Plan *p, uint32_t which); /* the shape of this number's contents */
 DYN_HIDDEN uint32_t plan_root_of(Plan *p, PyObject *o); /* of what is in an object that isn't in a slot itself */
 DYN_HIDDEN uint32_t plan_new_shape(Plan *p);
-DYN_HIDDEN void plan_look_into(Plan *p, uint32_t shape, PyObject *o, int depth); /* a list, tuple or dict: its contents */
+DYN_HIDDEN void plan_look_into(Plan *p, uint32_t shape, PyObject *o, int depth); /* a list, tuple, dict, set or deque */
 DYN_HIDDEN bool plan_join(Plan *p, uint32_t shape, const PlanShape *more);       /* true: that is new */
+DYN_HIDDEN void plan_add_to(Plan *p, PlanShape *all, const PlanShape *more);     /* to a shape that isn't the plan's yet */
 DYN_HIDDEN uint32_t plan_bits(Plan *p, uint32_t shape);                          /* DYN_RL_* as an entry looks at them */
 DYN_HIDDEN PlanShape *plan_shape(Plan *p, uint32_t shape);
 DYN_HIDDEN bool plan_shape_of(Plan *p, const PlanValue *v, PlanShape *out); /* of a place that holds v alone; false: none does */
@@ -439,6 +440,7 @@ DYN_HIDDEN bool plan_is_field(Plan *p, const PlanValue *o, PyObject *name); /* i
 DYN_HIDDEN bool plan_class_method(Plan *p, const PlanValue *o, PyObject *name, PlanValue *function);
 
 /* ---- dicts.c */
+struct PlanItem;
 DYN_HIDDEN bool plan_of_dict(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
 DYN_HIDDEN Went plan_dict_item(Plan *p, PlanValue dict, PlanValue key);
 DYN_HIDDEN bool plan_store_in_dict(Plan *p, PlanValue dict, PlanValue key, PlanValue v);
@@ -451,8 +453,15 @@ DYN_HIDDEN bool plan_take_from_set(Plan *p, PlanValue set, PlanValue key, bool r
 DYN_HIDDEN bool plan_in_dict(Plan *p, PlanValue key, PlanValue dict, bool negated, PlanValue *out); /* or a set */
 DYN_HIDDEN Went plan_build_map(Plan *p, uint32_t pairs);
 
+/* ---- queues.c: heapq, and deques */
+DYN_HIDDEN bool plan_is_heap_function(PyObject *o);
+DYN_HIDDEN Went plan_call_heap(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, uint32_t slots);
+DYN_HIDDEN bool plan_of_deque(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
+DYN_HIDDEN bool plan_deque_item(Plan *p, PlanValue deque, PlanValue index, struct PlanItem *item); /* its first, or last */
+DYN_HIDDEN Went plan_deque_add(Plan *p, PlanValue deque, PlanValue v, bool left, uint32_t slots);
+DYN_HIDDEN Went plan_deque_take(Plan *p, PlanValue deque, bool left, uint32_t slots);
+
 /* ---- dict_iterators.c: loops over dicts and sets */
-struct PlanItem;
 DYN_HIDDEN bool plan_dict_iterator(Plan *p, PlanValue over, PlanValue *out); /* of a DICT, SET or DICTVIEW */
 DYN_HIDDEN bool plan_of_dict_iterator(Plan *p, PyObject *o, PlanValue *v);
 DYN_HIDDEN bool plan_dict_view(Plan *p, PlanValue dict, uint8_t which, PlanValue *out);
@@ -509,8 +518,9 @@ DYN_HIDDEN Went plan_push_item(Plan *p, const PlanItem *item, uint32_t drop);
 DYN_HIDDEN bool plan_single_item(Plan *p, const PlanItem *item, PlanValue *out); /* where there is one kind */
 DYN_HIDDEN bool plan_holds(Plan *p, uint32_t shape, const PlanValue *v);         /* it is stored there; false: nothing to store */
 /* The instruction that stores v in an object; false: that isn't in the language. */
-typedef enum PlanStoring { PLAN_SET, PLAN_APPEND, PLAN_PUT, PLAN_DICT_INT, PLAN_DICT_OBJECT, PLAN_NAME } PlanStoring;
+typedef enum PlanStoring { PLAN_SET, PLAN_APPEND, PLAN_PUT, PLAN_DICT_INT, PLAN_DICT_OBJECT, PLAN_NAME, PLAN_BOX } PlanStoring;
 DYN_HIDDEN bool plan_storing(Plan *p, PlanValue *v, PlanStoring how, DynRegionOp *op, uint32_t *reg);
+DYN_HIDDEN bool plan_boxed(Plan *p, PlanValue *v, uint32_t *reg); /* as an object */
 DYN_HIDDEN bool plan_list_index(Plan *p, const PlanValue *list, PlanValue *index, uint32_t *reg);
 DYN_HIDDEN bool plan_delete_item(Plan *p, PlanValue list, PlanValue index);
 DYN_HIDDEN PlanValue plan_made(Plan *p, DynRegionKind kind, uint32_t reg);

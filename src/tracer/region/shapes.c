@@ -113,6 +113,23 @@ bool plan_join(Plan *p, uint32_t shape, const PlanShape *more) {
     return grown;
 }
 
+void plan_add_to(Plan *p, PlanShape *all, const PlanShape *more) {
+    uint16_t *const own[] = {&all->list, &all->tuple, &all->dict};
+    const uint16_t inner[] = {more->list, more->tuple, more->dict};
+    all->bits |= more->bits;
+    for (uint32_t i = 0; i < more->nclasses; i++) {
+        add_class(all, more->classes[i]);
+    }
+    for (int k = 0; k < 3; k++) {
+        const PlanShape there = *plan_shape(p, inner[k]);
+        if (*own[k] == 0) {
+            *own[k] = inner[k];
+        } else if (inner[k] != 0 && inner[k] != *own[k] && plan_join(p, *own[k], &there)) {
+            p->again = true;
+        }
+    }
+}
+
 /* ---- looking at objects */
 
 static void look_at(Plan *p, uint32_t shape, PyObject *o, int depth);
@@ -249,16 +266,18 @@ static void look_into_dict(Plan *p, uint32_t shape, PyObject *o, int depth) {
 }
 
 void plan_look_into(Plan *p, uint32_t shape, PyObject *o, int depth) {
-    if (PyDict_CheckExact(o) || PySet_CheckExact(o)) {
+    if (PyDict_Check(o) || PySet_CheckExact(o)) {
         look_into_dict(p, shape, o, depth);
         return;
     }
     if (PyTuple_CheckExact(o)) {
         look_at_parts(p, shape, o, depth);
     }
-    Py_ssize_t n = PySequence_Fast_GET_SIZE(o), most = depth > 2 ? PLAN_SAMPLE : 8, step = n > most ? n / most : 1;
+    const bool deque = !PyTuple_CheckExact(o) && !PyList_CheckExact(o);
+    Py_ssize_t n = deque ? Py_SIZE(o) : PySequence_Fast_GET_SIZE(o), most = depth > 2 ? PLAN_SAMPLE : 8,
+               step = n > most ? n / most : 1;
     for (Py_ssize_t i = 0, seen = 0; i < n && seen < most; i += step, seen++) {
-        look_at(p, shape, PySequence_Fast_GET_ITEM(o, i), depth);
+        look_at(p, shape, deque ? dyn_cpy_deque_item(o, i) : PySequence_Fast_GET_ITEM(o, i), depth);
     }
 }
 
@@ -285,6 +304,9 @@ bool plan_shape_of(Plan *p, const PlanValue *v, PlanShape *out) {
                 {DYN_RK_LIST, DYN_RL_LIST}, {DYN_RK_DICT, DYN_RL_DICT},      {DYN_RK_INST, DYN_RL_INST},
                 {DYN_RK_SET, DYN_RL_SET},   {DYN_RK_COMPLEX, DYN_RL_COMPLEX}};
     *out = (PlanShape){0};
+    if (v->v.kind == DYN_RK_DICT && v->v.n != DYN_DICT_PLAIN) {
+        return false; /* what reads it there looks for a dict itself */
+    }
     for (size_t i = 0; i < DYN_COUNTOF(bits); i++) {
         out->bits |= (uint16_t)(bits[i].kind == (DynRegionKind)v->v.kind && !plan_is_np_complex(v) ? bits[i].bit : 0);
     }

@@ -7,6 +7,11 @@
 static PyObject *const_of(Plan *p, uint32_t index) { return PyTuple_GET_ITEM(plan_frame(p)->c->code->co_consts, index); }
 static PyObject *name_of(Plan *p, uint32_t index) { return PyTuple_GET_ITEM(plan_frame(p)->c->code->co_names, index); }
 
+static bool is_object(const PlanValue *v) {
+    return v->v.kind == DYN_RK_LIST || v->v.kind == DYN_RK_INST || v->v.kind == DYN_RK_DICT || v->v.kind == DYN_RK_SET ||
+           v->v.kind == DYN_RK_DEQUE;
+}
+
 static Went load_fast(Plan *p, const DynInstr *in) {
     PlanValue *slot = &p->s.values[plan_frame(p)->base + in->arg];
     if (slot->v.kind == DYN_RK_NULL || slot->v.flags & DYN_RF_MAYBE) {
@@ -38,8 +43,7 @@ static Went store_fast(Plan *p, const DynInstr *in, PlanValue v) {
     PlanValue *slot = &p->s.values[plan_frame(p)->base + in->arg];
     bool kept_alive = slot->v.kind == DYN_RK_CONST;
     bool may_be_last = slot->v.kind == DYN_RK_ENTRY || slot->v.kind == DYN_RK_ARRAY;
-    bool holds =
-        slot->v.kind == DYN_RK_LIST || slot->v.kind == DYN_RK_DICT || slot->v.kind == DYN_RK_SET || slot->v.kind == DYN_RK_INST;
+    bool holds = is_object(slot);
     bool of_slot = holds && p->s.nframes == 1 && plan_which(p, slot) == plan_frame(p)->base + in->arg + 1;
     if (of_slot && !plan_may_end(p, slot)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped that may be the last to hold something");
@@ -163,10 +167,6 @@ static Went unpack(Plan *p, uint32_t n) {
         plan_push(p, v.items[i]);
     }
     return WENT_ON;
-}
-
-static bool is_object(const PlanValue *v) {
-    return v->v.kind == DYN_RK_LIST || v->v.kind == DYN_RK_INST || v->v.kind == DYN_RK_DICT || v->v.kind == DYN_RK_SET;
 }
 
 static Went is_op(Plan *p, const DynInstr *in) {
@@ -301,6 +301,10 @@ static Went operation(Plan *p, const DynInstr *in) {
         if (plan_top(p, 1)->v.kind == DYN_RK_LIST && top.v.kind != DYN_RK_SLICE) {
             PlanItem item;
             return plan_list_item(p, *plan_top(p, 1), top, &item) ? plan_push_item(p, &item, 2) : WENT_NOWHERE;
+        }
+        if (plan_top(p, 1)->v.kind == DYN_RK_DEQUE) {
+            PlanItem item;
+            return plan_deque_item(p, *plan_top(p, 1), top, &item) ? plan_push_item(p, &item, 2) : WENT_NOWHERE;
         }
         if (plan_top(p, 1)->v.kind == DYN_RK_DICT) {
             return plan_dict_item(p, *plan_top(p, 1), top);

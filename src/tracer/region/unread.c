@@ -52,7 +52,8 @@ static bool begins_empty(const Plan *p, uint32_t at, uint32_t slot) {
 }
 
 static bool is_container(const PlanValue *v) {
-    return v->v.kind == DYN_RK_LIST || v->v.kind == DYN_RK_INST || v->v.kind == DYN_RK_DICT || v->v.kind == DYN_RK_SET;
+    return v->v.kind == DYN_RK_LIST || v->v.kind == DYN_RK_INST || v->v.kind == DYN_RK_DICT || v->v.kind == DYN_RK_SET ||
+           v->v.kind == DYN_RK_DEQUE;
 }
 
 static void add_hint(Plan *p, uint32_t at, uint32_t slot, PlanValue *v) {

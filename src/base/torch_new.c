@@ -1,0 +1,86 @@
+/* torch_new.c: memory for new tensors on this machine, past the parser of Python's arguments and the dispatcher.
+ *
+ * PyTorch's interface for compiled models (`aoti_torch_empty_strided`, plain C) makes the tensor, and `THPVariable_Wrap` the
+ * Python object, which nothing in C does: it is looked up by the name that C++ gives it. What the first call makes is compared
+ * with what was asked for; where that differs, or a function isn't there, tensors are made by `torch.empty_strided`. Called by
+ * torch.c, with the GIL. The doors stay open as long as the process lives. */
+#include <dlfcn.h>
+
+#include "base/torch.h"
+
+static struct Doors {
+    int32_t (*make)(int64_t ndim, const int64_t *sizes, const int64_t *strides, int32_t dtype, int32_t device, int32_t index,
+                    void **made);
+    int32_t (*drop)(void *made);
+    PyObject *(*wrap)(const void *made);
+} doors;
+static int32_t codes[DYN_DTYPE_COUNT]; /* PyTorch's numbers of dtypes; -1: it has none that is known here */
+static enum { UNKNOWN, OPEN, CLOSED } state;
+
+static bool find(void *library, const char *name, void *at) {
+    void *f = dlsym(library, name);
+    memcpy(at, &f, sizeof(f));
+    return f != NULL;
+}
+
+static void find_codes(void *library) {
+    for (int i = 0; i < DYN_DTYPE_COUNT; i++) {
+        const char *dtype = dyn_torch_dtype_name((DynDtype)i);
+        char name[64];
+        int32_t (*code)(void) = NULL;
+        snprintf(name, sizeof(name), "aoti_torch_dtype_%s", dtype == NULL ? "none" : dtype);
+        codes[i] = find(library, name, &code) ? code() : -1;
+    }
+}
+
+/* A handle of libraries that are loaded already. */
+static bool find_doors(void) {
+    void *python = dlopen("libtorch_python.so", RTLD_LAZY | RTLD_NOLOAD),
+         *cpu = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
+    bool found = python != NULL && cpu != NULL && find(cpu, "aoti_torch_empty_strided", &doors.make) &&
+                 find(cpu, "aoti_torch_delete_tensor_object", &doors.drop) &&
+                 find(python, "_Z16THPVariable_WrapRKN2at10TensorBaseE", &doors.wrap);
+    if (found) {
+        find_codes(cpu);
+    }
+    return found;
+}
+
+static PyObject *make(DynDtype dt, int ndim, const int64_t *dims, const int64_t *strides) {
+    void *made = NULL;
+    if (codes[dt] < 0 || doors.make(ndim, dims, strides, codes[dt], 0, 0, &made) != 0) {
+        return NULL; /* of memory that isn't there empty_strided says how much it is */
+    }
+    PyObject *t = doors.wrap(made);
+    doors.drop(made);
+    return t;
+}
+
+/* Does what the doors make look like what was asked for? */
+static bool is_right(PyObject *t, DynDtype dt, int ndim, const int64_t *dims, const int64_t *strides) {
+    DynArrayView v;
+    bool right = t != NULL && (PyObject *)Py_TYPE(t) == (PyObject *)dyn_torch_tensor && dyn_torch_look(t, &v) && v.device == 0;
+    right = right && v.dtype == dt && v.ndim == ndim && Py_REFCNT(t) == 1;
+    for (int i = 0; right && i < ndim; i++) {
+        right = v.dims[i] == dims[i] && v.strides[i] == strides[i] * dyn_dtypes[dt].size;
+    }
+    return right;
+}
+
+PyObject *dyn_torch_new_here(DynDtype dt, int ndim, const int64_t *dims, const int64_t *strides) {
+    int64_t steps[DYN_MAX_NDIM];
+    if (state == CLOSED) {
+        return NULL;
+    }
+    for (int i = 0; i < ndim; i++) {
+        steps[i] = strides[i] / dyn_dtypes[dt].size;
+    }
+    if (DYN_LIKELY(state == OPEN)) {
+        return make(dt, ndim, dims, steps);
+    }
+    const int64_t few[2] = {3, 2}, apart[2] = {2, 1};
+    PyObject *t = find_doors() ? make(dt, 2, few, apart) : NULL;
+    state = is_right(t, dt, 2, few, apart) ? OPEN : CLOSED;
+    Py_XDECREF(t);
+    return state == OPEN ? make(dt, ndim, dims, steps) : NULL;
+}

@@ -1,0 +1,183 @@
+/* forms.c: which of a kernel's functions (cuda.h) a call launches, by where its operands lie; and which of them a call like the
+ * recorded one needs.
+ *
+ * Called by launch.c for each launch, and by build/parts.c, which has what is needed compiled first. That goes by the sizes that
+ * were seen, as if all arrays lay in the order that the plan has for them: where one doesn't, the call asks for a function that
+ * comes with the rest, and eager makes it until then. */
+#include "codegen/cuda/target.h"
+
+#define MOST_SPLITS 1024
+
+int64_t dyn_cuda_between(int64_t low, int64_t n, int64_t high) {
+    if (n < low) {
+        return low;
+    }
+    return n > high ? high : n;
+}
+
+int dyn_cuda_power_of_2(int64_t n, int most) {
+    int p = 1;
+    while (p < most && p < n) {
+        p *= 2;
+    }
+    return p;
+}
+
+int64_t dyn_cuda_product(const DynCudaLine *l, int from, int n) {
+    int64_t all = 1;
+    for (int d = from; d < from + n; d++) {
+        int64_t size = l->b.dims[d];
+        all *= d == l->b.ndim - 1 ? (size + l->lanes - 1) / l->lanes : size;
+    }
+    return all;
+}
+
+/* The form itself, or that which takes any axes. */
+static DynCudaForm form_of(DynCudaForm form, bool fast) { return fast ? form : (DynCudaForm)(form + 1); }
+
+DynCudaForm dyn_cuda_form_of_map(DynCudaLine *l) {
+    dyn_cuda_arrange_map(l);
+    l->count = dyn_cuda_product(l, 0, l->kept);
+    return form_of(DYN_CUDA_MAP, l->fast);
+}
+
+DynCudaForm dyn_cuda_form_of_reduction(const DynCudaInfo *info, DynCudaLine *l, int *threads) {
+    bool columns = dyn_cuda_arrange_reduction(l);
+    int kept_at = columns ? l->reduced : 0, reduced_at = columns ? 0 : l->kept;
+    l->count = dyn_cuda_product(l, kept_at, l->kept);
+    l->groups = dyn_cuda_product(l, reduced_at, l->reduced);
+    *threads = columns ? DYN_CUDA_THREADS / dyn_cuda_power_of_2(l->count, 32) : dyn_cuda_power_of_2(l->groups, DYN_CUDA_THREADS);
+    int64_t results = DYN_CUDA_THREADS / *threads, blocks = (l->count + results - 1) / results;
+    int64_t wanted = blocks == 0 ? 1 : ((int64_t)DYN_CUDA_BUSY * info->processors + blocks - 1) / blocks;
+    int64_t most = l->groups / ((int64_t)*threads * DYN_CUDA_EACH_LANE);
+    l->splits = (uint32_t)dyn_cuda_between(1, wanted < most ? wanted : most, MOST_SPLITS);
+    return form_of(columns ? DYN_CUDA_COLUMNS : DYN_CUDA_ROWS, l->fast);
+}
+
+static void measure(DynCudaRows *r, DynCudaLine *lines, int n, bool fast) {
+    r->longest = 0;
+    for (int i = 0; i < n; i++) {
+        DynCudaLine *l = &lines[i];
+        l->lanes = fast ? l->lanes : 1;
+        l->count = dyn_cuda_product(l, 0, l->kept);
+        l->groups = dyn_cuda_product(l, l->kept, l->reduced);
+        r->rows = l->count;
+        r->longest = l->groups > r->longest ? l->groups : r->longest;
+    }
+}
+
+void dyn_cuda_form_of_group(uint32_t step, DynCudaLine *lines, int n, DynCudaRows *r) {
+    int held = dyn_cuda_held(lines->p, step, &r->places);
+    bool fast = true;
+    for (int i = 0; i < n; i++) {
+        dyn_cuda_arrange_row(&lines[i]);
+        fast = fast && lines[i].fast;
+    }
+    measure(r, lines, n, fast);
+    bool fits = held == 0 || r->longest <= (int64_t)held * DYN_CUDA_HELD_THREADS;
+    if (fast && !fits) {
+        fast = false;
+        measure(r, lines, n, fast);
+    }
+    r->held = fast ? held : 0;
+    r->places = fast ? r->places : 0;
+    r->form = r->held ? DYN_CUDA_HELD_GROUP : form_of(DYN_CUDA_GROUP, fast);
+}
+
+/* ---- what is compiled first */
+
+/* Where places would lie, from nothing on. -1: the sizes that were seen don't say. */
+static int lay_out(const DynLoops *p, const DynScalar *seen, DynGeom *geoms) {
+    for (uint32_t i = 0; i < p->nplaces; i++) {
+        const DynMem *m = &p->places[i];
+        geoms[i] = (DynGeom){0};
+        if (m->kind == DYN_P_NONE) {
+            continue;
+        }
+        if (m->kind == DYN_P_VIEW) {
+            uint32_t of = dyn_graph_node(p->graph, i)->args[0].id;
+            if (dyn_geom_view(p->graph, i, seen, &geoms[of], &geoms[i]) < 0) {
+                return -1;
+            }
+        } else if (dyn_geom_dense(m, seen, &geoms[i]) < 0) {
+            return -1;
+        }
+        geoms[i].data = NULL;
+    }
+    return 0;
+}
+
+static int bind(const DynLoops *p, uint32_t step, const DynScalar *seen, const DynGeom *geoms, DynCudaLine *l) {
+    *l = (DynCudaLine){.p = p, .splits = 1};
+    return dyn_exec_bind(dyn_loops_kernel_at(p, step), NULL, geoms, seen, &l->b);
+}
+
+static int group_needs(const DynLoops *p, uint32_t step, const DynScalar *seen, const DynGeom *geoms, uint32_t *forms) {
+    int n = (int)(dyn_loops_group_end(p, step) - step), done = 0;
+    DynCudaLine *lines = PyMem_Malloc(sizeof(*lines) * (size_t)n);
+    DynCudaRows r;
+    done = lines == NULL ? -1 : 0;
+    for (int i = 0; i < n && done == 0; i++) {
+        done = bind(p, step + (uint32_t)i, seen, geoms, &lines[i]);
+    }
+    if (done == 0) {
+        dyn_cuda_form_of_group(step, lines, n, &r);
+        *forms = 1u << r.form;
+    }
+    PyMem_Free(lines);
+    return done;
+}
+
+static int kernel_needs(const DynLoops *p, uint32_t step, const DynCudaInfo *info, const DynScalar *seen, const DynGeom *geoms,
+                        uint32_t *forms) {
+    DynCudaLine l;
+    int threads;
+    if (bind(p, step, seen, geoms, &l) < 0) {
+        return -1;
+    }
+    if (!l.b.k->reduced) {
+        *forms = 1u << dyn_cuda_form_of_map(&l);
+        return 0;
+    }
+    *forms = 1u << dyn_cuda_form_of_reduction(info, &l, &threads);
+    *forms |= l.splits > 1 ? 1u << DYN_CUDA_FINISH : 0;
+    return 0;
+}
+
+/* Bits of the functions that a call like the recorded one needs, by the kernel's number (of a group, its first). */
+static int find_needed(const DynLoops *p, const DynCudaInfo *info, uint32_t *forms) {
+    const DynSyms *syms = p->graph->syms;
+    DynScalar *seen = PyMem_Malloc(sizeof(*seen) * (syms->v.n + 1));
+    DynGeom *geoms = PyMem_Malloc(sizeof(*geoms) * (p->nplaces + 1));
+    int done = seen == NULL || geoms == NULL ? -1 : 0;
+    for (uint32_t i = 0; i < syms->v.n && done == 0; i++) {
+        seen[i] = syms->v.at[i].hint;
+    }
+    done = done == 0 ? lay_out(p, seen, geoms) : done;
+    for (uint32_t s = 0; s < p->steps.n && done == 0; s++) {
+        const DynKernel *k = dyn_loops_kernel_at(p, s);
+        if (k != NULL && k->group != DYN_NONE) {
+            done = group_needs(p, s, seen, geoms, &forms[k->number]);
+            s = dyn_loops_group_end(p, s) - 1;
+        } else if (k != NULL) {
+            done = kernel_needs(p, s, info, seen, geoms, &forms[k->number]);
+        }
+    }
+    PyMem_Free(seen);
+    PyMem_Free(geoms);
+    return done;
+}
+
+int dyn_cuda_emit_part(const DynLoops *p, bool first, int64_t whole, DynStr *source) {
+    (void)whole; /* one function less is always worth it */
+    const DynCudaInfo *info = dyn_cuda_info(p->graph->device - 1);
+    bool parted = info != NULL && p->nnative > 0 && !p->writes_inputs; /* eager can take a call whose function isn't there yet */
+    uint32_t *forms = parted ? PyMem_Calloc((size_t)p->nnative, sizeof(*forms)) : NULL;
+    int done = forms == NULL ? -1 : find_needed(p, info, forms);
+    for (uint32_t i = 0; done == 0 && !first && i < p->nnative; i++) {
+        forms[i] = ~forms[i];
+    }
+    done = done == 0 ? dyn_cuda_emit_forms(p, info, forms, source) : done;
+    PyMem_Free(forms);
+    return done;
+}

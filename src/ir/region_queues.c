@@ -1,0 +1,223 @@
+/* region_queues.c: heaps and deques in native loops: what generated code calls for heapq's functions and for the methods of
+ * deques. Called through region_world.def, with the GIL. A heap is changed step by step as heapq does it, so its list is the same
+ * afterwards. Items are compared that are numbers, strings, or tuples of them, which runs no code; where another one is met
+ * nothing has been changed yet, and CPython does it. */
+#include "base/cpy_region.h"
+#include "ir/region_ir.h"
+
+/* ---- the order of items */
+
+enum { DEEPEST = 4 /* of tuples in tuples */ };
+
+typedef struct Order {
+    bool less, same;
+} Order;
+
+typedef struct Number {
+    bool integer;
+    double d;
+    int64_t i;
+} Number;
+
+static bool number_of(PyObject *o, Number *n) {
+    int overflow = 0;
+    DynScalar value;
+    *n = (Number){.integer = false};
+    if (PyFloat_CheckExact(o) || dyn_npscalar_is(o, DYN_F64)) {
+        n->d = PyFloat_AS_DOUBLE(o);
+        return true;
+    }
+    n->integer = true;
+    if (PyLong_CheckExact(o) || PyBool_Check(o)) {
+        n->i = PyLong_AsLongLongAndOverflow(o, &overflow);
+        return overflow == 0;
+    }
+    if (dyn_npscalar_is(o, DYN_I64)) {
+        dyn_npscalar_value(o, DYN_I64, &value);
+        n->i = value.i;
+        return true;
+    }
+    return false;
+}
+
+/* An int beside a float: Python compares them exactly, and so does this where the int is a double. */
+static bool as_double(Number *n) {
+    const int64_t most = INT64_C(1) << 53;
+    if (!n->integer) {
+        return true;
+    }
+    n->d = (double)n->i;
+    return n->i >= -most && n->i <= most;
+}
+
+static bool order_numbers(Number a, Number b, Order *out) {
+    if (a.integer && b.integer) {
+        *out = (Order){a.i < b.i, a.i == b.i};
+        return true;
+    }
+    *out = (Order){false, false};
+    if (!as_double(&a) || !as_double(&b)) {
+        return false;
+    }
+    *out = (Order){a.d < b.d, a.d == b.d};
+    return true;
+}
+
+/* false: comparing them might run code, or is an error. */
+static bool order(PyObject *a, PyObject *b, int depth, Order *out) {
+    Number x, y;
+    if (number_of(a, &x) && number_of(b, &y)) {
+        return order_numbers(x, y, out);
+    }
+    if (PyUnicode_CheckExact(a) && PyUnicode_CheckExact(b)) {
+        int sign = PyUnicode_Compare(a, b);
+        *out = (Order){sign < 0, sign == 0};
+        return true;
+    }
+    if (!PyTuple_CheckExact(a) || !PyTuple_CheckExact(b) || depth == 0) {
+        return false;
+    }
+    Py_ssize_t na = PyTuple_GET_SIZE(a), nb = PyTuple_GET_SIZE(b);
+    for (Py_ssize_t i = 0; i < na && i < nb; i++) {
+        PyObject *item = PyTuple_GET_ITEM(a, i), *other = PyTuple_GET_ITEM(b, i);
+        if (item == other) { /* the same object is equal, a nan too */
+            continue;
+        }
+        if (!order(item, other, depth - 1, out)) {
+            return false;
+        }
+        if (!out->same) {
+            return true;
+        }
+    }
+    *out = (Order){na < nb, na == nb};
+    return true;
+}
+
+/* ---- heaps: the ways of heapq's _siftup and _siftdown, found first and gone then */
+
+enum { LONGEST = 64 /* a way from the root to a leaf */ };
+
+/* How far the item rises from place `from` on; -1: that can't be said. */
+static Py_ssize_t place_above(PyObject **items, PyObject *item, Py_ssize_t from) {
+    while (from > 0) {
+        Order o;
+        Py_ssize_t parent = (from - 1) >> 1;
+        if (!order(item, items[parent], DEEPEST, &o)) {
+            return -1;
+        }
+        if (!o.less) {
+            break;
+        }
+        from = parent;
+    }
+    return from;
+}
+
+int dyn_region_heap_push(PyObject *list, PyObject *o) {
+    const Py_ssize_t last = PyList_GET_SIZE(list), to = place_above(((PyListObject *)list)->ob_item, o, last);
+    if (to < 0 || PyList_Append(list, o) < 0) {
+        PyErr_Clear();
+        return 1;
+    }
+    PyObject **items = ((PyListObject *)list)->ob_item;
+    for (Py_ssize_t at = last; at > to; at = (at - 1) >> 1) {
+        items[at] = items[(at - 1) >> 1];
+    }
+    items[to] = o;
+    return 0;
+}
+
+/* The way of smaller children from the root to a leaf, of the first n items. */
+static int way_down(PyObject **items, Py_ssize_t n, Py_ssize_t way[LONGEST]) {
+    int steps = 0;
+    way[0] = 0;
+    while (way[steps] < n >> 1) {
+        Order o = {true, false};
+        Py_ssize_t child = 2 * way[steps] + 1;
+        if (child + 1 < n && !order(items[child], items[child + 1], DEEPEST, &o)) {
+            return -1;
+        }
+        way[++steps] = child + (child + 1 < n && !o.less);
+    }
+    return steps;
+}
+
+/* Takes the last item off, whose reference is the caller's then. */
+static PyObject *take_last(PyObject *list) {
+    const Py_ssize_t last = PyList_GET_SIZE(list) - 1;
+    PyObject *item = PyList_GET_ITEM(list, last);
+    if (dyn_cpy_list_shorten(list, last)) {
+        return item;
+    }
+    Py_INCREF(item);
+    if (PyList_SetSlice(list, last, last + 1, NULL) < 0) {
+        PyErr_Clear();
+        Py_CLEAR(item);
+    }
+    return item;
+}
+
+/* The root, which has been read, is taken out. */
+int dyn_region_heap_pop(PyObject *list, int64_t root) {
+    PyObject **items = ((PyListObject *)list)->ob_item;
+    const Py_ssize_t n = PyList_GET_SIZE(list) - 1;
+    Py_ssize_t way[LONGEST];
+    int steps = n > 0 ? way_down(items, n, way) : 0;
+    PyObject *top = items[root], *last = items[n];
+    if (steps < 0 || !dyn_region_can_keep(top)) {
+        return 1;
+    }
+    int rises = steps;
+    for (; rises > 0; rises--) {
+        Order o;
+        if (!order(last, items[way[rises]], DEEPEST, &o)) {
+            return 1;
+        }
+        if (!o.less) {
+            break;
+        }
+    }
+    if (take_last(list) == NULL) {
+        return 1;
+    }
+    items = ((PyListObject *)list)->ob_item;
+    for (int k = 0; n > 0 && k < rises; k++) {
+        items[way[k]] = items[way[k + 1]];
+    }
+    if (n > 0) {
+        items[way[rises]] = last;
+    }
+    dyn_region_keep_object(top);
+    return 0;
+}
+
+/* ---- deques */
+
+/* Of a bounded one an item at the other end goes, whose end nobody may see. */
+static int deque_add(PyObject *deque, PyObject *o, bool left) {
+    const Py_ssize_t n = Py_SIZE(deque), most = dyn_cpy_deque_bound(deque);
+    PyObject *gone = most >= 0 && n == most && n > 0 ? dyn_cpy_deque_item(deque, left ? n - 1 : 0) : NULL;
+    if (most == 0 || (gone != NULL && !dyn_region_can_keep(gone))) {
+        return 1;
+    }
+    Py_XINCREF(gone);
+    bool failed = !dyn_cpy_deque_add(deque, o, left);
+    PyErr_Clear();
+    if (gone != NULL) {
+        dyn_region_keep_object(gone);
+    }
+    return failed;
+}
+
+int dyn_region_deque_append(PyObject *deque, PyObject *o) { return deque_add(deque, o, false); }
+int dyn_region_deque_appendleft(PyObject *deque, PyObject *o) { return deque_add(deque, o, true); }
+
+/* The item at place i, which is the first or the last and has been read, is taken out. */
+int dyn_region_deque_take(PyObject *deque, int64_t i) {
+    if (!dyn_region_can_keep(dyn_cpy_deque_item(deque, (Py_ssize_t)i))) {
+        return 1;
+    }
+    dyn_region_keep_object(dyn_cpy_deque_take(deque, i == 0));
+    return 0;
+}

@@ -1,0 +1,227 @@
+"""Native loops with heapq's heappush and heappop, and with deques."""
+
+import heapq
+import random
+from collections import deque
+from heapq import heappop, heappush
+
+import numpy as np
+import pytest
+from regions import Thing, check
+
+NAN = float("nan")
+
+
+def pushed(values, h):
+    for x in values:
+        heappush(h, x)
+    return h
+
+
+def popped(h, n, s):
+    for i in range(n):
+        s += heappop(h) * i
+    return h, s
+
+
+def shortest(h, near, best):
+    while h:
+        d, u = heapq.heappop(h)
+        if d > best[u]:
+            continue
+        for v, w in near[u]:
+            if d + w < best[v]:
+                best[v] = d + w
+                heapq.heappush(h, (d + w, v))
+    return best
+
+
+def merged(h, n, s):
+    for _ in range(n):
+        a = heappop(h)
+        b = heappop(h)
+        s += a + b
+        heappush(h, a + b)
+    return h, s
+
+
+def named(h, words, n):
+    for i in range(n):
+        heappush(h, (i % 3, words[i % len(words)], i))
+        if len(h) > 4:
+            heappop(h)
+    return h
+
+
+def searched(q, near, far):
+    while q:
+        u = q.popleft()
+        for v in near[u]:
+            if far[v] < 0:
+                far[v] = far[u] + 1
+                q.append(v)
+    return far
+
+
+def flooded(q, cells, n, steps):
+    while q:
+        r, c = q.popleft()
+        steps += 1
+        for a, b in ((r + 1, c), (r, c + 1), (r - 1, c)):
+            if 0 <= a < n and 0 <= b < n and cells[a][b] == 0:
+                cells[a][b] = steps
+                q.append((a, b))
+    return steps
+
+
+def largest(a, k, q, out):
+    for i in range(len(a)):
+        while q and a[q[-1]] <= a[i]:
+            q.pop()
+        q.append(i)
+        if q[0] <= i - k:
+            q.popleft()
+        if i >= k - 1:
+            out.append(a[q[0]])
+    return q, out
+
+
+def averaged(values, window, total):
+    for x in values:
+        if len(window) == 3:
+            total -= window[0]
+        window.append(x)
+        total += x
+        window.appendleft(total)
+    return window, total
+
+
+def turned(q, n):
+    for i in range(n):
+        q.append(q.popleft())
+        q.appendleft(i)
+        q[i % len(q)]
+    return q
+
+
+def grown(q, n, s):
+    for i in range(n):
+        q.append(i * 0.5)
+        q.appendleft(-i)
+        if i % 3 == 2:
+            s += q.pop() + q.popleft()
+        s += q[i // 2] - q[-1 - i // 3]
+    return q, s
+
+
+def test_items_are_pushed():
+    for values in ([3, 1, 2, 1], [0.5, NAN, 2.5, 1.0, -0.0, 0.0], [3, 2**70, 1], ["b", "a", "c"], [(1, "x"), (0, "y"), (1, "w")]):
+        check(pushed, (values, []), [iter(values)])
+        check(pushed, (values, [values[0]]), [iter(values)])
+
+
+def test_items_are_popped():
+    for h in (list(range(20)), [0.5, 1.5, 0.75, 3.0, 2.0, 1.0], [1, 2.5, 3, 4.5, 2**70], [1]):
+        check(popped, (h, 6, 0), [iter(range(6))])
+
+
+def test_ways_are_those_of_heapq():
+    draw = random.Random(3).randrange
+    for n in range(1, 12):
+        check(popped, ([draw(6) for _ in range(n)], n, 0), [iter(range(n))], forced=n == 5)
+    check(popped, ([(draw(3) * 0.5) for _ in range(9)], 9, 0), [iter(range(9))], forced=False)
+
+
+def test_items_that_cannot_be_compared():
+    check(pushed, ([1, "a", 2], [3]), [iter([1, "a", 2])])
+    check(pushed, ([(1, None), (1, None), (1, 2)], [(1, 3)]), [iter([(1, None), (1, None), (1, 2)])])
+    check(popped, ([1, 2, "a", 4, 5], 3, 0), [iter(range(3))])
+
+
+class Rank(Thing):
+    __slots__ = ("rank",)
+
+    def __init__(self, rank):
+        self.rank = rank
+
+    def __lt__(self, other):
+        return self.rank < other.rank
+
+
+def test_items_that_compare_themselves():
+    things = [Rank(3), Rank(1), Rank(2)]
+    check(pushed, (things, []), [iter(things)])
+
+
+def test_dijkstra():
+    near = [[(1, 2.0), (2, 0.5)], [(3, 1.0)], [(1, 1.0), (3, 4.0)], [(0, 1.0)]]
+    check(shortest, ([(0.0, 0)], near, [0.0] + [9e9] * 3))
+    check(shortest, ([(0, 0)], [[(v, int(2 * w)) for v, w in row] for row in near], [0] + [10**9] * 3))
+    check(shortest, ([(0.0, 0)], near, np.array([0.0] + [9e9] * 3)))
+
+
+def test_huffman():
+    check(merged, ([1, 2, 3, 4, 7], 3, 0), [iter(range(3))])
+    check(merged, ([1, 2, 3, 4, 7], 6, 0), [iter(range(6))])
+
+
+def test_tuples_with_strings():
+    check(named, ([], ["b", "a"], 7), [iter(range(7))])
+    check(named, ([(0, "a", 1)], ["b", "a"], 7), [iter(range(7))])
+
+
+def test_a_breadth_first_search():
+    near = [[1, 2], [3], [3, 4], [0, 5], [], [2]]
+    check(searched, (deque([0]), near, [0] + [-1] * 5))
+    check(searched, (deque([0]), near, np.array([0] + [-1] * 5)))
+    check(flooded, (deque([(0, 0)]), [[0, 0, 1], [1, 0, 0], [0, 1, 0]], 3, 0))
+
+
+def test_a_sliding_window():
+    for a in ([3.0, 1.0, 2.0, 5.0, 4.0, 4.5], [3, 1, 2, 5, 4, 4], []):
+        check(largest, (a, 2, deque(), []), [iter(range(len(a)))])
+    check(largest, ([1, 2, 3], 2, deque([0]), [7]), [iter(range(3))])
+
+
+@pytest.mark.parametrize("most", [None, 0, 1, 3])
+def test_a_deque_may_be_bounded(most):
+    values = [0.5, 1.5, 2.5, 3.5]
+    check(averaged, (values, deque([], most), 0.0), [iter(values)])
+    check(averaged, (values, deque([1.0, 2.0], most), 0.0), [iter(values)])
+
+
+def test_a_bounded_deque_drops_lists_and_instances():
+    items = [[1], [2], [3]]
+    check(pushed_last, (items, deque([[5]], 2)), [iter(items)])
+    things = [Rank(1), Rank(2), Rank(3)]
+    check(pushed_last, (things, deque([Rank(0)], 2)), [iter(things)])
+
+
+def pushed_last(items, q):
+    for x in items:
+        q.append(x)
+    return q
+
+
+def test_items_at_both_ends():
+    check(turned, (deque([1, 2, 3]), 5), [iter(range(5))])
+    check(turned, (deque([1, 2.5, "a", None]), 5), [iter(range(5))])
+
+
+def test_many_blocks():
+    check(grown, (deque(), 300, 0), [iter(range(300))], forced=False)
+    check(grown, (deque(range(1000)), 300, 0), [iter(range(300))], forced=False)
+
+
+def ringed(cells, n, total):
+    for r in range(1, n):
+        for a, b in ((r + 1, r), (r, r + 1), (r - 1, r), (r, r - 1)):
+            total += cells[a % n][b % n]
+        for k in (r, total, -1):
+            total -= k // 3
+    return total
+
+
+def test_tuples_that_are_gone_through():
+    check(ringed, ([[3, 1, 4], [1, 5, 9], [2, 6, 5]], 3, 0), [iter(range(1, 3))])
+    check(ringed, ([[3, 1.5, 4], [1, 5, 9], [2, 6, 5]], 3, 0), [iter(range(1, 3))])
