@@ -288,12 +288,16 @@ static void note_moments(Split *s, uint32_t id) {
     }
 }
 
+/* Calls and changes in place keep their order among each other: where the graph is left in front of a call, CPython makes the
+ * changes that stand behind it, and none of those before it. */
 static void give_levels(Split *s) {
-    uint32_t of_call = 0;
+    uint32_t of_call = 0, behind_changes = 0;
     for (uint32_t i = 0; i < s->g->nodes.n; i++) {
         const DynNode *n = node_at(s, i);
         s->level[i] = n->op == DYN_OP_RESULT ? s->level[n->args[0].id] : level_of(s, i);
         if (calls(s, n)) {
+            s->level[i] = max_of(max_of(of_call, behind_changes), s->level[i]);
+        } else if (is_change(n)) {
             s->level[i] = max_of(of_call, s->level[i]);
         }
         if (n->op !=
@@ -304,6 +308,7 @@ static void give_levels(Split *s) {
             note_moments(s, i);
         }
         of_call = calls(s, n) ? s->level[i] : of_call;
+        behind_changes = is_change(n) ? max_of(behind_changes, s->level[i] + 1) : behind_changes;
         if (dyn_node_stores(n) && !is_change(n)) {
             s->level[n->storage] = max_of(s->level[n->storage], s->level[i]);
         }

@@ -1,5 +1,7 @@
 """Changes in place while gradients are recorded: in their place among the steps of one graph, and for autograd as in eager."""
 
+import copy
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -246,6 +248,45 @@ def test_a_change_comes_behind_what_makes_the_memory():
     for _ in range(3):
         assert all(torch.allclose(a, b) for a, b in zip(fast(y, z), function(y, z), strict=True))
     assert [e.hits for e in fast.entries] == [2]
+
+
+def test_a_graph_that_is_left_has_made_the_changes_before_the_call_and_no_others():
+    """The first waits for what is computed, the last for nothing: neither goes past the call, which raises."""
+
+    def function(x, m, before, behind):
+        h = (x * 2).sin()
+        before.copy_(h.detach())
+        root = torch.linalg.cholesky(m)
+        behind.add_(1)
+        return h.sum() * root
+
+    def outcome(of, x, m):
+        before, behind = torch.zeros(3), torch.tensor(0)
+        try:
+            of(x, m, before, behind)
+        except torch.linalg.LinAlgError:
+            behind = -behind
+        return before, before._version, behind, behind._version
+
+    fast = dynoc.optimize(function, wait=True)
+    for sign in (1, 1, 1, -1, 1):
+        x, m = torch.randn(3, requires_grad=True), sign * torch.eye(3)
+        found, expected = outcome(fast, x, m), outcome(function, x, m)
+        assert torch.allclose(found[0], expected[0]) and found[1:] == expected[1:]
+    assert fast.entries[0].hits == 4
+
+
+def test_batches_are_counted_once_beside_a_spectral_norm():
+    """The graph is left at a product of the power method, and the counter of the layer behind that waits for nothing."""
+    layer = torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(6, 6))
+    plain = torch.nn.Sequential(layer, torch.nn.BatchNorm1d(6))
+    model = copy.deepcopy(plain)
+    fast, x = dynoc.optimize(model, wait=True), torch.randn(7, 6)
+    for _ in range(4):
+        fast(x).square().mean().backward()
+        plain(x).square().mean().backward()
+    for (name, found), expected in zip(model.named_buffers(), plain.buffers(), strict=True):
+        torch.testing.assert_close(found, expected, msg=name)
 
 
 def test_a_graph_is_left_at_a_call_with_several_results():
