@@ -220,6 +220,7 @@ def test_one_binary_for_every_size(device):
     fast = dynoc.optimize(lambda x: torch.sin(x) + x * 2, wait=True)
     x = randn(100, 7)
     fast(x), fast(x)
+    dynoc.wait()
     before = device.stand_in_count(b"nvrtcCompileProgram"), device.stand_in_count(b"cuLibraryLoadData")
     for n in range(2, 102):
         x = randn(n, 7, seed=n)
