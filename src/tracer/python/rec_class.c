@@ -101,6 +101,13 @@ DynVal *rec_stored_class_attr(DynRec *r, PyTypeObject *type, PyObject *name, int
 
 static bool is_descriptor(PyObject *o) { return Py_TYPE(o)->tp_descr_get != NULL || Py_TYPE(o)->tp_descr_set != NULL; }
 
+/* Is the class in a variable of the function's own? It may be one of many that come and go, and guards would keep each. */
+static bool is_passing(const DynRec *r, DynOperand o) {
+    uint32_t s = o.v->source;
+    int kind = s == DYN_NONE ? DYN_SRC_COUNT : (int)r->cap->sources.v.at[s].kind;
+    return kind == DYN_SRC_LOCAL || kind == DYN_SRC_OWNCELL;
+}
+
 /* May a class's attribute be stored behind the graph: plain data in place of plain data, under a name that neither CPython nor
  * the metaclass has an interest in? Functions and properties are followed by what the class says, and left to CPython. */
 bool rec_stores_in_class(DynRec *r, DynOperand o, PyObject *name, PyObject *value) {
@@ -109,7 +116,7 @@ bool rec_stores_in_class(DynRec *r, DynOperand o, PyObject *name, PyObject *valu
         solid = solid->tp_base;
     }
     bool instances = solid == &PyBaseObject_Type && !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE);
-    if (!instances || value == NULL || rec_is_enum_class(o) || meta->tp_setattro != PyType_Type.tp_setattro) {
+    if (!instances || value == NULL || is_passing(r, o) || rec_is_enum_class(o) || meta->tp_setattro != PyType_Type.tp_setattro) {
         return false;
     }
     if (dyn_cpy_is_special_name(name) || dyn_cpy_lookup_special(meta, name) != NULL || rec_guard_class(r, meta, name) < 0) {
