@@ -427,6 +427,12 @@ bool dyn_npscalar_is(PyObject *o, int how) {
     }
 }
 
+PyObject *dyn_module_attr(const char *module, const char *name) {
+    PyObject *m = PyImport_ImportModule(module), *o = m == NULL ? NULL : PyObject_GetAttrString(m, name);
+    Py_XDECREF(m);
+    return o;
+}
+
 PyObject *dyn_int_tuple(int n, const int64_t *values, int64_t divisor) {
     PyObject *t = PyTuple_New(n);
     for (int i = 0; i < n && t != NULL; i++) {

@@ -50,6 +50,8 @@ DYN_HIDDEN int dyn_arrays_init(void);                   /* import_array, import_
 DYN_HIDDEN DynDtype dyn_dtype_of(PyArray_Descr *descr); /* DYN_NO_DTYPE: not native byte order, or not ours */
 DYN_HIDDEN DynDtype dyn_dtype_parse(const char *name);  /* from the short name; DYN_NO_DTYPE */
 
+/* What a module has under a name, importing it: new, or NULL with an exception. */
+DYN_HIDDEN PyObject *dyn_module_attr(const char *module, const char *name);
 DYN_HIDDEN PyObject *dyn_int_tuple(int n, const int64_t *values, int64_t divisor); /* of each value / divisor; new, or NULL */
 
 #define DYN_MAX_NDIM 8 /* arrays of a higher rank are left to eager */

@@ -379,12 +379,11 @@ static int through_getitem(Derive *d, uint32_t id, uint32_t gradient, const DynE
             return dyn_derive_fail(d, id, "its derivative needs an index that was overwritten");
         }
     }
-    PyObject *numpy = PyImport_ImportModule("numpy"), *add = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, "add");
+    PyObject *add = dyn_module_attr("numpy", "add");
     DynExtern row = {.callable = add == NULL ? NULL : PyObject_GetAttrString(add, "at"), .name = "add.at", .writes = 0};
     DynForm *forms = DYN_NEW_N(d->g->arena, DynForm, x->nargs + 2);
     uint32_t buffer = row.callable == NULL || forms == NULL ? DYN_NONE : dyn_derive_buffer(d, n.args[0].id);
     uint32_t call = buffer == DYN_NONE ? buffer : dyn_graph_add(d->g, DYN_OP_EXTERN, DYN_BOOL, 0, n.nargs + 1, 0);
-    Py_XDECREF(numpy);
     Py_XDECREF(add);
     if (call == DYN_NONE) {
         Py_XDECREF(row.callable);

@@ -136,13 +136,12 @@ typedef struct Reduction {
 
 static bool find_loop(Reduction *r) {
     if (r->loop == NULL) {
-        PyObject *numpy = PyImport_ImportModule("numpy"), *f = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, r->name);
+        PyObject *f = dyn_module_attr("numpy", r->name);
         if (f == NULL || !dyn_region_ufunc(f, 2, &r->loop, &r->data)) {
             r->loop = NULL;
         }
         PyErr_Clear();
         Py_XDECREF(f);
-        Py_XDECREF(numpy);
     }
     return r->loop != NULL;
 }
@@ -358,20 +357,15 @@ static PyUFuncGenericFunction find_matmul(int64_t dtype, void **data) {
         void *data;
     } found[2];
     const int which = dtype == DYN_C128;
-    PyObject *numpy = found[which].loop == NULL ? PyImport_ImportModule("numpy") : NULL;
-    PyObject *o = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, "matmul");
+    PyObject *o = found[which].loop == NULL ? dyn_module_attr("numpy", "matmul") : NULL;
     const PyUFuncObject *f = o != NULL && Py_IS_TYPE(o, &PyUFunc_Type) ? (PyUFuncObject *)o : NULL;
-    const char type = (char)dyn_dtypes[dtype].npy;
-    for (int i = 0; f != NULL && i < f->ntypes && found[which].loop == NULL; i++) {
-        const char *types = f->types + 3 * i;
-        if (types[0] == type && types[1] == type && types[2] == type) {
-            found[which].loop = f->functions[i];
-            found[which].data = f->data == NULL ? NULL : (void *)f->data[i];
-        }
+    int i = f == NULL ? -1 : dyn_region_loop_of(f, 2, (DynDtype)dtype);
+    if (i >= 0 && f->types[3 * i + 2] == dyn_dtypes[dtype].npy) {
+        found[which].loop = f->functions[i];
+        found[which].data = f->data == NULL ? NULL : (void *)f->data[i];
     }
     PyErr_Clear();
     Py_XDECREF(o);
-    Py_XDECREF(numpy);
     *data = found[which].data;
     return found[which].loop;
 }

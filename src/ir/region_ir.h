@@ -324,6 +324,7 @@ DYN_HIDDEN PyObject *dyn_region_bound_to(PyObject *o, PyObject *method);
 DYN_HIDDEN bool dyn_region_ufunc(PyObject *o, int n, void **loop, void **data);
 /* The loop of a ufunc whose n operands are all of the dtype: its number, and the dtype of the result; -1: there is none. */
 DYN_HIDDEN int dyn_region_ufunc_of(PyObject *o, int n, DynDtype dt, DynDtype *result);
+DYN_HIDDEN int dyn_region_loop_of(const PyUFuncObject *f, int n, DynDtype dt); /* its number alone, of generalised ufuncs too */
 DYN_HIDDEN bool dyn_region_ufunc_at(PyObject *o, int n, int number, void **loop, void **data);
 DYN_HIDDEN extern const char *const dyn_region_math; /* region_math.def as text, with the types that it uses */
 #endif

@@ -71,22 +71,29 @@ static bool has_loops(const PyUFuncObject *f, int n) {
     return Py_IS_TYPE(f, &PyUFunc_Type) && f->nin == n && f->nout == 1 && !f->core_enabled && f->types != NULL;
 }
 
-int dyn_region_ufunc_of(PyObject *o, int n, DynDtype dt, DynDtype *result) {
-    const PyUFuncObject *f = (const PyUFuncObject *)o;
-    for (int i = 0; has_loops(f, n) && i < f->ntypes; i++) {
-        const char *types = f->types + i * (n + 1);
+int dyn_region_loop_of(const PyUFuncObject *f, int n, DynDtype dt) {
+    for (int i = 0; i < f->ntypes; i++) {
         bool fits = true;
         for (int k = 0; k < n; k++) {
-            fits = fits && types[k] == dyn_dtypes[dt].npy;
+            fits = fits && f->types[i * (n + 1) + k] == dyn_dtypes[dt].npy;
         }
         if (fits) {
-            PyArray_Descr *d = PyArray_DescrFromType(types[n]);
-            *result = dyn_dtype_of(d);
-            Py_DECREF(d);
-            return *result == DYN_NO_DTYPE || f->functions[i] == NULL ? -1 : i;
+            return i;
         }
     }
     return -1;
+}
+
+int dyn_region_ufunc_of(PyObject *o, int n, DynDtype dt, DynDtype *result) {
+    const PyUFuncObject *f = (const PyUFuncObject *)o;
+    int i = has_loops(f, n) ? dyn_region_loop_of(f, n, dt) : -1;
+    if (i < 0) {
+        return -1;
+    }
+    PyArray_Descr *d = PyArray_DescrFromType(f->types[i * (n + 1) + n]);
+    *result = dyn_dtype_of(d);
+    Py_DECREF(d);
+    return *result == DYN_NO_DTYPE || f->functions[i] == NULL ? -1 : i;
 }
 
 bool dyn_region_ufunc_at(PyObject *o, int n, int number, void **loop, void **data) {

@@ -144,7 +144,7 @@ bool dyn_emit_is_added_up(const DynKernel *k, uint32_t i) {
     for (uint32_t r = i + 1; r < k->insns.n && added; r++) {
         const DynInsn *insn = at(k, r);
         bool reduces = insn->kind == DYN_L_REDUCE && insn->a[1] == i;
-        added = !reduces || (insn->op == DYN_OP_SUM && strchr("iu", dyn_dtypes[insn->compute].kind) != NULL);
+        added = !reduces || (insn->op == DYN_OP_SUM && dyn_dtype_is_integer((DynDtype)insn->compute));
     }
     return added;
 }

@@ -202,8 +202,19 @@ static const char *wrapping_type(DynDtype dt) {
     return dyn_dtypes[dt].size == 8 ? "unsigned long" : "unsigned int";
 }
 
-/* Out of range, conversion to a narrow integer goes by a wide one, as the processor's scalar instruction does. Truth goes by int:
- * gcc has no vectors for it else. Were it a choice of 1 and 0, the compiler would compute with both, and flags would be lost. */
+/* Out of range, conversion to a narrow integer goes by a wide one, as the processor's scalar instruction does. */
+static void put_float_to_integer(DynStr *out, DynDtype to, DynDtype from, const char *value) {
+    switch (to) {
+    case DYN_U64: dyn_str_printf(out, from == DYN_F64 ? "dyn_whole_f64(%s)" : "dyn_whole_f32(%s)", value); break;
+    case DYN_I64: dyn_str_printf(out, "dyn_made_i64(%s)", value); break;
+    case DYN_I32: dyn_str_printf(out, "dyn_made_i32(%s)", value); break;
+    case DYN_U32: dyn_str_printf(out, "(%s)(long)%s", dyn_emit_type(to), value); break;
+    default: dyn_str_printf(out, "(%s)(int)%s", dyn_emit_type(to), value);
+    }
+}
+
+/* Truth goes by int: gcc has no vectors for it else. Were it a choice of 1 and 0, the compiler would compute with both, and flags
+ * would be lost. */
 static void put_cast(DynStr *out, DynDtype to, DynDtype from, const char *value) {
     if (to == DYN_BOOL) {
         dyn_str_printf(out, "%s != 0", value);
@@ -215,13 +226,8 @@ static void put_cast(DynStr *out, DynDtype to, DynDtype from, const char *value)
         }
     } else if (to == DYN_BF16) {
         dyn_str_printf(out, from == DYN_BOOL ? "(float)(int)%s" : "dyn_bf16((float)%s)", value);
-    } else if (dyn_dtypes[from].kind == 'f' && to == DYN_U64) {
-        dyn_str_printf(out, from == DYN_F64 ? "dyn_whole_f64(%s)" : "dyn_whole_f32(%s)", value);
-    } else if (dyn_dtypes[from].kind == 'f' && (to == DYN_I32 || to == DYN_I64)) {
-        dyn_str_printf(out, to == DYN_I32 ? "dyn_made_i32(%s)" : "dyn_made_i64(%s)", value);
-    } else if (dyn_dtypes[from].kind == 'f' && dyn_dtypes[to].kind != 'f' && dyn_dtypes[to].size < 8) {
-        bool wide = dyn_dtypes[to].size == 4 && dyn_dtypes[to].kind == 'u';
-        dyn_str_printf(out, "(%s)(%s)%s", dyn_emit_type(to), wide ? "long" : "int", value);
+    } else if (dyn_dtypes[from].kind == 'f' && dyn_dtype_is_integer(to)) {
+        put_float_to_integer(out, to, from, value);
     } else {
         dyn_str_printf(out, "(%s)%s%s", dyn_emit_type(to), from == DYN_BOOL ? "(int)" : "", value);
     }

@@ -154,7 +154,7 @@ static void put_cast(DynStr *out, DynDtype to, DynDtype from, const char *value)
         dyn_str_printf(out, "%s != 0", value);
     } else if (dyn_dtype_is_half(to)) {
         dyn_str_printf(out, to == DYN_F16 ? "dyn_half((float)%s)" : "dyn_bf16((float)%s)", value);
-    } else if (dyn_dtypes[from].kind == 'f' && strchr("iu", dyn_dtypes[to].kind) != NULL && dyn_dtypes[to].size < 4) {
+    } else if (dyn_dtypes[from].kind == 'f' && dyn_dtype_is_integer(to) && dyn_dtypes[to].size < 4) {
         dyn_str_printf(out, "(%s)(long)%s", type_of(to), value);
     } else {
         dyn_str_printf(out, "(%s)%s", type_of(to), value);

@@ -18,14 +18,7 @@ typedef struct Interp {
 static PyObject *value_of(Interp *x, uint32_t id); /* borrowed from values */
 static PyObject *array_of(Interp *x, uint32_t id); /* the same as NumPy sees it: of a tensor an array over its elements */
 
-static PyObject *attr_of(const char *module, const char *name) {
-    PyObject *m = PyImport_ImportModule(module);
-    PyObject *f = m ? PyObject_GetAttrString(m, name) : NULL;
-    Py_XDECREF(m);
-    return f;
-}
-
-static PyObject *numpy_attr(const char *name) { return attr_of("numpy", name); }
+static PyObject *numpy_attr(const char *name) { return dyn_module_attr("numpy", name); }
 
 static PyObject *descr_of(uint8_t dtype) { return (PyObject *)PyArray_DescrFromType(dyn_dtypes[dtype].npy); }
 
@@ -121,7 +114,7 @@ static PyObject *run_elementwise(Interp *x, const DynNode *n) {
     const DynOpInfo *op = &dyn_ops[n->op];
     int which;
     const char *module = op->flags & DYN_OPF_OURS ? "dynoc._reference" : "numpy";
-    PyObject *f = attr_of(module, dyn_op_function((DynOp)n->op, &which)), *args = PyTuple_New(n->nargs), *r = NULL;
+    PyObject *f = dyn_module_attr(module, dyn_op_function((DynOp)n->op, &which)), *args = PyTuple_New(n->nargs), *r = NULL;
     for (uint32_t i = 0; f && args && i < n->nargs; i++) {
         bool boolean = op->dtype == DYN_DT_LOGICAL || (op->dtype == DYN_DT_WHERE && i == 0);
         bool integer = n->op == DYN_OP_LDEXP && i == 1;

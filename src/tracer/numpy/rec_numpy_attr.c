@@ -148,10 +148,9 @@ static DynVal *attribute_object(DynRec *r, DynOperand a, PyObject *name) {
 }
 
 PyObject *dyn_np_function(const char *module, const char *name) {
-    PyObject *m = PyImport_ImportModule(module), *f = m == NULL ? NULL : PyObject_GetAttrString(m, name);
+    PyObject *f = dyn_module_attr(module, name);
     PyErr_Clear();
     Py_XDECREF(f); /* the module has it */
-    Py_XDECREF(m);
     return f;
 }
 

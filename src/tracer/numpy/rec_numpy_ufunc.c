@@ -339,9 +339,7 @@ static bool spread(DynRec *r, NpArg bound, uint32_t like) {
 static uint32_t clip_both(DynRec *r, const NpArg *args) {
     int codes[3] = {args[0].code, args[1].code, args[2].code};
     DynDtype loop[4];
-    PyObject *umath = PyImport_ImportModule("numpy._core.umath");
-    PyObject *f = umath == NULL ? NULL : PyObject_GetAttrString(umath, "clip");
-    Py_XDECREF(umath);
+    PyObject *f = dyn_module_attr("numpy._core.umath", "clip");
     int known = f == NULL ? -1 : dyn_np_loop(f, codes, 3, 1, DYN_NO_DTYPE, NULL, loop);
     Py_XDECREF(f);
     PyErr_Clear();

@@ -521,9 +521,7 @@ static bool call_clip(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *
     static PyObject *clip; /* strong */
     (void)arg;
     if (clip == NULL) {
-        PyObject *module = PyImport_ImportModule("numpy._core.umath");
-        clip = module == NULL ? NULL : PyObject_GetAttrString(module, "clip");
-        Py_XDECREF(module);
+        clip = dyn_module_attr("numpy._core.umath", "clip");
         PyErr_Clear();
     }
     bool known = clip != NULL && n == 3 && plan_is_whole(&args[0]);

@@ -26,8 +26,6 @@ static bool is_last_axis(Plan *p, const PlanValue *args, uint32_t n, uint32_t i,
 
 static bool is_vector(const PlanValue *v) { return plan_is_whole(v) && plan_rank(v) == 1; }
 
-static bool is_complex_array(const PlanValue *v) { return plan_is_array(v) && v->v.dtype == DYN_C128; }
-
 /* ---- parts and conversions */
 
 /* x.astype(dtype): a copy, in rows where it lay so. */
@@ -42,7 +40,7 @@ bool plan_call_astype(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *
 
 /* np.real and np.imag: views. */
 bool plan_call_part(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
-    if (n != 1 || !is_complex_array(&args[0])) {
+    if (n != 1 || !plan_is_complex_array(&args[0])) {
         return no(p, "a part of something else than complex numbers");
     }
     *out = plan_part(p, &args[0], (uint32_t)arg);
@@ -56,7 +54,7 @@ bool plan_call_angle(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
         PlanValue both[2] = {plan_np(DYN_F64, args[0].v.regs[1]), plan_np(DYN_F64, args[0].v.regs[0])};
         return plan_ufunc_named(p, "arctan2", both, 2, out);
     }
-    if (n != 1 || !is_complex_array(&args[0])) {
+    if (n != 1 || !plan_is_complex_array(&args[0])) {
         return no(p, "the angle of something else than complex numbers");
     }
     PlanValue both[2] = {plan_part(p, &args[0], 1), plan_part(p, &args[0], 0)};
@@ -66,8 +64,8 @@ bool plan_call_angle(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
 /* x.conj() of complex numbers. */
 bool plan_call_conjugate(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
-    return n == 1 && is_complex_array(&args[0]) ? plan_ufunc_named(p, "conjugate", args, 1, out)
-                                                : no(p, "the conjugate of an array that isn't complex");
+    return n == 1 && plan_is_complex_array(&args[0]) ? plan_ufunc_named(p, "conjugate", args, 1, out)
+                                                     : no(p, "the conjugate of an array that isn't complex");
 }
 
 /* ---- one element after the other */

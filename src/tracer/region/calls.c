@@ -596,9 +596,7 @@ Went plan_return(Plan *p, PlanValue v) {
 static bool is_random(PyObject *o) {
     static PyObject *type;
     if (type == NULL) {
-        PyObject *module = PyImport_ImportModule("_random");
-        type = module == NULL ? NULL : PyObject_GetAttrString(module, "Random");
-        Py_XDECREF(module);
+        type = dyn_module_attr("_random", "Random");
         PyErr_Clear();
     }
     PyObject *self = PyCFunction_CheckExact(o) ? PyCFunction_GET_SELF(o) : NULL;

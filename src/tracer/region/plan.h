@@ -551,6 +551,7 @@ DYN_HIDDEN bool plan_compare_texts(Plan *p, int op, PlanValue a, PlanValue b, Pl
 DYN_HIDDEN PlanValue plan_complex(uint32_t real, uint32_t imag);
 DYN_HIDDEN PlanValue plan_np_complex(uint32_t real, uint32_t imag);
 static inline bool plan_is_complex(const PlanValue *v) { return v->v.kind == DYN_RK_COMPLEX; }
+static inline bool plan_is_complex_array(const PlanValue *v) { return plan_is_array(v) && v->v.dtype == DYN_C128; }
 static inline bool plan_is_np_complex(const PlanValue *v) { return plan_is_complex(v) && v->v.dtype == DYN_C128; }
 DYN_HIDDEN bool plan_complex_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out); /* one of them is complex */
 DYN_HIDDEN bool plan_complex_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);

@@ -263,9 +263,8 @@ bool plan_ufunc_call(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, Pl
 }
 
 PyObject *plan_numpys(const char *name) {
-    PyObject *numpy = PyImport_ImportModule("numpy"), *o = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, name);
+    PyObject *o = dyn_module_attr("numpy", name);
     PyErr_Clear();
-    Py_XDECREF(numpy);
     return o;
 }
 

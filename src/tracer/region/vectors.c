@@ -84,7 +84,7 @@ static bool is_for_dot(Plan *p, const PlanValue *matrix, const PlanValue *vector
     return true;
 }
 
-static bool is_complex(const PlanValue *v) { return plan_is_array(v) && v->v.dtype == DYN_C128 && v->v.n <= 2; }
+static bool is_complex(const PlanValue *v) { return plan_is_complex_array(v) && v->v.n <= 2; }
 
 /* `@` of complex vectors and matrices. */
 static bool of_complex(Plan *p, const PlanValue *both, PlanValue *out) {
