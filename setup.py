@@ -227,7 +227,9 @@ class Build(build_ext):
             headers = compile_headers(output_dir, **how) if len(stale) > MANY else []
 
             def compile_one(source):
-                compile_some([source], output_dir=output_dir, extra_preargs=headers if takes_headers(source) else [], **how)
+                began = time.time()  # what is edited meanwhile is newer than the object
+                (made,) = compile_some([source], output_dir=output_dir, extra_preargs=headers if takes_headers(source) else [], **how)
+                os.utime(made, (began, began))
                 progress.count()
 
             with ThreadPoolExecutor(self.parallel or JOBS) as pool:

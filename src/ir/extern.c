@@ -296,6 +296,40 @@ bool dyn_extern_one_memory(PyObject *a, PyObject *b) {
     return dyn_tensor_is(a) || dyn_tensor_is(b) ? dyn_extern_overlap(a, b) : dyn_extern_owner(a) == dyn_extern_owner(b);
 }
 
+/* A result, and where it lies, which is asked once for all arguments. */
+typedef struct Sharer {
+    PyObject *result;
+    bool viewed, known; /* somebody asked where it lies; it can be looked at */
+    DynArrayView view;
+} Sharer;
+
+static bool overlaps(Sharer *s, PyObject *arg) {
+    DynArrayView v;
+    if (!s->viewed) {
+        s->viewed = true;
+        s->known = place_of(s->result, &s->view);
+    }
+    return s->known && place_of(arg, &v) ? dyn_views_overlap(&s->view, &v) : s->result == arg;
+}
+
+static bool shares(Sharer *s, PyObject *arg) {
+    if (PyTuple_Check(arg) || PyList_Check(arg)) {
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arg); i++) {
+            if (shares(s, PySequence_Fast_GET_ITEM(arg, i))) {
+                return true;
+            }
+        }
+        return false;
+    }
+    if (dyn_tensor_is(s->result) || dyn_tensor_is(arg)) {
+        return overlaps(s, arg);
+    }
+    if (!PyArray_Check(s->result) || !PyArray_Check(arg)) {
+        return false;
+    }
+    return PyArray_SIZE((PyArrayObject *)s->result) > 0 && dyn_extern_owner(s->result) == dyn_extern_owner(arg);
+}
+
 bool dyn_extern_shares(PyObject *result, PyObject *arg) {
     if (PyTuple_Check(result) || PyList_Check(result)) {
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); i++) {
@@ -305,21 +339,9 @@ bool dyn_extern_shares(PyObject *result, PyObject *arg) {
         }
         return false;
     }
-    if (PyTuple_Check(arg) || PyList_Check(arg)) {
-        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arg); i++) {
-            if (dyn_extern_shares(result, PySequence_Fast_GET_ITEM(arg, i))) {
-                return true;
-            }
-        }
-        return false;
-    }
-    if (dyn_tensor_is(result) || dyn_tensor_is(arg)) {
-        return dyn_extern_overlap(result, arg);
-    }
-    if (!PyArray_Check(result) || !PyArray_Check(arg)) {
-        return false;
-    }
-    return PyArray_SIZE((PyArrayObject *)result) > 0 && dyn_extern_owner(result) == dyn_extern_owner(arg);
+    Sharer s;
+    s.result = result, s.viewed = false;
+    return shares(&s, arg);
 }
 
 /* ---- results */
@@ -331,7 +353,19 @@ typedef struct Reader {
     PyObject **arrays;
     DynScalar *sym;
     PyObject *args;
+    uint32_t viewed;   /* this node's array was looked at last, DYN_NONE: none was, */
+    DynArrayView view; /* … and lies so */
 } Reader;
+
+/* Where the array of a node lies, which is asked of a tensor once, as mostly a call has one result; NULL: it can't be looked at.
+ */
+static const DynArrayView *view_of(Reader *r, uint32_t node) {
+    if (r->viewed != node) {
+        bool ok = place_of(r->arrays[node], &r->view);
+        r->viewed = ok ? node : DYN_NONE;
+    }
+    return r->viewed == node ? &r->view : NULL;
+}
 
 /* Does a tensor require gradients as it did? A product in a part of a graph doesn't: the part has them (evalframe/follow.c). */
 static bool requires_as_recorded(const DynNode *n, PyObject *tensor) {
@@ -350,14 +384,15 @@ static bool is_of_recorded_kind(const DynNode *n, PyObject *o) {
     return PyArray_CheckExact(o);
 }
 
-/* Does an array lie as the node's was when it was recorded? */
-static bool lies_as_recorded(const DynNode *n, PyObject *array) {
-    DynArrayView v;
-    bool same_type = dyn_array_look(array, &v) && v.dtype == n->dtype && v.ndim == n->ndim;
-    if (!same_type || !v.aligned || !dyn_layout_fits(&n->layout, &v)) {
+/* Does an array lie as the next node's was when it was recorded? */
+static bool lies_as_recorded(Reader *r, const DynNode *n, PyObject *array) {
+    const DynArrayView *v = &r->view;
+    r->viewed = dyn_array_look(array, &r->view) ? r->node : DYN_NONE;
+    bool same_type = r->viewed != DYN_NONE && v->dtype == n->dtype && v->ndim == n->ndim;
+    if (!same_type || !v->aligned || !dyn_layout_fits(&n->layout, v)) {
         return false;
     }
-    return !(n->flags & DYN_NODE_DENSE) || dyn_layout_is_dense(&n->layout, &v);
+    return !(n->flags & DYN_NODE_DENSE) || dyn_layout_is_dense(&n->layout, v);
 }
 
 static bool read_array(Reader *r, PyObject *o) {
@@ -371,7 +406,7 @@ static bool read_array(Reader *r, PyObject *o) {
         PyErr_Clear();
         return false;
     }
-    bool ok = lies_as_recorded(n, array);
+    bool ok = lies_as_recorded(r, n, array);
     for (uint32_t i = r->first; i < r->node && ok; i++) {
         ok = dyn_graph_node(r->g, i)->storage == n->storage || !dyn_extern_one_memory(r->arrays[i], array);
     }
@@ -436,23 +471,24 @@ static bool read_result(Reader *r, PyObject *o) {
 }
 
 /* Symbols that are known now, in the table's order, and what was taken for granted of them. */
-static bool read_late(const Reader *r, uint32_t id) {
+static bool read_late(Reader *r, uint32_t id) {
     const DynGraph *g = r->g;
-    for (uint32_t i = 0; i < g->syms->v.n; i++) {
+    for (uint32_t k = dyn_syms_first_late(g->syms, id); k < g->syms->late.n; k++) {
+        uint32_t i = g->syms->late.at[k];
         const DynSym *s = dyn_sym_at(g->syms, i);
         if (s->after != id + 1) {
-            continue;
+            break;
         }
         if (s->op != DYN_S_LATE) {
             if (dyn_sym_eval_row(g->syms, i, r->sym, &r->sym[i]) < 0) {
                 return false;
             }
         } else if (s->b == DYN_LATE_SIZE) {
-            DynArrayView v;
-            if (!place_of(r->arrays[s->a], &v)) {
+            const DynArrayView *v = view_of(r, s->a);
+            if (v == NULL) {
                 return false;
             }
-            r->sym[i].i = v.dims[s->index];
+            r->sym[i].i = v->dims[s->index];
         }
     }
     for (uint32_t i = 0; i < g->checks.n; i++) {
@@ -463,12 +499,12 @@ static bool read_late(const Reader *r, uint32_t id) {
     }
     for (uint32_t k = r->first; k < r->node; k++) {
         const DynNode *n = dyn_graph_node(g, k);
-        DynArrayView v;
-        if (n->ndim > 0 && !place_of(r->arrays[k], &v)) {
+        const DynArrayView *v = n->ndim > 0 ? view_of(r, k) : NULL;
+        if (n->ndim > 0 && v == NULL) {
             return false;
         }
         for (int d = 0; d < n->ndim; d++) {
-            if (r->sym[n->shape[d]].i != v.dims[d]) {
+            if (r->sym[n->shape[d]].i != v->dims[d]) {
                 return false;
             }
         }
@@ -506,8 +542,17 @@ static bool take_result(Reader *r, uint32_t id, PyObject *result) {
     return ok;
 }
 
+static Reader reader_of(const DynGraph *g, uint32_t id, PyObject **arrays, DynScalar *sym, PyObject *args) {
+    Reader r;
+    r.g = g, r.form = g->externs.at[dyn_graph_node(g, id)->extern_index].results;
+    r.first = r.node = id;
+    r.arrays = arrays, r.sym = sym, r.args = args;
+    r.viewed = DYN_NONE;
+    return r;
+}
+
 bool dyn_extern_take(const DynGraph *g, uint32_t id, PyObject *result, PyObject **arrays, DynScalar *sym) {
-    Reader r = {g, g->externs.at[dyn_graph_node(g, id)->extern_index].results, id, id, arrays, sym, NULL};
+    Reader r = reader_of(g, id, arrays, sym, NULL);
     return take_result(&r, id, result);
 }
 
@@ -525,7 +570,7 @@ DynExternStatus dyn_extern_run(const DynGraph *g, uint32_t id, DynExternValue va
         Py_DECREF(args);
         return DYN_EXTERN_ERROR;
     }
-    Reader r = {g, x->results, id, id, arrays, sym, args};
+    Reader r = reader_of(g, id, arrays, sym, args);
     bool out = x->nresults == 1 && x->results[0].kind == DYN_F_SAME;
     bool ok = (out || !dyn_extern_shares(result, args)) && take_result(&r, id, result);
     Py_DECREF(result);

@@ -48,6 +48,7 @@ void dyn_syms_free(DynSyms *t) {
     dyn_vec_free(&t->v);
     dyn_vec_free(&t->index);
     dyn_vec_free(&t->same);
+    dyn_vec_free(&t->late);
 }
 
 /* ---- rows */
@@ -90,6 +91,28 @@ static int grow_index(DynSyms *t) {
     return 0;
 }
 
+uint32_t dyn_syms_first_late(const DynSyms *t, uint32_t node) {
+    uint32_t low = 0, high = t->late.n;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (t->v.at[t->late.at[middle]].after <= node) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* The next row is put into `late` behind those that are known with it or before it: mostly at the end. There is room for it. */
+static void list_late(DynSyms *t, const DynSym *s) {
+    uint32_t at = t->late.n++;
+    for (; at > 0 && t->v.at[t->late.at[at - 1]].after > s->after; at--) {
+        t->late.at[at] = t->late.at[at - 1];
+    }
+    t->late.at[at] = t->v.n;
+}
+
 /* The row with these fields (the hint is not one of them), new or old. */
 static uint32_t intern(DynSyms *t, const DynSym *s) {
     if ((t->v.n + 1) * 2 > t->index.n && grow_index(t) < 0) {
@@ -99,9 +122,13 @@ static uint32_t intern(DynSyms *t, const DynSym *s) {
     if (t->index.at[at] != DYN_NONE) {
         return t->index.at[at];
     }
-    if (dyn_vec_push(&t->v, *s) < 0) {
+    if (dyn_vec_reserve(&t->v, t->v.n + 1) < 0 || dyn_vec_reserve(&t->late, t->late.n + 1) < 0) {
         return DYN_NONE;
     }
+    if (s->after != 0) {
+        list_late(t, s);
+    }
+    t->v.at[t->v.n++] = *s;
     return t->index.at[at] = t->v.n - 1;
 }
 

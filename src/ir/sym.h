@@ -33,6 +33,8 @@ typedef struct DynSyms {
     index; /* hash index, private */
     DYN_VEC(uint32_t)
     same; /* symbols that guards make equal: each names an equal one, itself at last; private */
+    DYN_VEC(uint32_t)
+    late; /* symbols that become known behind an EXTERN node, in the order of these nodes and then of rows */
 } DynSyms;
 
 DYN_HIDDEN void dyn_syms_free(DynSyms *t);
@@ -51,6 +53,8 @@ DYN_HIDDEN uint32_t dyn_sym_stride(DynSyms *t, uint32_t source, int axis, int64_
 #define DYN_LATE_NUMBER 1u
 DYN_HIDDEN uint32_t dyn_sym_late(DynSyms *t, DynSymType type, uint32_t call, uint32_t what, uint32_t node, int axis,
                                  DynScalar hint);
+/* The first of `late` that becomes known behind the node, or behind a later one: its position there. */
+DYN_HIDDEN uint32_t dyn_syms_first_late(const DynSyms *t, uint32_t node);
 static inline bool dyn_sym_is_late(const DynSyms *t, uint32_t id) { return t->v.at[id].after != 0; }
 DYN_HIDDEN void dyn_syms_forget(DynSyms *t, uint32_t nnodes); /* nodes from nnodes on are gone, and what they give */
 DYN_HIDDEN uint32_t dyn_sym_op(DynSyms *t, DynSymOp op, uint32_t a, uint32_t b, uint32_t c);

@@ -33,6 +33,15 @@ def rows_and_columns(x, i):
     return x[i, :] + x[:, i].T
 
 
+def sizes_used_out_of_order(x):
+    """What is computed from an early call's size comes after later calls, and is known before them."""
+    a = np.unique(x)
+    b, c = np.unique(x * 3), x[x > 0]
+    n, m = 2 * len(a) + 1, len(c) - len(a)
+    d = np.unique(x[: len(x) // 2])
+    return a.reshape(1, -1) * n, np.zeros(n) + b[-1], m, len(a) + len(b) * len(d), d - len(a) // 3
+
+
 def svd(a):
     u, s, vt = np.linalg.svd(a, full_matrices=False)
     return (u * s) @ vt - a
@@ -115,6 +124,7 @@ CASES = {
     nearest: lambda n: (normal(n, 2), normal(2)),
     keywords: lambda n: (normal(n),),
     unique: lambda n: (np.round(normal(n) * 2),),
+    sizes_used_out_of_order: lambda n: (np.round(normal(n) * 2),),
     positive: lambda n: (normal(n),),
     rows_and_columns: lambda n: (normal(n, n), np.array([0, 1, n - 1])),
     svd: lambda n: (normal(n, 3),),

@@ -104,12 +104,18 @@ static int push_makes(Lives *l) {
     DynLoops *p = l->p;
     for (uint32_t i = 0; i < p->nplaces; i++) {
         DynDrop make = {l->first[i], i};
-        p->places[i].waits = p->places[i].kind == DYN_P_ARRAY && make.step < p->steps.n;
-        if (p->places[i].waits && dyn_list_push(p->arena, &p->makes, make) < 0) {
+        DynMem *m = &p->places[i];
+        m->waits = m->kind == DYN_P_ARRAY && make.step < p->steps.n;
+        bool late = m->kind == DYN_P_ARRAY && !m->waits && m->after != 0;
+        if (m->waits && dyn_list_push(p->arena, &p->makes, make) < 0) {
+            return -1;
+        }
+        if (late && dyn_list_push(p->arena, &p->late, ((DynDrop){m->after, i})) < 0) {
             return -1;
         }
     }
     sort(p->makes.at, p->makes.n);
+    sort(p->late.at, p->late.n);
     return 0;
 }
 

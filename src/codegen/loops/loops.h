@@ -159,6 +159,8 @@ struct DynLoops {
     DYN_LIST(DynDrop)
     makes; /* The ARRAY places that wait for their step, in the order of steps. */
     DYN_LIST(DynDrop)
+    late; /* The others whose sizes are known only behind an extern call: step is 1 + its node, by which they are ordered. */
+    DYN_LIST(DynDrop)
     drops;               /* The arrays that are dropped before the graph ends, in the order of steps. */
     uint32_t nslots;     /* The number of slots in the memory plan. */
     uint32_t nrow_slots; /* So many slots, the first ones, hold one row for each thread. */
@@ -172,7 +174,6 @@ struct DynLoops {
     bool writes_inputs; /* The call writes inputs, or has another effect. */
     bool builtin;       /* All kernels have a plan for the built-in tier. */
     bool *handed;       /* By node: its array goes to somebody else than kernels and products. */
-    bool late_arrays;   /* Some arrays have sizes that are known only behind an extern call. */
     bool asks_torch;    /* Functions of PyTorch are called that gradients would follow. */
     bool tensors;       /* A part of the graph is PyTorch's, which gives no floating-point warnings. */
     bool warns;         /* Invalid values and divisions by zero are eager's to report, even where np.errstate ignores them. */

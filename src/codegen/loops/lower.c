@@ -20,7 +20,6 @@ static void describe_place(DynLower *L, uint32_t id) {
     m->wants_object = L->object[id];
     m->for_flags = L->for_flags[id];
     m->after = dyn_lower_known_after(L, n->shape, n->ndim);
-    L->p->late_arrays |= m->after != 0;
     if (n->op == DYN_OP_INPUT) {
         m->kind = DYN_P_INPUT;
     } else if (L->live[id] && (dyn_node_calls(n) || n->op == DYN_OP_RESULT)) {

@@ -263,7 +263,6 @@ static uint32_t new_place(DynLower *L, const DynNode *like) {
     *m = (DynMem){.dtype = like->dtype, .ndim = like->ndim, .shape = like->shape, .layout = &like->layout};
     m->of = p->nplaces;
     m->after = dyn_lower_known_after(L, like->shape, like->ndim);
-    L->p->late_arrays |= m->after != 0;
     m->kind = m->after ? DYN_P_ARRAY : DYN_P_TEMP;
     m->group = m->slot = DYN_NONE;
     return p->nplaces++;

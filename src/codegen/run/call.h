@@ -107,8 +107,8 @@ DYN_HIDDEN DynRunStatus dyn_call_check_flags(DynCall *c);       /* Gives the war
 DYN_HIDDEN int dyn_call_geom(PyObject *array, DynGeom *g); /* Where an array or a tensor lies. */
 DYN_HIDDEN int dyn_call_find_inputs(DynCall *c);           /* Where inputs lie. */
 DYN_HIDDEN int dyn_call_make_memory(DynCall *c);           /* Everything whose size is known when the call begins. */
-DYN_HIDDEN int dyn_call_make_arrays(DynCall *c,
-                                    uint32_t after); /* Arrays whose sizes extern call `after` - 1 told; 0: from the start. */
+DYN_HIDDEN int dyn_call_make_late_arrays(DynCall *c,
+                                         uint32_t node); /* Those whose sizes extern call `node` told, and no step makes. */
 DYN_HIDDEN int dyn_call_make_array(DynCall *c, uint32_t place);
 DYN_HIDDEN PyObject *dyn_call_new_array(const DynCall *c, uint32_t place, uint8_t dtype, int ndim, const int64_t *dims,
                                         const DynLayout *layout);

@@ -122,13 +122,23 @@ int dyn_call_make_array(DynCall *c, uint32_t i) {
     return 0;
 }
 
-/* Arrays whose sizes are known when the graph begins (after: 0) or behind an extern call (1 + its node), but those that wait. */
-int dyn_call_make_arrays(DynCall *c, uint32_t after) {
+/* Arrays whose sizes are known when the graph begins, but those that wait. */
+static int make_early_arrays(DynCall *c) {
     const DynLoops *p = c->p;
-    for (uint32_t i = 0; (after == 0 || p->late_arrays) && i < p->nplaces; i++) {
+    for (uint32_t i = 0; i < p->nplaces; i++) {
         const DynMem *m = &p->places[i];
-        bool now = !m->waits && m->after == after;
-        if (m->kind == DYN_P_ARRAY && now && dyn_call_make_array(c, i) < 0) {
+        bool now = m->kind == DYN_P_ARRAY && !m->waits && m->after == 0;
+        if (now && dyn_call_make_array(c, i) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int dyn_call_make_late_arrays(DynCall *c, uint32_t node) {
+    const DynLoops *p = c->p;
+    for (uint32_t i = 0; i < p->late.n; i++) {
+        if (p->late.at[i].step == node + 1 && dyn_call_make_array(c, p->late.at[i].place) < 0) {
             return -1;
         }
     }
@@ -152,7 +162,7 @@ int dyn_call_find_inputs(DynCall *c) {
 }
 
 int dyn_call_make_memory(DynCall *c) {
-    if (dyn_call_find_inputs(c) < 0 || dyn_call_make_arrays(c, 0) < 0) {
+    if (dyn_call_find_inputs(c) < 0 || make_early_arrays(c) < 0) {
         return -1;
     }
     return c->p->nslots ? place_temps(c) : 0;

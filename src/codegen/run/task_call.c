@@ -72,7 +72,7 @@ static DynRunStatus place_results(DynCall *c, uint32_t node) {
     const DynExtern *x = &g->externs.at[dyn_graph_node(g, node)->extern_index];
     bool writes_input = written != DYN_NONE && c->p->places[written].kind == DYN_P_INPUT;
     c->acted |= writes_input || (x->once && !x->inside);
-    return dyn_call_make_arrays(c, node + 1) < 0 ? DYN_RUN_ERROR : DYN_RUN_OK;
+    return dyn_call_make_late_arrays(c, node) < 0 ? DYN_RUN_ERROR : DYN_RUN_OK;
 }
 
 /* The call raised, and may have done part of its work or warned: it is not made again, its exception is raised where the graph is
