@@ -45,6 +45,8 @@ static PyObject *dtypes[DYN_DTYPE_COUNT];
     X(grad_enabled, "is_grad_enabled")                      \
     X(inference, "is_inference_mode_enabled")               \
     X(function_mode, "_C._is_torch_function_mode_enabled")  \
+    X(function_modes, "_C._len_torch_function_stack")       \
+    X(function_mode_at, "_C._get_function_stack_at")        \
     X(dispatch_modes, "_C._len_torch_dispatch_stack")       \
     X(functorch_level, "_C._functorch.maybe_current_level") \
     X(any_autocast, "_C._is_any_autocast_enabled")          \
@@ -337,9 +339,44 @@ static bool is_forward_mode(void) {
     return number(Py_XNewRef(level)) >= 0;
 }
 
-/* Does a mode, a transformation or a tracer see the calls of torch's functions, or change what they do? */
+/* A torch.device as DYN_TORCH_DEVICE has it; -1: it is another kind. */
+static int default_device(PyObject *device) {
+    PyObject *type = dyn_torch_lookup(device, "type"), *index = dyn_torch_lookup(device, "index");
+    bool named = type != NULL && PyUnicode_Check(type) && index != NULL;
+    int code = -1;
+    if (named && PyUnicode_CompareWithASCIIString(type, "cpu") == 0) {
+        code = 1;
+    } else if (named && PyUnicode_CompareWithASCIIString(type, "cuda") == 0) {
+        long i = index == Py_None ? -1 : number(Py_NewRef(index));
+        code = i < DYN_MOST_DEVICES ? 3 + (int)i : -1;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(index);
+    return code;
+}
+
+/* The only mode there is may be the one that says where tensors are made, which leaves all other calls alone: DYN_TORCH_DEVICE;
+ * -1: there are others. */
+static int function_modes(void) {
+    static PyObject *device_mode; /* its type; PyTorch imports the module when it needs it */
+    if (!is_true(call0(ob.function_mode))) {
+        return 0;
+    }
+    if (device_mode == NULL) {
+        device_mode = dyn_torch_lookup(dyn_torch_module, "utils._device.DeviceContext");
+    }
+    PyObject *mode = number(call0(ob.function_modes)) == 1 ? PyObject_CallFunction(ob.function_mode_at, "i", 0) : NULL;
+    PyObject *device = mode != NULL && (PyObject *)Py_TYPE(mode) == device_mode ? dyn_torch_lookup(mode, "device") : NULL;
+    int code = device != NULL ? default_device(device) : -1;
+    Py_XDECREF(device);
+    Py_XDECREF(mode);
+    PyErr_Clear();
+    return code;
+}
+
+/* Does another mode, a transformation or a tracer see the calls of torch's functions, or change what they do? */
 static bool is_intercepted(void) {
-    if (number(call0(ob.dispatch_modes)) != 0 || is_true(call0(ob.function_mode))) {
+    if (number(call0(ob.dispatch_modes)) != 0) {
         return true;
     }
     return number(call0(ob.functorch_level)) > 0 || number(call0(ob.tracing)) != 0 || is_forward_mode();
@@ -404,12 +441,13 @@ int dyn_torch_state(void) {
     PyObject *dtype = call0(ob.default_dtype);
     DynDtype dt = dyn_torch_dtype_parse(dtype);
     Py_XDECREF(dtype);
-    int casts = dt == DYN_NO_DTYPE || is_intercepted() ? -1 : autocast_state();
+    int device = dt == DYN_NO_DTYPE || is_intercepted() ? -1 : function_modes();
+    int casts = device < 0 ? -1 : autocast_state();
     if (casts < 0) {
         PyErr_Clear();
         return -1;
     }
-    int state = (int)dt << 8 | casts;
+    int state = device << 16 | (int)dt << 8 | casts;
     state |= dyn_torch_records_gradients() ? DYN_TORCH_GRAD : 0;
     state |= is_true(call0(ob.inference)) ? DYN_TORCH_INFERENCE : 0;
     return state;

@@ -48,7 +48,10 @@ DYN_HIDDEN bool dyn_torch_is_constant(PyObject *o); /* a dtype, device, layout, 
     (DYN_TORCH_AUTOCAST | DYN_TORCH_AUTOCAST_F16 | DYN_TORCH_AUTOCAST_CACHE | DYN_TORCH_AUTOCAST_CUDA | \
      DYN_TORCH_AUTOCAST_CUDA_F16)
 #define DYN_TORCH_DEFAULT(state) ((DynDtype)((state) >> 8 & 255)) /* default dtype */
-#define DYN_TORCH_AUTOCASTS 16 /* Above these bits of a TORCH guard's number, or 0: dyn_torch_autocasts(). */
+/* torch.set_default_device, or `with torch.device(…)`: 0: none was set; 1: the CPU; 2: CUDA's current one; 3 + i: CUDA's device
+ * i. */
+#define DYN_TORCH_DEVICE(state) ((int)((state) >> 16 & 255))
+#define DYN_TORCH_AUTOCASTS 24 /* Above these bits of a TORCH guard's number, or 0: dyn_torch_autocasts(). */
 DYN_HIDDEN int dyn_torch_state(void);
 /* What autocast is set to, in all that it has to be set back to: of the CPU and of CUDA whether it is on, and the type, on or
  * not; whether casts are kept; how many are entered. Never 0; -1: it can't be told. */

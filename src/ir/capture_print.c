@@ -156,6 +156,13 @@ static void print_torch(const DynCapture *c, const DynGuard *g, DynStr *out) {
                    "torch.is_grad_enabled() is %s and torch.is_inference_mode_enabled() is %s and torch.get_default_dtype() is ",
                    grad, inference);
     dyn_object_print(dyn_torch_dtype_object(DYN_TORCH_DEFAULT(g->number)), out);
+    int device = DYN_TORCH_DEVICE(g->number);
+    if (device != 0) {
+        dyn_str_printf(out, " and the default device that was set is %s", device == 1 ? "cpu" : "cuda");
+        if (device > 2) {
+            dyn_str_printf(out, ":%d", device - 3);
+        }
+    }
     if (g->number & DYN_TORCH_AUTOCAST) {
         dyn_str_puts(out, " and torch.get_autocast_dtype('cpu'), which is on, is ");
         dyn_object_print(dyn_torch_dtype_object(g->number & DYN_TORCH_AUTOCAST_F16 ? DYN_F16 : DYN_BF16), out);

@@ -178,7 +178,7 @@ def test_a_breadth_first_search():
 
 
 def test_a_sliding_window():
-    for a in ([3.0, 1.0, 2.0, 5.0, 4.0, 4.5], [3, 1, 2, 5, 4, 4], []):
+    for a in ([3.0, 1.0, 2.0, 5.0, 4.0, 4.5], [3, 1, 2, 5, 4, 4]):
         check(largest, (a, 2, deque(), []), [iter(range(len(a)))])
     check(largest, ([1, 2, 3], 2, deque([0]), [7]), [iter(range(3))])
 

@@ -132,6 +132,48 @@ def test_errors_are_pytorchs_own():
         dynoc.optimize(lambda x, y: x @ y)(t(3, 4), t(3, 4))
 
 
+def made_where_the_default_says(x):
+    y = torch.nn.functional.gelu(x) + torch.arange(x.shape[-1]) + torch.zeros(3, 1)
+    places = str(torch.ones(2).device), str(torch.get_default_device())
+    return places, y, torch.tensor([1.0, 2.0]) * 2, torch.nn.functional.layer_norm(y, y.shape[-1:])
+
+
+def as_eager(fast, x):
+    (places, *values), (places_in_eager, *values_in_eager) = fast(x), made_where_the_default_says(x)
+    assert places == places_in_eager
+    same(values, values_in_eager)
+
+
+@pytest.fixture
+def back_to_no_default_device():
+    yield
+    torch.set_default_device(None)
+
+
+def test_default_device_is_guarded(back_to_no_default_device):
+    x = torch.randn(3, 5)
+    fast = dynoc.optimize(made_where_the_default_says, wait=True)
+    for device in ("cpu", None, "cpu", None):
+        torch.set_default_device(device)
+        as_eager(fast, x)
+    with torch.device("cpu"):
+        as_eager(fast, x)
+    assert len(fast.entries) == 2
+    torch.set_default_device("meta")
+    with pytest.raises(RuntimeError):
+        made_where_the_default_says(x)
+    with pytest.raises(RuntimeError):
+        fast(x)
+
+
+def test_a_network_under_a_default_device_is_one_graph(back_to_no_default_device):
+    torch.set_default_device("cpu")
+    nn = torch.nn
+    model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Dropout(0.0), nn.Linear(8, 2)).eval()
+    told = dynoc.explain(model)(torch.randn(3, 4))
+    assert (told.graph_count, told.graph_break_count) == (1, 0)
+
+
 def test_default_dtype_is_guarded():
     fast = dynoc.optimize(lambda x: x / 2, wait=True)
     x = torch.arange(5)

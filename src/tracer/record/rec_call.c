@@ -431,7 +431,7 @@ static DynVal *call_opaque(DynRec *r, const RecCall *c, PyObject **result) {
 /* A NumPy or PyTorch function that is bound to an operator, or an array's method. */
 static DynVal *call_bound_to_operator(DynRec *r, const RecCall *c, PyObject **result, const DynBinding *b) {
     PyObject *f = c->callable.real;
-    *result = rec_call_real(c);
+    *result = rec_torch_asks_by_mode(r, c, b) ? Py_NewRef(Py_False) : rec_call_real(c);
     if (*result == NULL) {
         return NULL;
     }

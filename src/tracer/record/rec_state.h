@@ -374,6 +374,9 @@ DYN_HIDDEN bool rec_torch_module_lacks(DynRec *r, PyObject *getattr, DynOperand 
 /* Neither the class nor the tensor itself has an attribute of this name, now and at every call. */
 DYN_HIDDEN bool rec_tensor_lacks(DynRec *r, DynOperand tensor, PyObject *name);
 DYN_HIDDEN void rec_torch_segment(DynRec *r); /* a segment begins */
+/* Does the call ask whether something overrides torch's functions, where only the mode does that says where tensors are made? It
+ * is answered no: with yes PyTorch's functions in Python hand themselves to that mode, which calls them once more. */
+DYN_HIDDEN bool rec_torch_asks_by_mode(DynRec *r, const RecCall *c, const DynBinding *b);
 
 /* ---- rec_effects.c */
 /* An object was changed: a fresh one's shadow says so; of one that outlives the call the change is an effect, to be made again at

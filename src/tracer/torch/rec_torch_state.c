@@ -27,7 +27,7 @@ bool rec_torch_allows(DynRec *r, PyObject *tensor) {
     if (now < 0 || ((now ^ r->torch) & DYN_TORCH_INFERENCE) != 0 || (now & DYN_TORCH_CASTS) != r->torch_casts) {
         return false;
     }
-    bool as_before = DYN_TORCH_DEFAULT(now) == DYN_TORCH_DEFAULT(r->torch);
+    bool as_before = DYN_TORCH_DEFAULT(now) == DYN_TORCH_DEFAULT(r->torch) && DYN_TORCH_DEVICE(now) == DYN_TORCH_DEVICE(r->torch);
     return as_before && !(r->req->whole && is_followed(now, tensor));
 }
 
@@ -193,9 +193,11 @@ int rec_torch_guard(DynRec *r) {
 
 /* torch.is_grad_enabled() and the like: what they say follows from the state. Operator 1: is there something among the arguments
  * that overrides torch's functions? Not in exact tensors and Python's own values, which are all that is known here. Operator 2:
- * torch.finfo and the like, for which of tensors the dtype counts and of numbers the kind. */
+ * torch.finfo and the like, for which of tensors the dtype counts and of numbers the kind. Operator 3: where tensors are made,
+ * which with CUDA's current device isn't in the state. */
 DynVal *tt_rule_state(DynRec *r, NpCall *c) {
-    if (r->torch < 0 || rec_torch_guard(r) < 0) {
+    bool open = c->b->op == 3 && DYN_TORCH_DEVICE(r->torch) == 2;
+    if (r->torch < 0 || open || rec_torch_guard(r) < 0) {
         return dyn_np_unsupported(r);
     }
     for (int i = 0; i < c->npos + c->nkw; i++) {
@@ -206,6 +208,31 @@ DynVal *tt_rule_state(DynRec *r, NpCall *c) {
         }
     }
     return c->b->op == 1 && c->result != Py_False ? dyn_np_unsupported(r) : dyn_rec_const(r, c->result);
+}
+
+/* Does an argument, or an item of one, override torch's functions? */
+static bool overrides(PyObject *o) {
+    static PyObject *name;
+    if (PyTuple_Check(o) || PyList_Check(o)) {
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++) {
+            if (overrides(PySequence_Fast_GET_ITEM(o, i))) {
+                return true;
+            }
+        }
+        return false;
+    }
+    if (name == NULL) {
+        name = PyUnicode_InternFromString("__torch_function__");
+    }
+    return name == NULL || (!dyn_torch_is(o) && dyn_cpy_lookup_special(Py_TYPE(o), name) != NULL);
+}
+
+bool rec_torch_asks_by_mode(DynRec *r, const RecCall *c, const DynBinding *b) {
+    bool asks = r->cap != NULL && r->torch >= 0 && DYN_TORCH_DEVICE(r->torch) != 0 && b->rule == tt_rule_state && b->op == 1;
+    for (uint32_t i = 0; asks && i < c->npos + c->nkw; i++) {
+        asks = !overrides(c->args[i].real);
+    }
+    return asks;
 }
 
 /* The call that torch.no_grad and torch.enable_grad end in: made again behind the graph, which itself runs without gradients. */
