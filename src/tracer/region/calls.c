@@ -532,14 +532,15 @@ static bool can_inline(Plan *p, PyFunctionObject *f, uint32_t n) {
     return true;
 }
 
-Went plan_call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, uint32_t n, uint32_t slots) {
+/* made: 1 + the row of the plan's functions, of one whose identity isn't taken for granted; else 0. */
+static Went follow_into(Plan *p, PyFunctionObject *f, uint32_t made, const PlanValue *args, uint32_t n, uint32_t slots) {
     PyCodeObject *code = (PyCodeObject *)f->func_code;
     if (!can_inline(p, f, n)) {
         return WENT_NOWHERE;
     }
     const DynCode *c = plan_decoded(p, code);
     DynRegionFact fact = {.dict = (PyObject *)f, .name = f->func_code, .value = f->func_defaults, .function = true};
-    if (c == NULL || plan_fact(p, fact) == NULL) {
+    if (c == NULL || (made == 0 && plan_fact(p, fact) == NULL)) {
         return WENT_AWAY;
     }
     PlanValue passed[16];
@@ -558,11 +559,16 @@ Went plan_call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, uin
     *frame =
         (PlanFrame){.c = c, .below = slots, .globals = f->func_globals, .builtins = f->func_builtins, .base = p->s.n, .at = 0};
     frame->closure = f->func_closure;
+    frame->made = made;
     frame->loops = plan_loops_of(p, c, NULL);
     for (int i = 0; i < dyn_code_nlocalsplus(code); i++) {
         plan_push(p, i < code->co_argcount ? passed[i] : plan_value(DYN_RK_NULL, DYN_NONE));
     }
     return WENT_ON;
+}
+
+Went plan_call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, uint32_t n, uint32_t slots) {
+    return follow_into(p, f, 0, args, n, slots);
 }
 
 void plan_ended(Plan *p) {
@@ -713,6 +719,10 @@ Went plan_call(Plan *p, const DynInstr *in) {
     if (callee->v.kind == DYN_RK_METHOD && self->v.kind == DYN_RK_NULL) {
         PlanValue list = plan_bound_to(p, callee);
         return plan_call_method(p, p->r->objects.at[callee->v.ref], list, base + 2, n, slots);
+    }
+    if (callee->v.kind == DYN_RK_MADE && self->v.kind == DYN_RK_NULL) {
+        PyFunctionObject *made = (PyFunctionObject *)p->made.at[callee->v.shape].function;
+        return follow_into(p, made, callee->v.shape + 1u, base + 2, n, slots);
     }
     if (self->v.kind != DYN_RK_NULL || o == NULL) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a callable that isn't known");
