@@ -92,6 +92,15 @@ typedef enum DynRegionKind {
                   * ref: DynRegionOp, of an element. */
     DYN_RK_COUNT
 } DynRegionKind;
+/* Functions of C for objects, called with numbers: region_calls.c. 1: it has raised, or gives something else. */
+enum { DYN_BOXED_INT = 1, DYN_BOXED_FLOAT, DYN_BOXED_COMPLEX, DYN_BOXED_OBJECT };
+#define DYN_BOXED_BITS 3
+#define DYN_BOXED_ARGS 5
+DYN_HIDDEN int dyn_region_boxed_float(PyObject *function, int64_t kinds, const DynScalar *given, double *d);
+DYN_HIDDEN int dyn_region_boxed_int(PyObject *function, int64_t kinds, const DynScalar *given, int64_t *d);
+DYN_HIDDEN int dyn_region_boxed_np_int(PyObject *function, int64_t kinds, const DynScalar *given, int64_t *d);
+/* The imaginary part is given back in given[0]. */
+DYN_HIDDEN int dyn_region_boxed_complex(PyObject *function, int64_t kinds, DynScalar *given, double *d);
 enum { DYN_RNG_PYTHON, DYN_RNG_STATE, DYN_RNG_GENERATOR };
 /* Is the object one that loops can draw from now? Which, and what draws a double, from what. */
 DYN_HIDDEN bool dyn_region_rng(PyObject *o, uint8_t *which, void **function, void **state);
@@ -304,7 +313,8 @@ DYN_HIDDEN int dyn_region_array_argsort(PyObject *out, PyObject *a);
 DYN_HIDDEN int64_t dyn_region_array_search(int64_t right, double x); /* in the operand: np.searchsorted */
 /* The ops whose imm is printed, and written in C. */
 static inline bool dyn_region_has_imm(uint16_t op) {
-    return op == DYN_RO_IFITS || op == DYN_RO_WRAP || op == DYN_RO_SLICE || op == DYN_RO_ARGI || op == DYN_RO_ARGD;
+    return op == DYN_RO_IFITS || op == DYN_RO_WRAP || op == DYN_RO_SLICE || op == DYN_RO_ARGI || op == DYN_RO_ARGD ||
+           (op >= DYN_RO_ARGP && op <= DYN_RO_BOXEDC);
 }
 /* The ops whose imm is a signature of region_foreign.h. */
 static inline bool dyn_region_is_foreign_call(uint16_t op) {

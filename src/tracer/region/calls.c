@@ -219,6 +219,26 @@ static bool call_int(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     return true;
 }
 
+/* The digit that a character is; of another one CPython raises, or knows what it is worth. */
+static bool call_int_type(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    PlanValue code;
+    bool is_char = n == 1 && plan_as_char(p, &args[0], &code);
+    if (!is_char || code.known) {
+        return call_int(p, arg, args, n, out);
+    }
+    uint32_t digit = plan_emit(p, DYN_RO_ISUBW, args[0].v.regs[0], plan_iconst(p, '0'), DYN_NONE);
+    uint32_t low = plan_emit(p, DYN_RO_ILE, plan_iconst(p, 0), digit, DYN_NONE);
+    uint32_t high = plan_emit(p, DYN_RO_ILE, digit, plan_iconst(p, 9), DYN_NONE);
+    plan_leave_unless(p, plan_emit(p, DYN_RO_IAND, low, high, DYN_NONE), DYN_R_EXCEPTION);
+    *out = plan_value(DYN_RK_INT, digit);
+    return true;
+}
+
+static bool call_list(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    return n < 2 ? plan_list_of(p, n == 0 ? NULL : &args[0], out) : no(p, "another number of arguments");
+}
+
 static bool call_isinstance(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
     bool is;
@@ -358,7 +378,8 @@ static const struct Row {
     {"builtins", "len", call_len, 0},
     {"builtins", "abs", call_abs, 0},
     {"builtins", "float", call_float, 0},
-    {"builtins", "int", call_int, DYN_RO_COUNT},
+    {"builtins", "int", call_int_type, DYN_RO_COUNT},
+    {"builtins", "list", call_list, 0},
     {"builtins", "bool", call_bool, 0},
     {"builtins", "complex", call_complex, 0},
     {"builtins", "isinstance", call_isinstance, 0},
@@ -614,6 +635,9 @@ static bool is_random(PyObject *o) {
 static Went call_known(Plan *p, PyObject *o, PlanValue *args, uint32_t n, PyObject *names, uint32_t slots) {
     PlanValue out;
     PlanKnown known = plan_call_array(p, o, args, n, names, &out);
+    if (known == PLAN_NOT_KNOWN && names == NULL) {
+        known = plan_call_boxed(p, o, args, n, &out);
+    }
     if (known == PLAN_CALLED) {
         p->s.n -= slots;
         plan_push(p, out);

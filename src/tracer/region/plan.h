@@ -394,6 +394,10 @@ DYN_HIDDEN PyObject *plan_array_method(const char *name); /* borrowed; NULL: it 
 /* self: the array, behind which n arguments lie. */
 DYN_HIDDEN Went plan_call_array_method(Plan *p, PyObject *method, const PlanValue *self, uint32_t n, PyObject *names,
                                        uint32_t slots);
+/* ---- boxed.c: functions of C for objects, called with numbers. result: 'D', 'I', 'N' of np.int64 */
+DYN_HIDDEN PlanKnown plan_call_boxed(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, PlanValue *out);
+DYN_HIDDEN bool plan_call_boxed_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, char result,
+                                       PlanValue *out);
 static inline bool plan_is_literal(const PlanValue *v) { return v->v.kind == DYN_RK_LITERAL; }
 DYN_HIDDEN bool plan_is_literal_next(Plan *p, uint32_t n); /* a list of the n topmost values is one */
 DYN_HIDDEN Went plan_literal(Plan *p, const PlanValue *values, uint32_t n);
@@ -535,6 +539,7 @@ DYN_HIDDEN PlanValue plan_made(Plan *p, DynRegionKind kind, uint32_t reg);
 DYN_HIDDEN bool plan_store_in_list(Plan *p, PlanValue list, PlanValue index, PlanValue v);
 DYN_HIDDEN bool plan_append(Plan *p, PlanValue list, PlanValue v);
 DYN_HIDDEN Went plan_build_list(Plan *p, uint32_t n);
+DYN_HIDDEN bool plan_list_of(Plan *p, const PlanValue *from, PlanValue *out);                /* list(from); NULL: list() */
 DYN_HIDDEN bool plan_list_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out); /* one of them is a list */
 DYN_HIDDEN Went plan_list_append(Plan *p, uint32_t below);
 DYN_HIDDEN bool plan_unpack_list(Plan *p, PlanValue list, uint32_t n);
