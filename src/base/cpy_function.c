@@ -1,9 +1,10 @@
 /* cpy_function.c: CPython's functions and code objects as the finder needs them: a function's own way of being called (its door),
  * notice of new functions, and a word that is kept on a code object.
  *
- * Called by evalframe/finder.c and by whoever calls a function that may have a door. Owns one co_extra index and one function
- * watcher of the process; what is kept on a code object is a number and dies with it. */
+ * Called by evalframe/finder.c, by native loops, and by whoever calls a function that may have a door. Owns one co_extra index
+ * and one function watcher of the process; what is kept on a code object is a number and dies with it. */
 #include "base/cpy_internal.h"
+#include "base/cpy_region.h"
 
 /* ---- doors ----
  * CPython 3.11 calls Python functions from Python code without asking their vectorcall, so a door there would be passed by. */
@@ -149,4 +150,33 @@ size_t dyn_code_bytes(const PyCodeObject *code) {
 int dyn_cpy_function_init(void) {
     word_index = _PyEval_RequestCodeExtraIndex(NULL);
     return word_index < 0 ? -1 : learn_own_vectorcall();
+}
+
+/* ---- functions that one `def` makes ---- */
+
+PyObject *dyn_cpy_function_facts(PyObject *function) {
+    PyFunctionObject *f = (PyFunctionObject *)function;
+    PyObject *defaults = f->func_defaults == NULL ? Py_None : f->func_defaults;
+    return PyTuple_Pack(4, f->func_code, f->func_globals, f->func_builtins, defaults);
+}
+
+static bool are_the_same(PyObject *defaults, PyObject *then) {
+    if (defaults == NULL || then == Py_None) {
+        return defaults == NULL && then == Py_None;
+    }
+    bool same = PyTuple_GET_SIZE(defaults) == PyTuple_GET_SIZE(then);
+    for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE(then); i++) {
+        same = PyTuple_GET_ITEM(defaults, i) == PyTuple_GET_ITEM(then, i);
+    }
+    return same;
+}
+
+bool dyn_cpy_function_is(PyObject *o, PyObject *facts) {
+    if (!PyFunction_Check(o)) {
+        return false;
+    }
+    PyFunctionObject *f = (PyFunctionObject *)o;
+    bool same = f->func_code == PyTuple_GET_ITEM(facts, 0) && f->func_globals == PyTuple_GET_ITEM(facts, 1) &&
+                f->func_builtins == PyTuple_GET_ITEM(facts, 2);
+    return same && are_the_same(f->func_defaults, PyTuple_GET_ITEM(facts, 3));
 }

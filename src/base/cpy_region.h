@@ -109,4 +109,8 @@ DYN_HIDDEN PyObject *dyn_cpy_zip(PyObject *o);
 DYN_HIDDEN bool dyn_cpy_drops_quietly(PyObject *o, bool (*more)(PyObject *));
 /* A byte that isn't 0 while the eval breaker of the thread wants something. */
 DYN_HIDDEN const volatile unsigned char *dyn_cpy_breaker(PyThreadState *ts);
+/* What all functions have in common that one `def` makes: a tuple of code, globals, builtins and defaults. New reference; NULL
+ * with an exception. And is the object such a function? */
+DYN_HIDDEN PyObject *dyn_cpy_function_facts(PyObject *function);
+DYN_HIDDEN bool dyn_cpy_function_is(PyObject *o, PyObject *facts);
 #endif

@@ -611,7 +611,12 @@ bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t h
         return false;
     }
     DynLoopGuess guess;
-    if (!dyn_loops_outweigh(decoded, header, slots, nstack, nnodes, &guess)) {
+    bool pays = dyn_loops_outweigh(decoded, header, slots, nstack, nnodes, 0, &guess);
+    if (!pays) {
+        double behind_ns = dyn_loops_behind(l, decoded, header, slots, dyn_frame_globals(f));
+        pays = behind_ns > 0 && dyn_loops_outweigh(decoded, header, slots, nstack, nnodes, behind_ns, &guess);
+    }
+    if (!pays) {
         return false;
     }
     DynLoopState state = l->loops[i].state;

@@ -148,9 +148,13 @@ typedef struct DynLoopGuess {
     double worth_ns; /* planning it, and writing C, is worth while when it has run for so long */
 } DynLoopGuess;
 /* Is there more to gain in the loop than in the array operations that were recorded before it? Either way is what it will be at
- * later calls: the function's graphs, or its loops. */
+ * later calls: the function's graphs, or its loops. behind_ns: dyn_loops_behind. */
 DYN_HIDDEN bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, uint32_t nnodes,
-                                   DynLoopGuess *guess);
+                                   double behind_ns, DynLoopGuess *guess);
+/* What CPython takes for the function's loops behind this one, as far as those go over elements of arrays that are there already:
+ * no graph has them, and a function whose first loop is left to one has no native loops. */
+DYN_HIDDEN double dyn_loops_behind(const DynLoops *l, const DynCode *c, uint32_t header, PyObject *const *slots,
+                                   PyObject *globals);
 /* Trips that a for loop over this iterator has left, as far as it tells without running anything; -1: it doesn't. The other
  * guesses then. */
 DYN_HIDDEN Py_ssize_t dyn_loops_trips_left(PyObject *it);
@@ -160,8 +164,10 @@ DYN_HIDDEN Py_ssize_t dyn_loops_trips(PyObject *it);
 DYN_HIDDEN bool dyn_loops_may_come_later(DynFrame *f, const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack,
                                          const DynLoopGuess *guess);
 
-/* ---- loops_elements.c: nothing but single elements of the arrays in these slots and globals? */
-DYN_HIDDEN bool dyn_loops_take_elements(const DynCode *c, const bool *members, PyObject *const *slots, PyObject *globals);
+/* ---- loops_elements.c: nothing but single elements of the arrays in these slots and globals? How many of them its code names.
+ */
+DYN_HIDDEN bool dyn_loops_take_elements(const DynCode *c, const bool *members, PyObject *const *slots, PyObject *globals,
+                                        uint32_t *elements);
 
 /* ---- loops_arrive.c */
 DYN_HIDDEN uint64_t dyn_loops_native_cycles(void); /* that all regions ran so far */

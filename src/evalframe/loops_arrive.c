@@ -358,7 +358,7 @@ static void put_off_if_short(DynLoops *l, uint32_t i, const Slots *s) {
     if (l->loops[i].state != DYN_LOOP_NEW || !dyn_loops_may_put_off(l) || l->loops[i].nregions > 0) {
         return;
     }
-    dyn_loops_outweigh(l->decoded, l->headers[i], s->at, s->nstack, 0, &guess);
+    dyn_loops_outweigh(l->decoded, l->headers[i], s->at, s->nstack, 0, 0, &guess);
     if (guess.short_loop) {
         dyn_loops_put_off(l, i, guess.worth_ns);
     }

@@ -18,7 +18,8 @@ typedef struct Walk {
     PyObject *globals;
     Value stack[MOST];
     uint32_t n;
-    bool fails; /* It does something else with an array. */
+    uint32_t elements; /* How many it reads and stores. */
+    bool fails;        /* It does something else with an array. */
 } Walk;
 
 static Value value_of(PyObject *o) {
@@ -54,6 +55,7 @@ static Value pop(Walk *w) { return w->n > 0 ? w->stack[--w->n] : (Value){NUMBER,
 static void subscript(Walk *w, Value container, Value index) {
     uint8_t given = index.kind == TUPLE ? index.n : 1;
     bool element = index.kind != SLICE && index.kind != ARRAY && given == container.n;
+    w->elements += container.kind == ARRAY && element;
     w->fails = w->fails || (container.kind == ARRAY && !element);
 }
 
@@ -127,7 +129,8 @@ static void settle(Walk *w, uint32_t depth) {
     }
 }
 
-bool dyn_loops_take_elements(const DynCode *c, const bool *members, PyObject *const *slots, PyObject *globals) {
+bool dyn_loops_take_elements(const DynCode *c, const bool *members, PyObject *const *slots, PyObject *globals,
+                             uint32_t *elements) {
     int32_t *depths = dyn_decode_depths(c);
     Walk w = {.code = c, .slots = slots, .globals = globals, .fails = depths == NULL};
     for (uint32_t i = 0; i < c->v.n && !w.fails; i++) {
@@ -138,5 +141,6 @@ bool dyn_loops_take_elements(const DynCode *c, const bool *members, PyObject *co
         }
     }
     PyMem_RawFree(depths);
+    *elements = w.elements;
     return !w.fails;
 }

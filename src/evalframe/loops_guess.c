@@ -118,8 +118,26 @@ static bool is_unrolled(const DynCode *c, uint32_t header, PyObject *const *slot
     return trips >= 0 && trips <= DYN_UNROLLED_TRIPS;
 }
 
+double dyn_loops_behind(const DynLoops *l, const DynCode *c, uint32_t header, PyObject *const *slots, PyObject *globals) {
+    uint32_t behind = header; /* a loop that begins here or before isn't behind, or is in one that was counted */
+    double ns = 0;
+    for (uint32_t k = 0; k < l->nloops; k++) {
+        bool *members = dyn_loop_members(c, l->headers[k]);
+        double *times = members == NULL || l->headers[k] < behind ? NULL : times_in_a_trip(c, l->headers[k], members);
+        uint32_t elements;
+        bool counts = times != NULL && l->headers[k] > behind && dyn_loops_take_elements(c, members, slots, globals, &elements);
+        for (uint32_t i = 0; i < c->v.n && times != NULL; i++) {
+            behind = members[i] && c->v.at[i].start > behind ? c->v.at[i].start : behind;
+            ns += counts && elements > 0 ? USUAL_TRIPS * times[i] * INSTRUCTION_NS : 0;
+        }
+        PyMem_RawFree(times);
+        PyMem_RawFree(members);
+    }
+    return ns;
+}
+
 bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, uint32_t nnodes,
-                        DynLoopGuess *guess) {
+                        double behind_ns, DynLoopGuess *guess) {
     bool *members = dyn_loop_members(c, header);
     double *times = members == NULL ? NULL : times_in_a_trip(c, header, members);
     double n = 0, run = 0, most = 0;
@@ -134,7 +152,7 @@ bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *const *slot
         most = times[i] > most ? times[i] : most;
     }
     double trips = own_trips(c, header, slots, nstack), ns = trips * run * INSTRUCTION_NS;
-    bool graph_pays = ns < TINY_NS && has_array_beside(c, slots, nstack, header, members);
+    bool graph_pays = ns < TINY_NS && behind_ns < TINY_NS && has_array_beside(c, slots, nstack, header, members);
     PyMem_RawFree(times);
     PyMem_RawFree(members);
     guess->unrolled = is_unrolled(c, header, slots, nstack);
@@ -142,7 +160,7 @@ bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *const *slot
     double worth = n * PLAN_NS < MOST_PLAN_NS ? n * PLAN_NS : MOST_PLAN_NS;
     guess->worth_ns = worth > SHORT_NS ? worth : SHORT_NS;
     guess->short_loop = ns < guess->worth_ns;
-    return !graph_pays && (nnodes == 0 || ns > (double)nnodes * OPERATION_NS);
+    return !graph_pays && (nnodes == 0 || ns + behind_ns > (double)nnodes * OPERATION_NS);
 }
 
 /* ---- is it of numbers, texts, lists of them and elements of arrays alone? */
@@ -232,6 +250,7 @@ static bool is_array_of_numbers(PyObject *o) {
 static bool is_plain_loop(DynFrame *f, const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack) {
     bool *members = dyn_loop_members(c, header);
     bool plain = members != NULL, arrays = false;
+    uint32_t elements;
     PyObject *names = c->code->co_names;
     for (uint32_t i = 0; i < (uint32_t)dyn_code_nlocalsplus(c->code) + nstack && plain; i++) {
         bool array = is_array_of_numbers(slots[i]);
@@ -245,7 +264,7 @@ static bool is_plain_loop(DynFrame *f, const DynCode *c, uint32_t header, PyObje
         arrays = arrays || array;
         plain = array || is_plain(o, PLAIN_DEPTH);
     }
-    plain = plain && (!arrays || dyn_loops_take_elements(c, members, slots, dyn_frame_globals(f)));
+    plain = plain && (!arrays || dyn_loops_take_elements(c, members, slots, dyn_frame_globals(f), &elements));
     PyMem_RawFree(members);
     return plain;
 }

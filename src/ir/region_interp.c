@@ -88,6 +88,7 @@ const char *const dyn_region_kinds[DYN_RK_COUNT] = {
     [DYN_RK_EXPR] = "expr",
     [DYN_RK_METHOD] = "method",
     [DYN_RK_RNG] = "rng",
+    [DYN_RK_MADE] = "made",
 };
 
 static DynScalar F[DYN_FOREIGN_ARGS]; /* of the next call */

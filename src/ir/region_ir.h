@@ -84,12 +84,23 @@ typedef enum DynRegionKind {
     DYN_RK_DICTVIEW,  /* While it is planned: keys, values or items (dtype: DYN_CPY_KEYS …) of the dict that follows. */
     DYN_RK_FOREIGN, /* At entries: a function of ctypes. regs: its address. ref: its signature (region_foreign.h). n: its place in
                      * the object, or 0 */
-    DYN_RK_SLICE,   /* While it is planned: start, stop and step follow. */
+    DYN_RK_MADE,  /* A function that an inner `def` or lambda makes anew at each call. regs: the object. ref: what is the same of
+                   * all of  them (dyn_cpy_function_facts). shape: while it is planned, the row of the plan's functions. */
+    DYN_RK_SLICE, /* While it is planned: start, stop and step follow. */
     DYN_RK_LITERAL, /* While it is planned: a list of the n values that follow, which only a function of arrays will see. */
     DYN_RK_EXPR, /* While it is planned: an expression of arrays of `dtype` and rank `shape`, whose operands follow. regs: sizes.
                   * ref: DynRegionOp, of an element. */
     DYN_RK_COUNT
 } DynRegionKind;
+/* Functions of C for objects, called with numbers: region_calls.c. 1: it has raised, or gives something else. */
+enum { DYN_BOXED_INT = 1, DYN_BOXED_FLOAT, DYN_BOXED_COMPLEX, DYN_BOXED_OBJECT };
+#define DYN_BOXED_BITS 3
+#define DYN_BOXED_ARGS 5
+DYN_HIDDEN int dyn_region_boxed_float(PyObject *function, int64_t kinds, const DynScalar *given, double *d);
+DYN_HIDDEN int dyn_region_boxed_int(PyObject *function, int64_t kinds, const DynScalar *given, int64_t *d);
+DYN_HIDDEN int dyn_region_boxed_np_int(PyObject *function, int64_t kinds, const DynScalar *given, int64_t *d);
+/* The imaginary part is given back in given[0]. */
+DYN_HIDDEN int dyn_region_boxed_complex(PyObject *function, int64_t kinds, DynScalar *given, double *d);
 enum { DYN_RNG_PYTHON, DYN_RNG_STATE, DYN_RNG_GENERATOR };
 /* Is the object one that loops can draw from now? Which, and what draws a double, from what. */
 DYN_HIDDEN bool dyn_region_rng(PyObject *o, uint8_t *which, void **function, void **state);
@@ -171,6 +182,7 @@ typedef struct DynRegionOut {
 } DynRegionOut;
 /* An item of a dict that is taken for granted; NULL: the dict has none of this name. With `extra`: whatever array it is. Or of a
  * function its code and defaults. Strong. */
+#define DYN_REGION_OF_EXTRA 0x10000u
 typedef struct DynRegionFact {
     PyObject *dict, *name, *value;
     bool function;  /* `dict` is a function, `name` its code, `value` its defaults or NULL. */
@@ -179,9 +191,12 @@ typedef struct DynRegionFact {
                      * refers to; region_foreign.h). */
     bool attribute; /* Of the object `dict`, or where that is NULL in slot `slot`: attribute `name`, which is `extra`, or with
                      * `value` the method that it is. */
-    bool class;     /* `value` is a class in version `slot`, whose instances share `nkeys` keys. With `object`. */
+    bool closure; /* Cell `index` of the closure of the function `of`: what is in it is `extra`, or it is the cell in slot `slot`.
+                   */
+    bool class;   /* `value` is a class in version `slot`, whose instances share `nkeys` keys. With `object`. */
     uint32_t slot, nkeys;
-    uint32_t extra; /* The index of the extra object that it gives, or DYN_NONE. */
+    uint32_t of, index; /* of: a slot, or DYN_REGION_OF_EXTRA + the index of an extra object. */
+    uint32_t extra;     /* The index of the extra object that it gives, or DYN_NONE. */
 } DynRegionFact;
 
 typedef struct DynRegionCode DynRegionCode;     /* native code: codegen/region */
@@ -298,7 +313,8 @@ DYN_HIDDEN int dyn_region_array_argsort(PyObject *out, PyObject *a);
 DYN_HIDDEN int64_t dyn_region_array_search(int64_t right, double x); /* in the operand: np.searchsorted */
 /* The ops whose imm is printed, and written in C. */
 static inline bool dyn_region_has_imm(uint16_t op) {
-    return op == DYN_RO_IFITS || op == DYN_RO_WRAP || op == DYN_RO_SLICE || op == DYN_RO_ARGI || op == DYN_RO_ARGD;
+    return op == DYN_RO_IFITS || op == DYN_RO_WRAP || op == DYN_RO_SLICE || op == DYN_RO_ARGI || op == DYN_RO_ARGD ||
+           (op >= DYN_RO_ARGP && op <= DYN_RO_BOXEDC);
 }
 /* The ops whose imm is a signature of region_foreign.h. */
 static inline bool dyn_region_is_foreign_call(uint16_t op) {

@@ -61,6 +61,7 @@ static const char *types_of(const DynRegionValue *v, char *types) {
     case DYN_RK_DICT:
     case DYN_RK_SET:
     case DYN_RK_DEQUE:
+    case DYN_RK_MADE:
     case DYN_RK_LIST: types[n++] = 'P'; break;
     case DYN_RK_LISTITER: types[n++] = 'I'; break;
     case DYN_RK_METHOD:

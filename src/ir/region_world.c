@@ -206,6 +206,20 @@ static bool has_room(int64_t items) {
 
 static PyObject *new_list(void) { return has_room(0) ? keep(PyList_New(0)) : NULL; }
 
+static PyObject *list_range(int64_t start, int64_t n, int64_t step) {
+    PyObject *list = n < 0 || !has_room(n) ? NULL : PyList_New((Py_ssize_t)n);
+    for (int64_t i = 0; list != NULL && i < n; i++) {
+        PyObject *number = PyLong_FromLongLong(start + i * step);
+        if (number == NULL) {
+            Py_CLEAR(list);
+            PyErr_Clear();
+        } else {
+            PyList_SET_ITEM(list, i, number);
+        }
+    }
+    return list == NULL ? NULL : keep(list);
+}
+
 static PyObject *repeat(PyObject *list, int64_t n) {
     int64_t items;
     bool fits = !__builtin_mul_overflow((int64_t)PyList_GET_SIZE(list), n < 0 ? 0 : n, &items) && has_room(items);

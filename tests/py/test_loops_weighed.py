@@ -1,6 +1,7 @@
 """Loops that may be CPython's again: how many trips are left, and ways in that are closed."""
 
 import dis
+import math
 import sys
 
 import numpy as np
@@ -99,3 +100,46 @@ def test_a_short_trip_is_not_taken_for_none(function, given):
     for _ in range(300):
         assert loop(given) == function(given)
     assert loop.loops[0].startswith("native")
+
+
+def short_before_long(emit, trans, seen):
+    """As Viterbi's algorithm begins: a graph of the few trips would keep the long loops in CPython."""
+    n, steps = trans.shape[0], len(seen)
+    best = np.full((steps, n), -np.inf)
+    for s in range(n):
+        best[0, s] = math.log(emit[s, seen[0]])
+    for t in range(1, steps):
+        for s in range(n):
+            for q in range(n):
+                v = best[t - 1, q] + math.log(trans[q, s]) + math.log(emit[s, seen[t]])
+                if v > best[t, s]:
+                    best[t, s] = v
+    return best
+
+
+def vectors_between(x, y):
+    n = len(x)
+    steps, slopes, work = np.zeros(n), np.zeros(n), np.ones(n)
+    for i in range(n - 1):
+        steps[i] = x[i + 1] - x[i]
+    for i in range(1, n - 1):
+        slopes[i] = (y[i + 1] - y[i]) / steps[i] - (y[i] - y[i - 1]) / steps[i - 1]
+    for i in range(1, n - 1):
+        work[i] = 2 * (x[i + 1] - x[i - 1]) - steps[i - 1] * work[i - 1]
+    out = np.empty(n)
+    for i, v in enumerate(slopes):
+        out[i] = v / work[i] - steps[i]
+    return out
+
+
+RNG = np.random.default_rng(7)
+HIDDEN = (RNG.random((5, 4)), RNG.random((5, 5)), RNG.integers(0, 4, 60))
+POINTS = (np.linspace(0, 10, 40), np.sin(np.linspace(0, 10, 40)))
+
+
+@pytest.mark.parametrize(("function", "given"), [(short_before_long, HIDDEN), (vectors_between, POINTS)])
+def test_a_short_loop_does_not_keep_long_ones_from_being_native(function, given):
+    loop = dynoc.optimize(function, wait=True)
+    for _ in range(3):
+        assert loop(*given).tobytes() == function(*given).tobytes()
+    assert len(loop.loops) > 1 and all(said.startswith("native") for said in loop.loops), loop.loops

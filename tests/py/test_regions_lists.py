@@ -313,3 +313,41 @@ def test_a_nan_stays_the_object_that_it_is(copy):
     fast = dynoc.optimize(copy, wait=True)
     for _ in range(4):
         assert fast(values) == copy(values)
+
+
+def of_ranges(n):
+    total, last = 0, None
+    for k in range(n):
+        a = list(range(k))
+        b = list(range(10, -k, -3))
+        c = list(a)
+        c.append(k)
+        d = list()
+        d.append(len(b))
+        a.append(c[-1] + d[0])
+        total += sum(x for x in a) + len(c)
+        last = a, b, c, d
+    return total, last
+
+
+def digits(text):
+    total = 0
+    for c in text:
+        total = total * 10 + int(c)
+    return total
+
+
+@pytest.mark.parametrize(
+    "function, given",
+    [(of_ranges, 0), (of_ranges, 12), (digits, "0123456789"), (digits, "12\xb2"), (digits, "3x"), (digits, "5\u0663" * 3)],
+)
+def test_lists_and_ints_by_their_types(function, given):
+    def outcome(called):
+        try:
+            return repr(called(given))
+        except ValueError as error:
+            return str(error), error.__traceback__.tb_next.tb_lineno
+
+    fast = dynoc.optimize(function, wait=True)
+    for _ in range(4):
+        assert outcome(fast) == outcome(function)

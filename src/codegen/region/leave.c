@@ -183,6 +183,7 @@ static bool is_kept(DynRegionRun *run, const DynRegionValue *v, PyObject *o) {
     case DYN_RK_DEQUE:
     case DYN_RK_METHOD:
     case DYN_RK_RNG:
+    case DYN_RK_MADE:
     case DYN_RK_TEXT:
     case DYN_RK_ARRAY: return (intptr_t)then.i == (intptr_t)o;
     default: return false;
@@ -247,6 +248,7 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     case DYN_RK_DEQUE:
     case DYN_RK_METHOD:
     case DYN_RK_RNG:
+    case DYN_RK_MADE:
     case DYN_RK_TEXT:
     case DYN_RK_ARRAY: return Py_NewRef((PyObject *)(intptr_t)values[v->regs[0]].i);
     case DYN_RK_VIEW: return make_view(run, v);

@@ -167,7 +167,33 @@ static PyObject *dict_item(PyObject *dict, PyObject *name) {
     return dyn_cpy_dict_item(dict, name, hash);
 }
 
+/* The cell at its place in the closure of a function that was made for this call, or NULL. */
+static PyObject *cell_of_closure(const DynRegionRun *run, const DynRegionFact *f) {
+    PyObject *o = f->of >= DYN_REGION_OF_EXTRA ? run->extras[f->of - DYN_REGION_OF_EXTRA] : run->slots[f->of];
+    PyObject *cells = o != NULL && PyFunction_Check(o) ? PyFunction_GET_CLOSURE(o) : NULL;
+    bool there = cells != NULL && (Py_ssize_t)f->index < PyTuple_GET_SIZE(cells);
+    return there ? PyTuple_GET_ITEM(cells, f->index) : NULL;
+}
+
+/* A cell that the frame has too is known as that slot's, as the loop may store to it. */
+static bool holds_of_closure(DynRegionRun *run, const DynRegionFact *f) {
+    PyObject *cell = cell_of_closure(run, f);
+    if (f->extra == DYN_NONE) {
+        return cell != NULL && cell == run->slots[f->slot];
+    }
+    for (uint32_t i = 0; i < run->r->nslots; i++) {
+        if (run->slots[i] == cell) {
+            return false;
+        }
+    }
+    run->extras[f->extra] = cell != NULL && PyCell_Check(cell) ? PyCell_GET(cell) : NULL;
+    return run->extras[f->extra] != NULL;
+}
+
 static bool holds(DynRegionRun *run, const DynRegionFact *f) {
+    if (f->closure) {
+        return holds_of_closure(run, f);
+    }
     if (f->function) {
         PyFunctionObject *function = (PyFunctionObject *)f->dict;
         return function->func_code == f->name && function->func_defaults == f->value;
@@ -285,6 +311,11 @@ static bool read_list(const DynRegionValue *v, PyObject *o, DynScalar *values) {
 static bool read_object(const DynRegionValue *v, PyObject *o, PyTypeObject *type, DynScalar *values) {
     values[v->regs[0]].i = (int64_t)(intptr_t)o;
     return Py_IS_TYPE(o, type) && (!(v->flags & DYN_RF_DROPPABLE) || dyn_region_is_droppable(o));
+}
+
+static bool read_function(const DynRegionValue *v, PyObject *o, PyObject *facts, DynScalar *values) {
+    values[v->regs[0]].i = (int64_t)(intptr_t)o;
+    return dyn_cpy_function_is(o, facts);
 }
 
 static bool read_method(const DynRegionValue *v, PyObject *o, PyObject *method, DynScalar *values) {
@@ -428,6 +459,7 @@ static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uin
     case DYN_RK_CLASS: return read_object(v, o, Py_TYPE(o), values); /* a fact: it is that class */
     case DYN_RK_METHOD: return read_method(v, o, run->r->objects.at[v->ref], values);
     case DYN_RK_RNG: return read_rng(v, o, values);
+    case DYN_RK_MADE: return read_function(v, o, run->r->objects.at[v->ref], values);
     case DYN_RK_FOREIGN: return read_foreign(v, o, values);
     case DYN_RK_DICT: return dyn_region_dict_kind(o) == v->n && read_object(v, o, Py_TYPE(o), values);
     case DYN_RK_SET: return read_object(v, o, &PySet_Type, values);
@@ -519,6 +551,7 @@ static bool may_change(const DynRegionValue *v) {
     case DYN_RK_TEXT:
     case DYN_RK_CELL:
     case DYN_RK_INST:
+    case DYN_RK_MADE:
     case DYN_RK_RNG: return true;
     default: return false;
     }

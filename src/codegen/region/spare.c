@@ -112,6 +112,7 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
     case DYN_RK_DEQUE:
     case DYN_RK_METHOD:
     case DYN_RK_RNG:
+    case DYN_RK_MADE:
     case DYN_RK_SLICE:
     case DYN_RK_LITERAL:
     case DYN_RK_EXPR:
@@ -221,6 +222,7 @@ static PyObject *make(DynRegionKind kind, uint8_t dtype, uint8_t n) {
     case DYN_RK_DEQUE:
     case DYN_RK_METHOD:
     case DYN_RK_RNG:
+    case DYN_RK_MADE:
     case DYN_RK_SLICE:
     case DYN_RK_LITERAL:
     case DYN_RK_EXPR:

@@ -219,6 +219,26 @@ static bool call_int(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     return true;
 }
 
+/* The digit that a character is; of another one CPython raises, or knows what it is worth. */
+static bool call_int_type(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    PlanValue code;
+    bool is_char = n == 1 && plan_as_char(p, &args[0], &code);
+    if (!is_char || code.known) {
+        return call_int(p, arg, args, n, out);
+    }
+    uint32_t digit = plan_emit(p, DYN_RO_ISUBW, args[0].v.regs[0], plan_iconst(p, '0'), DYN_NONE);
+    uint32_t low = plan_emit(p, DYN_RO_ILE, plan_iconst(p, 0), digit, DYN_NONE);
+    uint32_t high = plan_emit(p, DYN_RO_ILE, digit, plan_iconst(p, 9), DYN_NONE);
+    plan_leave_unless(p, plan_emit(p, DYN_RO_IAND, low, high, DYN_NONE), DYN_R_EXCEPTION);
+    *out = plan_value(DYN_RK_INT, digit);
+    return true;
+}
+
+static bool call_list(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    return n < 2 ? plan_list_of(p, n == 0 ? NULL : &args[0], out) : no(p, "another number of arguments");
+}
+
 static bool call_isinstance(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
     bool is;
@@ -358,7 +378,8 @@ static const struct Row {
     {"builtins", "len", call_len, 0},
     {"builtins", "abs", call_abs, 0},
     {"builtins", "float", call_float, 0},
-    {"builtins", "int", call_int, DYN_RO_COUNT},
+    {"builtins", "int", call_int_type, DYN_RO_COUNT},
+    {"builtins", "list", call_list, 0},
     {"builtins", "bool", call_bool, 0},
     {"builtins", "complex", call_complex, 0},
     {"builtins", "isinstance", call_isinstance, 0},
@@ -532,14 +553,15 @@ static bool can_inline(Plan *p, PyFunctionObject *f, uint32_t n) {
     return true;
 }
 
-Went plan_call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, uint32_t n, uint32_t slots) {
+/* made: 1 + the row of the plan's functions, of one whose identity isn't taken for granted; else 0. */
+static Went follow_into(Plan *p, PyFunctionObject *f, uint32_t made, const PlanValue *args, uint32_t n, uint32_t slots) {
     PyCodeObject *code = (PyCodeObject *)f->func_code;
     if (!can_inline(p, f, n)) {
         return WENT_NOWHERE;
     }
     const DynCode *c = plan_decoded(p, code);
     DynRegionFact fact = {.dict = (PyObject *)f, .name = f->func_code, .value = f->func_defaults, .function = true};
-    if (c == NULL || plan_fact(p, fact) == NULL) {
+    if (c == NULL || (made == 0 && plan_fact(p, fact) == NULL)) {
         return WENT_AWAY;
     }
     PlanValue passed[16];
@@ -558,11 +580,16 @@ Went plan_call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, uin
     *frame =
         (PlanFrame){.c = c, .below = slots, .globals = f->func_globals, .builtins = f->func_builtins, .base = p->s.n, .at = 0};
     frame->closure = f->func_closure;
+    frame->made = made;
     frame->loops = plan_loops_of(p, c, NULL);
     for (int i = 0; i < dyn_code_nlocalsplus(code); i++) {
         plan_push(p, i < code->co_argcount ? passed[i] : plan_value(DYN_RK_NULL, DYN_NONE));
     }
     return WENT_ON;
+}
+
+Went plan_call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, uint32_t n, uint32_t slots) {
+    return follow_into(p, f, 0, args, n, slots);
 }
 
 void plan_ended(Plan *p) {
@@ -608,6 +635,9 @@ static bool is_random(PyObject *o) {
 static Went call_known(Plan *p, PyObject *o, PlanValue *args, uint32_t n, PyObject *names, uint32_t slots) {
     PlanValue out;
     PlanKnown known = plan_call_array(p, o, args, n, names, &out);
+    if (known == PLAN_NOT_KNOWN && names == NULL) {
+        known = plan_call_boxed(p, o, args, n, &out);
+    }
     if (known == PLAN_CALLED) {
         p->s.n -= slots;
         plan_push(p, out);
@@ -713,6 +743,10 @@ Went plan_call(Plan *p, const DynInstr *in) {
     if (callee->v.kind == DYN_RK_METHOD && self->v.kind == DYN_RK_NULL) {
         PlanValue list = plan_bound_to(p, callee);
         return plan_call_method(p, p->r->objects.at[callee->v.ref], list, base + 2, n, slots);
+    }
+    if (callee->v.kind == DYN_RK_MADE && self->v.kind == DYN_RK_NULL) {
+        PyFunctionObject *made = (PyFunctionObject *)p->made.at[callee->v.shape].function;
+        return follow_into(p, made, callee->v.shape + 1u, base + 2, n, slots);
     }
     if (self->v.kind != DYN_RK_NULL || o == NULL) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a callable that isn't known");

@@ -87,6 +87,7 @@ static void keep(Plan *p, const PlanValue *v) {
     case DYN_RK_DICT:
     case DYN_RK_SET:
     case DYN_RK_DEQUE:
+    case DYN_RK_MADE:
     case DYN_RK_RNG: objects = 1; break;
     case DYN_RK_METHOD: objects = 2; break;
     default: break;

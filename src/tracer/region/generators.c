@@ -18,7 +18,7 @@ PlanValue plan_of_cell(Plan *p, PyObject *cell, uint32_t slot) {
         return v;
     }
     items[0] = plan_of_object(p, PyCell_GET(cell), slot, true, false);
-    if (items[0].v.kind == DYN_RK_ENTRY) {
+    if (items[0].v.kind == DYN_RK_ENTRY || items[0].v.kind == DYN_RK_MADE) {
         return v;
     }
     v.v.kind = DYN_RK_CELL;
@@ -44,6 +44,11 @@ static uint32_t slot_of(Plan *p, const DynInstr *in) {
     PyObject *cell = frame->closure == NULL ? NULL : PyTuple_GET_ITEM(frame->closure, in->arg - first);
     for (uint32_t i = 0; i < p->r->nslots && cell != NULL; i++) {
         if (p->slots[i] == cell) {
+            if (frame->made != 0) {
+                DynRegionFact fact = plan_fact_of_made(p, in->arg);
+                fact.slot = i;
+                plan_fact(p, fact);
+            }
             return i;
         }
     }
@@ -75,7 +80,7 @@ Went plan_store_cell(Plan *p, const DynInstr *in) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a variable that inner functions share holds something else");
     }
     const PlanValue old = cell->items[0];
-    if (old.v.kind == DYN_RK_CONST || (old.v.kind == DYN_RK_LIST && !plan_may_end(p, &old)) ||
+    if (old.v.kind == DYN_RK_CONST || old.v.kind == DYN_RK_MADE || (old.v.kind == DYN_RK_LIST && !plan_may_end(p, &old)) ||
         (old.v.kind == DYN_RK_ARRAY && !(old.v.flags & DYN_RF_DROPPABLE))) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped whose end may be seen");
     }

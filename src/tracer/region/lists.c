@@ -473,6 +473,27 @@ Went plan_list_extend(Plan *p, uint32_t below) {
     return WENT_ON;
 }
 
+/* list(), list(range(…)), list(a list) */
+bool plan_list_of(Plan *p, const PlanValue *from, PlanValue *out) {
+    PlanValue none = plan_const(p, Py_None), number = plan_int(0);
+    PlanShape ints;
+    if (from == NULL) {
+        *out = plan_made(p, DYN_RK_LIST, plan_emit_or(p, DYN_RO_NEWLIST, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE));
+        return true;
+    }
+    if (from->v.kind == DYN_RK_LIST && !(from->v.flags & DYN_RF_TUPLE)) {
+        return plan_slice_item(p, *from, plan_slice(p, none, none, none), out);
+    }
+    if (from->v.kind != DYN_RK_RANGE || !plan_shape_of(p, &number, &ints)) {
+        return no(p, DYN_R_UNSUPPORTED_OP, "a list of something else than a range or a list");
+    }
+    const uint32_t *r = from->v.regs; /* start, length, step, stop */
+    *out = plan_made(p, DYN_RK_LIST, plan_emit_or(p, DYN_RO_LRANGE, r[0], r[1], r[2], DYN_R_UNSUPPORTED_VALUE));
+    plan_join(p, plan_contents(out), &ints);
+    out->v.ref = plan_bits(p, plan_contents(out));
+    return true;
+}
+
 /* list * n, n * list, list + list */
 bool plan_list_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     PlanValue list = a.v.kind == DYN_RK_LIST ? a : b, other = a.v.kind == DYN_RK_LIST ? b : a;

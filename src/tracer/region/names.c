@@ -14,9 +14,9 @@ static bool no(Plan *p, const char *what) {
 DynRegionFact *plan_fact(Plan *p, DynRegionFact f) {
     for (uint32_t i = 0; i < p->r->facts.n; i++) {
         DynRegionFact *old = &p->r->facts.at[i];
-        bool of_kind =
-            old->function == f.function && old->cell == f.cell && old->object == f.object && old->attribute == f.attribute;
-        bool same = old->dict == f.dict && old->name == f.name && old->slot == f.slot;
+        bool of_kind = old->function == f.function && old->cell == f.cell && old->object == f.object &&
+                       old->attribute == f.attribute && old->closure == f.closure;
+        bool same = old->dict == f.dict && old->name == f.name && old->slot == f.slot && old->of == f.of && old->index == f.index;
         if (of_kind && same && (!f.object || old->value == f.value)) {
             return old;
         }
@@ -127,21 +127,33 @@ bool plan_ufunc(Plan *p, PyObject *o, uint32_t n, uint32_t loop, PlanValue *out)
     return true;
 }
 
+DynRegionFact plan_fact_of_made(Plan *p, uint32_t variable) {
+    const PlanFrame *frame = plan_frame(p);
+    uint32_t first = (uint32_t)(dyn_code_nlocalsplus(frame->c->code) - dyn_code_nfree(frame->c->code));
+    return (DynRegionFact){.closure = true, .of = p->made.at[frame->made - 1].of, .index = variable - first, .slot = DYN_NONE};
+}
+
 /* A variable of an enclosing function, or of this one that inner functions share: nobody else runs meanwhile. */
 Went plan_deref(Plan *p, const DynInstr *in, uint32_t slot) {
     const PlanFrame *frame = plan_frame(p);
     PyObject *cell = NULL, *held = NULL;
+    DynRegionFact fact = {.cell = true, .slot = DYN_NONE};
     if (p->s.nframes == 1 || frame->cells != NULL) {
         held = slot == DYN_NONE ? NULL : p->slots[slot];
+        fact.slot = slot;
     } else if (frame->closure != NULL) {
         uint32_t first = (uint32_t)(dyn_code_nlocalsplus(frame->c->code) - dyn_code_nfree(frame->c->code));
         held = cell = in->arg >= first ? PyTuple_GET_ITEM(frame->closure, in->arg - first) : NULL;
+        fact.dict = cell;
+    }
+    if (cell != NULL && frame->made != 0) { /* of the frame's own cells it is a fact already which one it is */
+        fact = slot == DYN_NONE ? plan_fact_of_made(p, in->arg) : (DynRegionFact){.cell = true, .slot = slot};
     }
     PyObject *o = held != NULL && PyCell_Check(held) ? PyCell_GET(held) : NULL;
     if (o == NULL) {
         return plan_unknown(p, DYN_R_EXCEPTION, "the variable has no value");
     }
-    DynRegionFact *f = plan_fact(p, (DynRegionFact){.dict = cell, .cell = true, .slot = cell == NULL ? slot : DYN_NONE});
+    DynRegionFact *f = plan_fact(p, fact);
     if (f != NULL && f->extra == DYN_NONE) {
         PlanValue v = plan_of_object(p, o, EXTRA_SLOT + p->extras.n, true, false);
         f->extra = plan_extra(p, &v);

@@ -182,7 +182,7 @@ static PlanValue placed(Plan *p, const PlanValue *v, uint32_t place, uint32_t *p
 }
 
 /* Is there an object that would be recognised as this value, in slot i? */
-static bool can_come_in(const DynRegionValue *v, uint32_t i) {
+static bool can_come_in(const Plan *p, const DynRegionValue *v, uint32_t i) {
     bool iterates = v->kind == DYN_RK_ITER || v->kind == DYN_RK_SEQ || v->kind == DYN_RK_ENUM || v->kind == DYN_RK_ZIP ||
                     v->kind == DYN_RK_LISTITER || dyn_region_is_dict_iterator(v->kind);
     bool of_slot = iterates || v->kind == DYN_RK_ENTRY || v->kind == DYN_RK_CELL || v->flags & DYN_RF_MAYBE;
@@ -192,6 +192,9 @@ static bool can_come_in(const DynRegionValue *v, uint32_t i) {
     if (v->kind == DYN_RK_INST && v->n > 0) { /* attributes are taken for granted of the object in that slot */
         return v->n == i + 1;
     }
+    if (v->kind == DYN_RK_MADE) { /* so is what is in its closure */
+        return p->made.at[v->shape].of == i;
+    }
     return v->kind != DYN_RK_TUPLE && v->kind != DYN_RK_VIEW && v->kind != DYN_RK_RANGE;
 }
 
@@ -199,7 +202,7 @@ static void add_entry(Plan *p, const PlanVersion *v) {
     DynRegionEntry e = {.block = v->block};
     bool can = true;
     for (uint32_t i = 0; i < v->state->n; i++) {
-        can = can && can_come_in(&v->state->values[i].v, i);
+        can = can && can_come_in(p, &v->state->values[i].v, i);
         plan_list(p, &e.values, &v->state->values[i]);
     }
     if (can && dyn_vec_push(&p->r->entries, e) < 0) {
@@ -710,6 +713,7 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
         bool again = (fresh->again && fresh->stop != DYN_R_NO_MEMORY) || hinted; /* what was found may be what stopped it */
         carry(p, fresh);
         dyn_vec_free(&fresh->extras);
+        dyn_vec_free(&fresh->made);
         free_plan(fresh);
         PyMem_RawFree(fresh);
         if (!again) {

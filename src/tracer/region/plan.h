@@ -84,6 +84,7 @@ typedef struct PlanFrame {
     const DynCode *c;
     PyObject *globals, *builtins; /* Borrowed of the function, which the region holds. */
     PyObject *closure;            /* Of an inlined function: its cells, or NULL. */
+    uint32_t made;                /* Of one that was made for this call: 1 + its row of the plan's functions; else 0. */
     const PlanValue *cells;       /* Of a generator expression: its cells. */
     PlanDriver driver;
     uint32_t base;          /* Where its slots begin among the values; its stack lies behind them. */
@@ -123,6 +124,12 @@ typedef struct PlanDoubt {
 } PlanDoubt;
 #define PLAN_DOUBTS 32u
 
+/* A function that was made for this call: borrowed of the frame, or of a cell; `of` as of facts. */
+typedef struct PlanMade {
+    PyObject *function;
+    uint32_t of;
+} PlanMade;
+
 typedef struct PlanSite {
     const PyCodeObject *code;
     uint32_t at, part; /* part: of tuples in a tuple, which */
@@ -141,6 +148,7 @@ typedef struct Plan {
     uint16_t roots[PLAN_LISTS]; /* The shape of the contents of each list. */
     PlanClass classes[PLAN_CLASSES];
     uint32_t nclasses;
+    DYN_VEC(PlanMade) made;
     DYN_VEC(PyObject *) known;      /* Borrowed: objects that come in in iterators and constants, … */
     DYN_VEC(uint32_t) known_shapes; /* … and the shapes of what is in them. */
     PlanSite sites[PLAN_SITES];     /* Where lists are made. */
@@ -386,6 +394,10 @@ DYN_HIDDEN PyObject *plan_array_method(const char *name); /* borrowed; NULL: it 
 /* self: the array, behind which n arguments lie. */
 DYN_HIDDEN Went plan_call_array_method(Plan *p, PyObject *method, const PlanValue *self, uint32_t n, PyObject *names,
                                        uint32_t slots);
+/* ---- boxed.c: functions of C for objects, called with numbers. result: 'D', 'I', 'N' of np.int64 */
+DYN_HIDDEN PlanKnown plan_call_boxed(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, PlanValue *out);
+DYN_HIDDEN bool plan_call_boxed_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, char result,
+                                       PlanValue *out);
 static inline bool plan_is_literal(const PlanValue *v) { return v->v.kind == DYN_RK_LITERAL; }
 DYN_HIDDEN bool plan_is_literal_next(Plan *p, uint32_t n); /* a list of the n topmost values is one */
 DYN_HIDDEN Went plan_literal(Plan *p, const PlanValue *values, uint32_t n);
@@ -527,6 +539,7 @@ DYN_HIDDEN PlanValue plan_made(Plan *p, DynRegionKind kind, uint32_t reg);
 DYN_HIDDEN bool plan_store_in_list(Plan *p, PlanValue list, PlanValue index, PlanValue v);
 DYN_HIDDEN bool plan_append(Plan *p, PlanValue list, PlanValue v);
 DYN_HIDDEN Went plan_build_list(Plan *p, uint32_t n);
+DYN_HIDDEN bool plan_list_of(Plan *p, const PlanValue *from, PlanValue *out);                /* list(from); NULL: list() */
 DYN_HIDDEN bool plan_list_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out); /* one of them is a list */
 DYN_HIDDEN Went plan_list_append(Plan *p, uint32_t below);
 DYN_HIDDEN bool plan_unpack_list(Plan *p, PlanValue list, uint32_t n);
@@ -583,6 +596,8 @@ DYN_HIDDEN bool plan_ufunc(Plan *p, PyObject *o, uint32_t n, uint32_t loop, Plan
 /* A fact that the region takes for granted, like one that it has, or new (f.extra is set here); NULL: planning has stopped. */
 DYN_HIDDEN DynRegionFact *plan_fact(Plan *p, DynRegionFact f);
 DYN_HIDDEN uint32_t plan_extra(Plan *p, const PlanValue *v); /* an object that comes in beside the slots; the number of it */
+/* The fact about a variable of the enclosing function, in a frame of one that was made for this call. */
+DYN_HIDDEN DynRegionFact plan_fact_of_made(Plan *p, uint32_t variable);
 DYN_HIDDEN Went plan_deref(Plan *p, const DynInstr *in, uint32_t slot); /* slot: of the loop's function, or DYN_NONE */
 DYN_HIDDEN bool plan_method(Plan *p, const PlanValue *o, PyObject *name,
                             PlanValue *function); /* a Python function of its class */

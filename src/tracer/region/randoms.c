@@ -110,13 +110,32 @@ static const struct Method {
     const char *name;
     Went (*handler)(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
     uint32_t least, most, of;
+    char result; /* of one without a handler: called as it is */
 } methods[] = {{"random", draw, 0, 0, OF(PYTHON) | OF(STATE) | OF(GENERATOR)},
                {"random_sample", draw, 0, 0, OF(STATE)},
                {"rand", draw, 0, 0, OF(STATE)},
                {"_randbelow", randbelow, 1, 1, OF(PYTHON)},
                {"randrange", randrange, 1, 2, OF(PYTHON)},
                {"randint", randint, 2, 2, OF(PYTHON)},
-               {"uniform", uniform, 2, 2, OF(PYTHON)}};
+               {"uniform", uniform, 2, 2, OF(PYTHON)},
+               {"uniform", NULL, 0, 2, OF(STATE) | OF(GENERATOR), 'D'},
+               {"normal", NULL, 0, 2, OF(STATE) | OF(GENERATOR), 'D'},
+               {"standard_normal", NULL, 0, 0, OF(STATE) | OF(GENERATOR), 'D'},
+               {"randn", NULL, 0, 0, OF(STATE), 'D'},
+               {"exponential", NULL, 0, 1, OF(STATE) | OF(GENERATOR), 'D'},
+               {"standard_exponential", NULL, 0, 0, OF(STATE) | OF(GENERATOR), 'D'},
+               {"poisson", NULL, 0, 1, OF(STATE) | OF(GENERATOR), 'I'},
+               {"binomial", NULL, 2, 2, OF(STATE) | OF(GENERATOR), 'I'},
+               {"randint", NULL, 1, 2, OF(STATE), 'I'},
+               {"integers", NULL, 1, 2, OF(GENERATOR), 'N'}};
+
+/* One that NumPy computes: it checks its arguments before it draws. */
+static Went draw_as_it_is(Plan *p, PyObject *method, char result, PlanValue self, const PlanValue *args, uint32_t n,
+                          uint32_t slots) {
+    PlanValue out;
+    plan_settle_doubts(p);
+    return plan_call_boxed_method(p, method, self, args, n, result, &out) ? drawn(p, out, slots) : WENT_NOWHERE;
+}
 
 static const struct Method *method_named(uint8_t which, const char *name) {
     for (size_t i = 0; i < DYN_COUNTOF(methods); i++) {
@@ -157,7 +176,8 @@ Went plan_call_rng(Plan *p, PyObject *method, PlanValue self, const PlanValue *a
     for (size_t i = 0; i < DYN_COUNTOF(methods) && t != NULL; i++) {
         const struct Method *m = &methods[i];
         if (m->of >> self.v.n & 1 && dyn_cpy_lookup_named(t, m->name) == method && n >= m->least && n <= m->most) {
-            return m->handler(p, self, args, n, slots);
+            return m->handler != NULL ? m->handler(p, self, args, n, slots)
+                                      : draw_as_it_is(p, method, m->result, self, args, n, slots);
         }
     }
     return plan_unknown(p, DYN_R_OPAQUE_CALL, "a method of a generator of random numbers that loops in native code don't know");

@@ -52,7 +52,7 @@ static Went store_fast(Plan *p, const DynInstr *in, PlanValue v) {
         return WENT_NOWHERE;
     }
     may_be_last = may_be_last && !(plan_is_array(&v) && v.v.kind == slot->v.kind && v.v.regs[0] == slot->v.regs[0]);
-    may_be_last = may_be_last || slot->v.kind == DYN_RK_METHOD || slot->v.kind == DYN_RK_RNG;
+    may_be_last = may_be_last || slot->v.kind == DYN_RK_METHOD || slot->v.kind == DYN_RK_RNG || slot->v.kind == DYN_RK_MADE;
     if (may_be_last && !(slot->v.flags & DYN_RF_DROPPABLE)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped whose end may be seen");
     }

@@ -351,6 +351,29 @@ static bool is_named(PyObject *o) {
            Py_IS_TYPE(o, &PyUFunc_Type) || dyn_foreign_is(o) || dyn_foreign_is_library(o);
 }
 
+/* A function of an inner `def` or lambda is another object at each call. */
+static bool of_made(Plan *p, PyObject *o, uint32_t slot, PlanValue *v) {
+    if (!PyFunction_Check(o) || (((PyCodeObject *)PyFunction_GET_CODE(o))->co_flags & CO_NESTED) == 0) {
+        return false;
+    }
+    PyObject *facts = dyn_cpy_function_facts(o);
+    if (facts == NULL) {
+        PyErr_Clear();
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return false;
+    }
+    uint32_t of = slot >= PLAN_VALUES ? DYN_REGION_OF_EXTRA + slot - PLAN_VALUES : slot;
+    if (dyn_vec_push(&p->made, ((PlanMade){.function = o, .of = of})) < 0) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+    }
+    *v = plan_value(DYN_RK_MADE, DYN_NONE);
+    v->v.ref = object_index(p, facts);
+    v->v.shape = (uint16_t)(p->made.n - 1);
+    new_reg(p, v, 'P');
+    Py_DECREF(facts);
+    return true;
+}
+
 PlanValue plan_of_object(Plan *p, PyObject *o, uint32_t slot, bool live, bool stack) {
     PlanValue v = plan_value(DYN_RK_ENTRY, DYN_NONE);
     v.v.ref = slot;
@@ -376,6 +399,8 @@ PlanValue plan_of_object(Plan *p, PyObject *o, uint32_t slot, bool live, bool st
         new_reg(p, &v, 'D');
         new_reg(p, &v, 'D');
     } else if (plan_of_method(p, o, &v)) {
+        return v;
+    } else if (of_made(p, o, slot, &v)) {
         return v;
     } else if (is_named(o)) {
         v = plan_value(DYN_RK_CONST, DYN_NONE);

@@ -1,0 +1,73 @@
+/* region_calls.c: functions of C that Python's library or NumPy has for objects, called by native loops with numbers: math.hypot,
+ * round(x, 2), cmath.exp, a generator's normal(). Called through region_world.def, with the GIL. Their results depend on their
+ * arguments alone, and on the generator that is given, so they are CPython's own to the bit. Owns nothing.
+ *
+ * `kinds` says what the arguments are, three bits for each, the first one lowest; their values lie in `given`, in that order. */
+#include "ir/region_ir.h"
+
+static PyObject *boxed(uint32_t kind, const DynScalar *given) {
+    switch (kind) {
+    case DYN_BOXED_INT: return PyLong_FromLongLong(given[0].i);
+    case DYN_BOXED_FLOAT: return PyFloat_FromDouble(given[0].f);
+    case DYN_BOXED_COMPLEX: return PyComplex_FromDoubles(given[0].f, given[1].f);
+    default: return Py_NewRef((PyObject *)(intptr_t)given[0].i);
+    }
+}
+
+/* New reference; NULL without an exception: it raises, or there is no memory. */
+static PyObject *result_of(PyObject *function, int64_t kinds, const DynScalar *given) {
+    PyObject *args[DYN_BOXED_ARGS] = {NULL}, *result;
+    size_t n = 0;
+    bool all = true;
+    for (; kinds != 0 && n < DYN_COUNTOF(args) && all; kinds >>= DYN_BOXED_BITS) {
+        uint32_t kind = kinds & ((1 << DYN_BOXED_BITS) - 1);
+        args[n] = boxed(kind, given);
+        given += kind == DYN_BOXED_COMPLEX ? 2 : 1;
+        all = args[n] != NULL;
+        n += all;
+    }
+    result = all ? PyObject_Vectorcall(function, args, n, NULL) : NULL;
+    while (n > 0) {
+        Py_DECREF(args[--n]);
+    }
+    PyErr_Clear();
+    return result;
+}
+
+int dyn_region_boxed_float(PyObject *function, int64_t kinds, const DynScalar *given, double *d) {
+    PyObject *o = result_of(function, kinds, given);
+    bool is = o != NULL && PyFloat_CheckExact(o);
+    *d = is ? PyFloat_AS_DOUBLE(o) : 0;
+    Py_XDECREF(o);
+    return !is;
+}
+
+int dyn_region_boxed_int(PyObject *function, int64_t kinds, const DynScalar *given, int64_t *d) {
+    PyObject *o = result_of(function, kinds, given);
+    int overflow = 0;
+    bool is = o != NULL && PyLong_CheckExact(o);
+    *d = is ? PyLong_AsLongLongAndOverflow(o, &overflow) : 0;
+    Py_XDECREF(o);
+    return !is || overflow != 0;
+}
+
+int dyn_region_boxed_np_int(PyObject *function, int64_t kinds, const DynScalar *given, int64_t *d) {
+    PyObject *o = result_of(function, kinds, given);
+    bool is = o != NULL && dyn_npscalar_is(o, DYN_I64);
+    DynScalar value = {.i = 0};
+    if (is) {
+        dyn_npscalar_value(o, DYN_I64, &value);
+    }
+    *d = value.i;
+    Py_XDECREF(o);
+    return !is;
+}
+
+int dyn_region_boxed_complex(PyObject *function, int64_t kinds, DynScalar *given, double *d) {
+    PyObject *o = result_of(function, kinds, given);
+    bool is = o != NULL && PyComplex_CheckExact(o);
+    *d = is ? PyComplex_RealAsDouble(o) : 0;
+    given[0].f = is ? PyComplex_ImagAsDouble(o) : 0;
+    Py_XDECREF(o);
+    return !is;
+}
