@@ -741,7 +741,7 @@ static PyObject *window(PyObject *base, const DynArrayView *of_base, const DynAr
     return t;
 }
 
-PyObject *dyn_torch_window(PyObject *base, const DynArrayView *view, bool detached) {
+PyObject *dyn_torch_window(PyObject *base, const DynArrayView *view, DynTensorLook look) {
     DynArrayView of_base;
     if (!dyn_torch_place(base, &of_base)) {
         PyErr_SetString(PyExc_SystemError, "dynoc: a view of a tensor that can't be looked at");
@@ -750,8 +750,8 @@ PyObject *dyn_torch_window(PyObject *base, const DynArrayView *view, bool detach
     PyObject *elements = as_dtype(base, &of_base, (DynDtype)view->dtype);
     PyObject *t = elements == NULL ? NULL : window(elements, &of_base, view);
     Py_XDECREF(elements);
-    if (t != NULL && detached) {
-        Py_SETREF(t, PyObject_CallMethod(t, "detach", NULL));
+    if (t != NULL && look != DYN_LOOK_VIEW) {
+        Py_SETREF(t, look == DYN_LOOK_DATA ? PyObject_GetAttrString(t, "data") : PyObject_CallMethod(t, "detach", NULL));
     }
     return t;
 }

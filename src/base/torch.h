@@ -89,8 +89,9 @@ DYN_HIDDEN PyObject *dyn_torch_device_object(uint8_t device);
 DYN_HIDDEN bool dyn_torch_stream(uint8_t device, void **stream);
 /* An address in PyTorch's library, of which dladdr says the file. NULL: no torch yet. */
 DYN_HIDDEN void *dyn_torch_address(void);
-/* A view of `base` on elements that lie where `view` says; detached: one that autograd doesn't follow. New reference. */
-DYN_HIDDEN PyObject *dyn_torch_window(PyObject *base, const DynArrayView *view, bool detached);
+/* A view of `base` on elements that lie where `view` says; as x.detach() or x.data has it where `look` says so. New reference. */
+typedef enum DynTensorLook { DYN_LOOK_VIEW, DYN_LOOK_DETACHED, DYN_LOOK_DATA } DynTensorLook;
+DYN_HIDDEN PyObject *dyn_torch_window(PyObject *base, const DynArrayView *view, DynTensorLook look);
 /* An ndarray over a tensor's elements, which keeps it alive, and a tensor of that type over an ndarray's. Of bfloat16 the ndarray
  * is of its bits. New references. */
 DYN_HIDDEN PyObject *dyn_torch_to_numpy(PyObject *tensor);

@@ -125,6 +125,8 @@ DYN_HIDDEN DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run);
  * in mid-artifact uses for values that were never materialised). values: nnodes slots; those not NULL are taken as they are.
  * Evaluates the nodes that `wanted` (a node id) needs. New reference or NULL with an exception. */
 DYN_HIDDEN PyObject *dyn_interp_node(const DynGraph *g, const DynRun *run, PyObject **values, uint32_t wanted);
+/* call_memory.c: the tensor of a view, whose elements lie where `where` says in the memory of `base`. New reference. */
+DYN_HIDDEN PyObject *dyn_run_window(const DynGraph *g, const DynNode *n, PyObject *base, const DynArrayView *where);
 /* Makes the call of an EXTERN node: values gets it and the RESULT nodes behind it. An exception is set where it isn't OK. */
 DYN_HIDDEN DynExternStatus dyn_interp_extern(const DynGraph *g, const DynRun *run, PyObject **values, uint32_t call);
 #endif

@@ -381,6 +381,20 @@ static uint32_t find_inputs(Split *s, uint32_t level, bool changing, const uint3
     return n;
 }
 
+/* The tensors between the steps that are x.data and that these changes are made through. room: for as many as there are changes.
+ */
+static DynList find_renewed(Split *s, DynList changes, uint32_t *room) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < changes.n; i++) {
+        const DynNode *change = node_at(s, changes.at[i]);
+        uint32_t counter = dyn_graph_counter(s->g, change);
+        if (counter != change->storage && s->shown[counter]) {
+            room[n++] = counter;
+        }
+    }
+    return copied(s, room, n);
+}
+
 /* The part with these outputs, of a level. room: for as many nodes as there are. */
 static int add_part_of(Split *s, DynFollow *f, DynPartShare *share, uint32_t level, bool changing, DynList outputs,
                        uint32_t *room) {
@@ -391,7 +405,8 @@ static int add_part_of(Split *s, DynFollow *f, DynPartShare *share, uint32_t lev
     DynFollowStep step = {.kind = changing ? DYN_FOLLOW_CHANGES : DYN_FOLLOW_PART};
     step.outputs = copied(s, outputs.at, outputs.n);
     step.inputs = copied(s, room, ninputs);
-    if (!DYN_ALLOCATED(step.outputs.at, step.inputs.at)) {
+    step.renewed = find_renewed(s, (DynList){outputs.at, changing ? outputs.n : 0}, room);
+    if (!DYN_ALLOCATED(step.outputs.at, step.inputs.at, step.renewed.at)) {
         return -1;
     }
     step.part = dyn_follow_part(share, s->g, step.inputs, step.outputs, NULL, s->error);
@@ -499,6 +514,9 @@ static void find_last(const Split *s, const DynFollow *f, uint32_t *last) {
         }
         for (uint32_t k = 0; k < step->inputs.n; k++) {
             taken_by(last, step->inputs.at[k], i);
+        }
+        for (uint32_t k = 0; k < step->renewed.n; k++) {
+            taken_by(last, step->renewed.at[k], i);
         }
         for (uint32_t k = 0; n != NULL && calls(s, n) && k < s->g->nodes.n; k++) {
             if (s->left[k] > step->node) { /* results of a call come behind it, and are counted */

@@ -24,6 +24,7 @@ typedef struct DynFollowStep {
     DynList outputs;      /* … and gives; CHANGES gives nothing */
     DynFollowCall *calls; /* PART: what it is as calls of PyTorch's, in their order; NULL: it is more than a few calls */
     uint32_t ncalls;
+    DynList renewed;    /* CHANGES: what is there of x.data, as often as it is changed, which the versions of x don't count */
     DynWatched watched; /* CALL: what it took while somebody watched */
     DynList drops;      /* nodes that nobody needs behind it */
 } DynFollowStep;

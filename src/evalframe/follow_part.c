@@ -277,8 +277,9 @@ static PyObject *run_nodes(const DynGraph *g, DynRun *run) {
     for (uint32_t i = 0; made != NULL && i < g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(g, i);
         values[i] = dyn_interp_node(g, run, values, i);
-        bool changed = dyn_node_stores(n) && dyn_graph_node(g, n->storage)->op == DYN_OP_INPUT;
-        if (values[i] == NULL || (changed && dyn_torch_bump(&values[n->storage], 1) < 0)) {
+        uint32_t changed = dyn_node_stores(n) ? dyn_graph_counter(g, n) : DYN_NONE;
+        bool counts = changed != DYN_NONE && dyn_graph_node(g, changed)->op == DYN_OP_INPUT;
+        if (values[i] == NULL || (counts && dyn_torch_bump(&values[changed], 1) < 0)) {
             Py_CLEAR(made);
         }
     }

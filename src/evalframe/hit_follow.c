@@ -77,7 +77,7 @@ static PyObject *window(const DynGraph *g, const DynRun *run, const DynNode *n, 
             v.strides[i] += n->aux[k * n->ndim + i] * of.strides[k];
         }
     }
-    return dyn_torch_window(base, &v, false);
+    return dyn_torch_window(base, &v, DYN_LOOK_VIEW);
 }
 
 static PyObject *permuted(const DynNode *n, PyObject *base) {
@@ -115,6 +115,9 @@ static PyObject *view_of(const DynGraph *g, const DynRun *run, const DynNode *n,
     case DYN_OP_AS_DTYPE:
         if (dyn_graph_pairs(g, n)) {
             return pairs(g, n, base);
+        }
+        if (dyn_graph_is_data(n)) {
+            return PyObject_GetAttrString(base, "data");
         }
         return dyn_graph_detaches(g, n) ? PyObject_CallMethod(base, "detach", NULL)
                                         : PyObject_CallMethod(base, "view", "O", dyn_torch_dtype_object((DynDtype)n->dtype));
@@ -188,6 +191,11 @@ static int run_part(const DynEntry *e, const DynFollowStep *s, DynRun *run, PyOb
         inputs[i] = values[s->inputs.at[i]];
     }
     made = dyn_follow_part_call(s->part, run->sym, inputs);
+    for (uint32_t i = 0; made != NULL && i < s->renewed.n; i++) {
+        if (dyn_torch_bump(&values[s->renewed.at[i]], 1) < 0) {
+            Py_CLEAR(made);
+        }
+    }
     for (uint32_t i = 0; made != NULL && i < s->outputs.n; i++) {
         values[s->outputs.at[i]] = Py_NewRef(PyTuple_GET_ITEM(made, i));
     }

@@ -53,6 +53,14 @@ uint32_t dyn_graph_written(const DynGraph *g, uint32_t id) {
     return at < 0 ? DYN_NONE : dyn_graph_node(g, n->args[at].id)->storage;
 }
 
+uint32_t dyn_graph_counter(const DynGraph *g, const DynNode *store) {
+    uint32_t at = store->args[0].id;
+    while (dyn_graph_node(g, at)->flags & DYN_NODE_VIEW && !dyn_graph_is_data(dyn_graph_node(g, at))) {
+        at = dyn_graph_node(g, at)->args[0].id;
+    }
+    return dyn_graph_is_data(dyn_graph_node(g, at)) ? at : store->storage;
+}
+
 /* ---- arguments */
 
 typedef struct Builder {

@@ -38,4 +38,6 @@ DYN_HIDDEN void dyn_extern_drop(DynExtern *x); /* its references */
 DYN_HIDDEN uint32_t dyn_extern_copy(const DynExtern *x, DynGraph *to);
 /* The storage that a node writes into (STORE, or an extern call that changes an operand), or DYN_NONE. */
 DYN_HIDDEN uint32_t dyn_graph_written(const DynGraph *g, uint32_t id);
+/* Whose version counts what a STORE changes: the x.data that it is made through, or the storage. */
+DYN_HIDDEN uint32_t dyn_graph_counter(const DynGraph *g, const DynNode *store);
 #endif

@@ -173,6 +173,8 @@ static inline DynNode *dyn_graph_node(const DynGraph *g, uint32_t id) { return &
 static inline bool dyn_graph_detaches(const DynGraph *g, const DynNode *n) {
     return n->op == DYN_OP_AS_DTYPE && n->dtype == dyn_graph_node(g, n->args[0].id)->dtype;
 }
+/* Is it x.data of a tensor: the same elements, whose changes the versions of x don't count? */
+static inline bool dyn_graph_is_data(const DynNode *n) { return n->op == DYN_OP_AS_DTYPE && n->naux == 2; }
 /* Are pairs of real numbers seen as complex ones, or complex ones as pairs, in one axis of 2 or 1 each: what autograd follows? */
 DYN_HIDDEN bool dyn_graph_pairs(const DynGraph *g, const DynNode *n);
 static inline bool dyn_node_calls(const DynNode *n) { return dyn_ops[n->op].kind == DYN_K_EXTERN; } /* EXTERN, MATMUL … */

@@ -343,7 +343,8 @@ static bool same_bytes(const Check *c, const DynNode *n, const DynNode *a) {
 
 static int check_view(Check *c, const DynNode *n, const DynNode *a) {
     if (n->op == DYN_OP_AS_DTYPE) {
-        bool names_dtype = n->naux == 1 && n->aux[0] == n->dtype;
+        bool data = dyn_graph_is_data(n) && n->aux[1] == 1 && n->dtype == a->dtype;
+        bool names_dtype = (n->naux == 1 || data) && n->aux[0] == n->dtype;
         return names_dtype && n->ndim == a->ndim && same_bytes(c, n, a) ? 0 : bad(c, "other sizes");
     }
     if (n->op == DYN_OP_REAL || n->op == DYN_OP_IMAG) {

@@ -14,7 +14,8 @@ static const DynNode *base_of(const DynLoops *p, const DynNode *view) { return d
 /* Is each element of it a piece of memory of its own? */
 static bool has_own_elements(const DynLoops *p, const DynNode *n) {
     for (; n->flags & DYN_NODE_VIEW; n = base_of(p, n)) {
-        if (n->op != DYN_OP_SLICE && n->op != DYN_OP_PERMUTE && n->op != DYN_OP_RESHAPE) {
+        bool picks = n->op == DYN_OP_SLICE || n->op == DYN_OP_PERMUTE || n->op == DYN_OP_RESHAPE;
+        if (!picks && !dyn_graph_detaches(p->graph, n)) {
             return false;
         }
     }

@@ -189,11 +189,38 @@ static int find_written(DynLower *L) {
         uint32_t writes = 0, most = L->p->tensors ? UINT32_MAX : 1;
         for (uint32_t k = 0; k < g->nodes.n && writes < most; k++) {
             const DynNode *n = dyn_graph_node(g, k);
-            bool write = dyn_node_stores(n) && n->storage == g->inputs.at[i];
+            bool write = dyn_node_stores(n) && dyn_graph_counter(g, n) == g->inputs.at[i];
             writes += write;
             if (write && dyn_list_push(L->p->arena, &L->p->written, i) < 0) {
                 return -1;
             }
+        }
+    }
+    return 0;
+}
+
+/* Is this x.data, or a view of it, what Python gets? */
+static bool is_handed_out(const DynGraph *g, uint32_t data) {
+    for (uint32_t i = 0; i < g->outputs.n; i++) {
+        uint32_t at = g->outputs.at[i];
+        while (at != data && dyn_graph_node(g, at)->flags & DYN_NODE_VIEW) {
+            at = dyn_graph_node(g, at)->args[0].id;
+        }
+        if (at == data) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int find_renewed(DynLower *L) {
+    const DynGraph *g = L->g;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const DynNode *n = dyn_graph_node(g, i);
+        uint32_t counter = dyn_node_stores(n) ? dyn_graph_counter(g, n) : DYN_NONE;
+        bool data = counter != DYN_NONE && counter != n->storage;
+        if (data && is_handed_out(g, counter) && dyn_list_push(L->p->arena, &L->p->renewed, counter) < 0) {
+            return -1;
         }
     }
     return 0;
@@ -224,7 +251,7 @@ static int lower_all(DynLower *L) {
     DynLoops *p = L->p;
     bool asked = false; /* eager has to be asked, whatever np.errstate says */
     unify_sizes(g);
-    if (dyn_lower_mark_live(L) < 0 || find_written(L) < 0 || find_handed(L) < 0) {
+    if (dyn_lower_mark_live(L) < 0 || find_written(L) < 0 || find_renewed(L) < 0 || find_handed(L) < 0) {
         return -1;
     }
     dyn_lower_keep_for_snapshots(L);

@@ -29,11 +29,15 @@ static bool step_down(const DynLoops *p, DynOperand *o, int ndim) {
     const DynNode *n = dyn_graph_node(p->graph, o->place);
     int8_t axis[DYN_MAX_NDIM];
     int32_t at[DYN_MAX_NDIM] = {0};
-    if (n->op != DYN_OP_PERMUTE && n->op != DYN_OP_SLICE) {
+    bool same = dyn_graph_detaches(p->graph, n);
+    if (n->op != DYN_OP_PERMUTE && n->op != DYN_OP_SLICE && !same) {
         return false;
     }
     int to = 0, from = 0, arg = 1;
-    for (uint32_t i = 0; i < n->naux; i++) {
+    for (int i = 0; same && i < n->ndim; i++) {
+        axis[i] = (int8_t)i;
+    }
+    for (uint32_t i = 0; !same && i < n->naux; i++) {
         if (n->op == DYN_OP_PERMUTE) {
             axis[i] = (int8_t)n->aux[i];
             continue;

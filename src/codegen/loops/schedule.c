@@ -15,6 +15,7 @@ static int operand_axis(const DynLoops *p, const DynNode *view, const DynNode *b
     int at = 0, from = 0, arg = 1;
     switch (view->op) {
     case DYN_OP_PERMUTE: return (int)view->aux[axis];
+    case DYN_OP_AS_DTYPE: return dyn_graph_detaches(g, view) ? axis : -1;
     case DYN_OP_BROADCAST: return axis - (view->ndim - base->ndim);
     case DYN_OP_SLICE:
         for (uint32_t i = 0; i < view->naux; i++) {

@@ -210,6 +210,21 @@ static uint32_t base_of(const DynCall *c, const DynNode *n) {
     return at;
 }
 
+PyObject *dyn_run_window(const DynGraph *g, const DynNode *n, PyObject *base, const DynArrayView *where) {
+    bool followed = true;
+    for (const DynNode *at = n; at->flags & DYN_NODE_VIEW && followed; at = dyn_graph_node(g, at->args[0].id)) {
+        followed = (at->flags & DYN_NODE_UNFOLLOWED) == 0;
+    }
+    DynTensorLook look = DYN_LOOK_VIEW;
+    if (dyn_graph_detaches(g, n)) {
+        look = dyn_graph_is_data(n) ? DYN_LOOK_DATA : DYN_LOOK_DETACHED;
+    }
+    bool off = followed && look == DYN_LOOK_VIEW && dyn_torch_grad_on(); /* as it was where eager made it */
+    PyObject *made = dyn_torch_window(base, where, look);
+    dyn_torch_grad_off_again(off);
+    return made;
+}
+
 /* The array of a node, borrowed; a view is made when it is first asked for. NULL with an exception. */
 static PyObject *object_of(DynCall *c, uint32_t node) {
     const DynNode *n = dyn_graph_node(c->p->graph, node);
@@ -237,8 +252,7 @@ static PyObject *object_of(DynCall *c, uint32_t node) {
     memcpy(v.dims, g->dims, sizeof(*v.dims) * n->ndim);
     memcpy(v.strides, g->strides, sizeof(*v.strides) * n->ndim);
     if (n->flags & DYN_NODE_TENSOR) {
-        bool cupy = dyn_cupy_is(of), detached = dyn_graph_detaches(c->p->graph, n);
-        return c->objects[node] = cupy ? dyn_cupy_window(of, &v) : dyn_torch_window(of, &v, detached);
+        return c->objects[node] = dyn_cupy_is(of) ? dyn_cupy_window(of, &v) : dyn_run_window(c->p->graph, n, of, &v);
     }
     bool readonly = n->flags & DYN_NODE_READONLY || (n->op == DYN_OP_BROADCAST && !(n->flags & DYN_NODE_WRITE_WARNS));
     bool writeable = PyArray_ISWRITEABLE((PyArrayObject *)of) && !readonly;

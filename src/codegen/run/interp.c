@@ -490,7 +490,7 @@ static PyObject *finish(const Interp *x, const DynNode *n, PyObject *r) {
     bool of_tensor = base && dyn_torch_is(base);
     if (of_tensor && dyn_array_view(r, &view) && !dyn_view_empty(&view)) { /* NumPy forgets the steps of none */
         view.dtype = n->dtype;
-        Py_SETREF(r, dyn_torch_window(base, &view, dyn_graph_detaches(x->g, n)));
+        Py_SETREF(r, dyn_run_window(x->g, n, base, &view));
     } else if (r && (n->flags & DYN_NODE_TENSOR)) { /* over memory that is its own */
         Py_SETREF(r, dyn_torch_from_numpy(r, (DynDtype)n->dtype));
     }

@@ -224,6 +224,19 @@ static int bump_versions(const DynCall *c) {
     return 0;
 }
 
+/* So does each x.data that Python gets, which is a tensor with versions of its own. */
+static int renew(DynCall *c) {
+    for (uint32_t i = 0; i < c->p->renewed.n; i++) {
+        PyObject *data = dyn_call_value(c, c->p->renewed.at[i]);
+        int done = data == NULL ? -1 : dyn_torch_bump(&data, 1);
+        Py_XDECREF(data);
+        if (done < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 DynRunStatus dyn_call_run(DynCall *c) {
     dyn_flags_clear();
     if (dyn_call_make_memory(c) < 0) { /* eager says it in NumPy's words, or makes do with less memory */
@@ -237,7 +250,8 @@ DynRunStatus dyn_call_run(DynCall *c) {
     if (status == DYN_RUN_OK) {
         status = dyn_call_check_flags(c);
     }
-    if (c->p->tensors && c->wrote && bump_versions(c) < 0) {
+    bool done = status == DYN_RUN_OK && c->p->renewed.n > 0 ? renew(c) == 0 : true;
+    if (!done || (c->p->tensors && c->wrote && bump_versions(c) < 0)) {
         return DYN_RUN_ERROR;
     }
     return status == DYN_RUN_OK ? dyn_call_hand_out(c) : status;

@@ -83,6 +83,7 @@ DYN_HIDDEN uint32_t dyn_tt_as_dtype(DynRec *r, uint32_t a, DynOperand dtype, PyO
                                     PyObject *result); /* tensor.view(dtype): the same bytes */
 /* A tensor of its own over the same memory, which requires gradients as eager's result does. */
 DYN_HIDDEN uint32_t dyn_tt_detached(DynRec *r, uint32_t a, PyObject *tensor, PyObject *result);
+DYN_HIDDEN uint32_t dyn_tt_detach(DynRec *r, uint32_t a, bool data); /* x.detach(); data: x.data */
 DYN_HIDDEN DynVal *dyn_tt_part(DynRec *r, DynOperand o, uint32_t a, bool imaginary, PyObject *result); /* x.real, x.imag */
 
 /* ---- rec_torch_sizes.c */

@@ -68,14 +68,17 @@ DynVal *tt_rule_as_strided(DynRec *r, NpCall *c) {
 
 /* ---- as elements of another dtype */
 
-/* Its bytes as elements of dt; the last axis has `last` of them, or as many as there were. */
-static uint32_t as_dtype(DynRec *r, uint32_t a, DynDtype dt, uint32_t last) {
+/* Its bytes as elements of dt; the last axis has `last` of them, or as many as there were. data: x.data */
+static uint32_t as_dtype(DynRec *r, uint32_t a, DynDtype dt, uint32_t last, bool data) {
     int ndim = dyn_np_node_at(r, a)->ndim;
-    uint32_t id = dyn_np_unary_node(r, DYN_OP_AS_DTYPE, dt, a, ndim, 1);
+    uint32_t id = dyn_np_unary_node(r, DYN_OP_AS_DTYPE, dt, a, ndim, data ? 2 : 1);
     if (id == DYN_NONE) {
         return id;
     }
     dyn_np_node_at(r, id)->aux[0] = dt;
+    if (data) {
+        dyn_np_node_at(r, id)->aux[1] = 1;
+    }
     memcpy(dyn_np_node_at(r, id)->shape, dyn_np_node_at(r, a)->shape, sizeof(uint32_t) * (size_t)ndim);
     if (last != DYN_NONE) {
         dyn_np_node_at(r, id)->shape[ndim - 1] = last;
@@ -96,7 +99,7 @@ uint32_t dyn_tt_as_dtype(DynRec *r, uint32_t a, DynOperand dtype, PyObject *tens
         return a;
     }
     if (size == of_base) {
-        return as_dtype(r, a, dt, DYN_NONE);
+        return as_dtype(r, a, dt, DYN_NONE, false);
     }
     uint32_t last = dyn_np_node_at(r, a)->shape[ndim - 1],
              ratio = dyn_np_int(r, size > of_base ? size / of_base : of_base / size);
@@ -104,7 +107,7 @@ uint32_t dyn_tt_as_dtype(DynRec *r, uint32_t a, DynOperand dtype, PyObject *tens
         return DYN_NONE;
     }
     last = dyn_np_op(r, size > of_base ? DYN_S_FLOORDIV : DYN_S_MUL, last, ratio);
-    return last == DYN_NONE ? last : as_dtype(r, a, dt, last);
+    return last == DYN_NONE ? last : as_dtype(r, a, dt, last, false);
 }
 
 /* view_as_real (operator 0): a new last axis of the two parts; view_as_complex (1): the last axis, of two, is the parts. */
@@ -117,12 +120,12 @@ DynVal *tt_rule_view_parts(DynRec *r, NpCall *c) {
     }
     if (c->b->op == 0) {
         a = dyn_np_newaxis(r, a, 1u << ndim, ndim + 1);
-        return a == DYN_NONE ? NULL : dyn_np_result(r, as_dtype(r, a, dt, dyn_np_int(r, 2)), c->result);
+        return a == DYN_NONE ? NULL : dyn_np_result(r, as_dtype(r, a, dt, dyn_np_int(r, 2), false), c->result);
     }
     if (dyn_np_assume_op(r, DYN_S_EQ, dyn_np_node_at(r, a)->shape[ndim - 1], 2) < 0) {
         return NULL;
     }
-    a = as_dtype(r, a, dt, dyn_np_int(r, 1));
+    a = as_dtype(r, a, dt, dyn_np_int(r, 1), false);
     return a == DYN_NONE ? NULL : dyn_np_result(r, dyn_np_pick(r, a, ndim - 1, dyn_np_int(r, 0)), c->result);
 }
 
@@ -157,9 +160,13 @@ DynVal *tt_rule_conj(DynRec *r, NpCall *c) {
 
 /* ---- what autograd knows of it */
 
+uint32_t dyn_tt_detach(DynRec *r, uint32_t a, bool data) {
+    return as_dtype(r, a, (DynDtype)dyn_np_node_at(r, a)->dtype, DYN_NONE, data);
+}
+
 uint32_t dyn_tt_detached(DynRec *r, uint32_t a, PyObject *tensor, PyObject *result) {
     bool follows = dyn_torch_requires_grad(tensor) && !dyn_torch_requires_grad(result);
-    return follows ? as_dtype(r, a, (DynDtype)dyn_np_node_at(r, a)->dtype, DYN_NONE) : dyn_tt_same_view(r, a);
+    return follows ? dyn_tt_detach(r, a, false) : dyn_tt_same_view(r, a);
 }
 
 /* detach_() and requires_grad_(False) of what was made here, and requires no gradients: nothing. */

@@ -125,6 +125,9 @@ int rec_torch_grade(DynRec *r, uint32_t node, PyObject *result) {
     uint32_t first = g->graded;
     bool recorded = dyn_torch_records_gradients(), requires = dyn_torch_requires_grad(result);
     grade_all(g, recorded);
+    for (uint32_t i = first; i <= node && !recorded; i++) { /* a view that is made now may not be changed where they are */
+        dyn_graph_node(g, i)->flags |= dyn_graph_node(g, i)->flags & DYN_NODE_VIEW ? DYN_NODE_UNFOLLOWED : 0;
+    }
     DynNode *n = dyn_graph_node(g, node);
     if (dyn_node_calls(n) || n->op == DYN_OP_RESULT) {
         n->flags = (uint16_t)(requires ? n->flags | DYN_NODE_GRAD : n->flags & ~DYN_NODE_GRAD);

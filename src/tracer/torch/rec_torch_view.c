@@ -123,7 +123,7 @@ static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, const char *attr,
         return dyn_tt_part(r, a, node, attr[0] == 'i', result);
     }
     if (strcmp(attr, "data") == 0) {
-        return dyn_np_result(r, dyn_tt_detached(r, node, a.real, result), result);
+        return dyn_np_result(r, dyn_tt_detach(r, node, true), result);
     }
     bool real = dyn_dtypes[n->dtype].kind != 'c';
     bool matrix = strcmp(attr, "mT") == 0 || (real && strcmp(attr, "mH") == 0);
@@ -500,8 +500,11 @@ DynVal *tt_rule_diagonal(DynRec *r, NpCall *c) {
     return dyn_tt_viewed(r, c, id);
 }
 
-/* detach, alias: a tensor of its own over the same memory. */
+/* detach (operator 1), alias: a tensor of its own over the same memory. */
 DynVal *tt_rule_same(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]);
-    return a == DYN_NONE ? NULL : dyn_tt_viewed(r, c, dyn_tt_detached(r, a, c->slot[0].real, c->result));
+    if (a == DYN_NONE) {
+        return NULL;
+    }
+    return dyn_tt_viewed(r, c, c->b->op == 1 ? dyn_tt_detach(r, a, false) : dyn_tt_detached(r, a, c->slot[0].real, c->result));
 }
