@@ -214,6 +214,9 @@ DYN_HIDDEN const DynBinding *dyn_torch_binding(PyObject *callable); /* a callabl
 /* The rule of a callable without a row: its schema says what it does (DynBinding.effect). */
 DYN_HIDDEN DynVal *tt_rule_call(DynRec *r, NpCall *c);
 DYN_HIDDEN uint32_t dyn_torch_operator(DynRec *r, DynOp op, NpArg *args, int n);
+/* Are these two looks at one storage that may overlap in part? Where one is written and the other read, torch raises, or what
+ * comes out is as its loops go: such a call is torch's own. */
+DYN_HIDDEN bool dyn_torch_looks_elsewhere(DynRec *r, uint32_t dst, uint32_t node);
 DYN_HIDDEN DynVal *dyn_torch_attr(DynRec *r, DynOperand a, uint32_t node, PyObject *name, PyObject *result);
 DYN_HIDDEN DynVal *dyn_torch_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand index, PyObject *result);
 DYN_HIDDEN int dyn_torch_store_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand index, DynOperand value);

@@ -15,12 +15,16 @@ static DynVal *operator_result(DynRec *r, DynOp op, DynOperand *o, int n, bool i
         scalars = scalars && !PyArray_Check(o[i].real) && !dyn_tensor_is(o[i].real);
         tensors = tensors || dyn_torch_is(o[i].real);
     }
+    bool writes = inplace && result == o[0].real, two = n == 2 && args[1].arg.kind == DYN_ARG_NODE;
+    if (tensors && writes && two && dyn_torch_looks_elsewhere(r, args[0].arg.id, args[1].arg.id)) {
+        return NULL;
+    }
     NpForm form = scalars ? NP_SCALARS : NP_OPERATOR;
     uint32_t t = tensors ? dyn_torch_operator(r, op, args, n) : dyn_np_elementwise(r, op, args, n, form);
     if (t == DYN_NONE) {
         return NULL;
     }
-    if (inplace && result == o[0].real && dyn_array_is(result)) {
+    if (writes && dyn_array_is(result)) {
         return dyn_np_store_into(r, o[0], dyn_np_node_arg(r, t));
     }
     return dyn_np_result(r, t, result);

@@ -302,7 +302,7 @@ static bool are_one_look(const DynNode *a, const DynNode *b) {
     return same_args && same_aux && memcmp(a->shape, b->shape, sizeof(*a->shape) * a->ndim) == 0;
 }
 
-bool dyn_tt_looks_elsewhere(DynRec *r, uint32_t dst, uint32_t node) {
+bool dyn_torch_looks_elsewhere(DynRec *r, uint32_t dst, uint32_t node) {
     const DynNode *a = dyn_np_node_at(r, dst), *b = dyn_np_node_at(r, node);
     return dst != node && a->storage == b->storage && !are_one_look(a, b);
 }
@@ -313,7 +313,7 @@ DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node) {
         return dyn_np_result(r, node, c->result);
     }
     for (int i = 0; i < c->npos + c->nkw && to.v->kind == DV_ARRAY; i++) {
-        if (c->args[i].v->kind == DV_ARRAY && dyn_tt_looks_elsewhere(r, rec_node_of(to.v), rec_node_of(c->args[i].v))) {
+        if (c->args[i].v->kind == DV_ARRAY && dyn_torch_looks_elsewhere(r, rec_node_of(to.v), rec_node_of(c->args[i].v))) {
             return dyn_np_unsupported(r);
         }
     }
@@ -361,6 +361,25 @@ uint32_t dyn_tt_binary(DynRec *r, DynOp op, uint32_t a, NpArg b) {
     }
     NpArg args[2] = {dyn_np_node_arg(r, a), b};
     return dyn_tt_elementwise(r, op, (DynDtype)args[0].code, (DynDtype)args[0].code, args, 2);
+}
+
+uint32_t dyn_tt_bounded(DynRec *r, DynOp op, uint32_t a, NpArg bound) {
+    if (a == DYN_NONE || dyn_tt_is_missing(bound)) {
+        return DYN_NONE;
+    }
+    NpArg args[2] = {dyn_np_node_arg(r, a), bound};
+    DynDtype dt = (DynDtype)args[0].code;
+    return dyn_tt_elementwise(r, op, dt, dt, dyn_tt_stays(r, args, dt), 2);
+}
+
+const NpArg *dyn_tt_stays(DynRec *r, NpArg *args, DynDtype dt) {
+    bool second = dt != DYN_F16; /* what the operators give of equals, NumPy's loops over halves the first */
+    if (args[1].arg.kind == DYN_ARG_SYM && second && !dyn_tt_has_own_kernel(r)) {
+        NpArg element = args[0];
+        args[0] = args[1];
+        args[1] = element;
+    }
+    return args;
 }
 
 uint32_t dyn_tt_compare(DynRec *r, DynOp op, uint32_t a, NpArg b) {

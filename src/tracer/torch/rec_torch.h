@@ -18,8 +18,13 @@ DYN_HIDDEN DynDtype dyn_tt_promote(DynDtype a, DynDtype b);
  * float with the number as it is; other operators round numbers to halves first: aten/src/ATen/native/cpu/BinaryOpsKernel.cpp. */
 DYN_HIDDEN bool dyn_tt_goes_by_float(DynRec *r, DynOp op, DynDtype compute, const NpArg *args);
 DYN_HIDDEN uint32_t dyn_tt_elementwise(DynRec *r, DynOp op, DynDtype compute, DynDtype result, const NpArg *args, int n);
-DYN_HIDDEN uint32_t dyn_tt_unary(DynRec *r, DynOp op, uint32_t a);                 /* of a's dtype */
-DYN_HIDDEN uint32_t dyn_tt_binary(DynRec *r, DynOp op, uint32_t a, NpArg b);       /* of a's dtype */
+DYN_HIDDEN uint32_t dyn_tt_unary(DynRec *r, DynOp op, uint32_t a);           /* of a's dtype */
+DYN_HIDDEN uint32_t dyn_tt_binary(DynRec *r, DynOp op, uint32_t a, NpArg b); /* of a's dtype */
+/* MAXIMUM or MINIMUM of a and a bound, of a's dtype. */
+DYN_HIDDEN uint32_t dyn_tt_bounded(DynRec *r, DynOp op, uint32_t a, NpArg bound);
+/* An element and its bound in the order in which MAXIMUM and MINIMUM in dt give of equal zeros what PyTorch does: the element
+ * where the bound is a number, and on devices the number. */
+DYN_HIDDEN const NpArg *dyn_tt_stays(DynRec *r, NpArg *args, DynDtype dt);
 DYN_HIDDEN uint32_t dyn_tt_compare(DynRec *r, DynOp op, uint32_t a, NpArg b);      /* in a's dtype; a truth */
 DYN_HIDDEN uint32_t dyn_tt_choose(DynRec *r, uint32_t truth, uint32_t a, NpArg b); /* where(truth, a, b), of a's dtype */
 DYN_HIDDEN uint32_t dyn_tt_cast(DynRec *r, uint32_t a, DynDtype dt);               /* a itself where it is of that dtype */
@@ -54,9 +59,6 @@ DYN_HIDDEN uint32_t dyn_tt_tensor_of(DynRec *r, DynOperand o);                  
 DYN_HIDDEN uint32_t dyn_tt_tensor(DynRec *r, const NpCall *c, const char *name);
 DYN_HIDDEN int dyn_tt_two(DynRec *r, const NpCall *c, NpArg *args); /* the first two parameters; -1: one is not given, or none */
 DYN_HIDDEN uint32_t dyn_tt_integers(DynRec *r, DynOp op, const NpArg *args); /* of two, in the integers in which they meet */
-/* Are these two looks at one storage that may overlap in part? Where one is written and the other read, torch raises, or what
- * comes out is as its loops go: such a call is torch's own. */
-DYN_HIDDEN bool dyn_tt_looks_elsewhere(DynRec *r, uint32_t dst, uint32_t node);
 /* The node as the call's result: stored into the operand that is changed in place or `out`, else a new tensor. */
 DYN_HIDDEN DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node);
 

@@ -44,7 +44,8 @@ static uint32_t by_formula(DynRec *r, uint32_t node, uint32_t a, const char *tex
 }
 
 static uint32_t clamp(DynRec *r, uint32_t a, double low, double high) {
-    return dyn_tt_by(r, DYN_OP_MINIMUM, dyn_tt_by(r, DYN_OP_MAXIMUM, a, low), high);
+    a = dyn_tt_bounded(r, DYN_OP_MAXIMUM, a, dyn_tt_number(r, low));
+    return dyn_tt_bounded(r, DYN_OP_MINIMUM, a, dyn_tt_number(r, high));
 }
 
 static uint32_t exp_of_negative(DynRec *r, uint32_t a) {
@@ -65,9 +66,9 @@ DynVal *tt_rule_relu(DynRec *r, NpCall *c) {
     if (a == DYN_NONE || dyn_np_node_at(r, a)->dtype == DYN_BOOL) {
         return dyn_np_unsupported(r);
     }
-    uint32_t node = dyn_tt_binary(r, DYN_OP_MAXIMUM, a, dyn_tt_int(r, 0));
+    uint32_t node = dyn_tt_bounded(r, DYN_OP_MAXIMUM, a, dyn_tt_int(r, 0));
     if (c->b->op == 6) {
-        node = dyn_tt_binary(r, DYN_OP_MINIMUM, node, dyn_tt_int(r, 6));
+        node = dyn_tt_bounded(r, DYN_OP_MINIMUM, node, dyn_tt_int(r, 6));
         return activated(r, c, by_formula(r, node, a, "where(logical_or(less_equal(a, 0), greater_equal(a, 6)), 0, g)"));
     }
     return activated(r, c, by_formula(r, node, a, "where(less_equal(r, 0), 0, g)"));

@@ -126,6 +126,25 @@ static int read_alpha(DynRec *r, DynOperand alpha, DynDtype dt, NpArg *out) {
     return 0;
 }
 
+/* Of complex numbers PyTorch adds other * (1 + 0j), and subtracts by adding other * (-1 + 0j), which makes infinite parts nan. */
+static uint32_t add_complex(DynRec *r, DynOp op, NpArg *args, DynDtype dt) {
+    PyObject *one = PyComplex_FromDoubles(op == DYN_OP_SUBTRACT ? -1 : 1, 0);
+    DynVal *v = one == NULL ? NULL : dyn_rec_const(r, one);
+    bool reflected = args[0].arg.kind == DYN_ARG_SYM || args[0].code == NP_WEAK_COMPLEX; /* number + tensor is tensor + number */
+    NpArg sum[2] = {args[op == DYN_OP_ADD && reflected], args[op == DYN_OP_SUBTRACT || !reflected]}, product[2] = {sum[1]};
+    if (v == NULL || dyn_np_operand(r, (DynOperand){v, one}, &product[1]) < 0) {
+        Py_XDECREF(one);
+        return DYN_NONE;
+    }
+    Py_DECREF(one);
+    uint32_t t = dyn_tt_elementwise(r, DYN_OP_MULTIPLY, dt, dt, product, 2);
+    if (t == DYN_NONE) {
+        return t;
+    }
+    sum[1] = dyn_np_node_arg(r, t);
+    return dyn_tt_elementwise(r, DYN_OP_ADD, dt, dt, sum, 2);
+}
+
 /* input + alpha * other: alpha of 1 is none, others are of the dtype that all meet in. Of halves the sum is rounded once. */
 static uint32_t add_scaled(DynRec *r, DynOp op, NpArg *args, DynOperand alpha) {
     NpArg scale;
@@ -153,6 +172,8 @@ static uint32_t add_scaled(DynRec *r, DynOp op, NpArg *args, DynOperand alpha) {
         }
     } else if (alpha.v != NULL && dyn_rec_burn(r, alpha.v, alpha.real) < 0) {
         return dyn_np_no_node(r);
+    } else if (dyn_dtypes[dt].kind == 'c') {
+        return add_complex(r, op, args, dt);
     }
     return op == DYN_OP_SUBTRACT && dt == DYN_BOOL ? dyn_np_no_node(r)
                                                    : dyn_tt_elementwise(r, arithmetic_row(op, dt), dt, dt, args, 2);
@@ -323,7 +344,8 @@ DynVal *tt_rule_clamp(DynRec *r, NpCall *c) {
             continue;
         }
         NpArg pair[2] = {node == DYN_NONE ? args[0] : dyn_np_node_arg(r, node), args[at++]};
-        if ((node = dyn_tt_elementwise(r, i == 0 ? DYN_OP_MAXIMUM : DYN_OP_MINIMUM, dt, dt, pair, 2)) == DYN_NONE) {
+        if ((node = dyn_tt_elementwise(r, i == 0 ? DYN_OP_MAXIMUM : DYN_OP_MINIMUM, dt, dt, dyn_tt_stays(r, pair, dt), 2)) ==
+            DYN_NONE) {
             return NULL;
         }
     }

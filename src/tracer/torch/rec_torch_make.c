@@ -323,7 +323,8 @@ DynVal *tt_rule_write(DynRec *r, NpCall *c) {
     if (v.arg.kind == DYN_ARG_SYM && v.code == NP_WEAK_FLOAT && dyn_dtypes[dt].kind != 'f') {
         return dyn_np_unsupported(r);
     }
-    if (c->b->op == 1 && v.arg.kind == DYN_ARG_NODE && dyn_np_node_at(r, v.arg.id)->ndim > 0) {
+    bool filled = c->b->op == 1, node = v.arg.kind == DYN_ARG_NODE;
+    if (node && (filled ? dyn_np_node_at(r, v.arg.id)->ndim > 0 : dyn_torch_looks_elsewhere(r, a, v.arg.id))) {
         return dyn_np_unsupported(r);
     }
     return dyn_np_store_into(r, c->slot[0], v);

@@ -191,7 +191,7 @@ int dyn_torch_store_subscr(DynRec *r, DynOperand a, uint32_t base, DynOperand in
         return store_by_call(r, a, index, value);
     }
     uint32_t view = dyn_np_operand(r, value, &v) < 0 ? DYN_NONE : dyn_np_basic_index(r, base, index);
-    if (view != DYN_NONE && v.arg.kind == DYN_ARG_NODE && dyn_tt_looks_elsewhere(r, view, v.arg.id)) {
+    if (view != DYN_NONE && v.arg.kind == DYN_ARG_NODE && dyn_torch_looks_elsewhere(r, view, v.arg.id)) {
         dyn_rec_truncate(r, nnodes);
         return store_by_call(r, a, index, value);
     }
