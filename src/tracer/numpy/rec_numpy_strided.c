@@ -94,7 +94,7 @@ static uint32_t strided_view(DynRec *r, const Steps *s, int ndim, const uint32_t
             n->aux[k * ndim + i] = s->step[k][i];
         }
     }
-    n->flags &= writeable ? (uint8_t)~DYN_NODE_READONLY : 0xff;
+    n->flags &= writeable ? (uint16_t)~DYN_NODE_READONLY : UINT16_MAX;
     return id;
 }
 

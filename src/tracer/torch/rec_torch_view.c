@@ -495,7 +495,7 @@ DynVal *tt_rule_diagonal(DynRec *r, NpCall *c) {
     }
     uint32_t id = dyn_np_diagonal(r, a, axis[0], axis[1], offset);
     if (id != DYN_NONE) {
-        dyn_np_node_at(r, id)->flags &= (uint8_t)~DYN_NODE_READONLY;
+        dyn_np_node_at(r, id)->flags &= (uint16_t)~DYN_NODE_READONLY;
     }
     return dyn_tt_viewed(r, c, id);
 }
