@@ -15,8 +15,6 @@ static const DynLoopEngine native = {dyn_region_headers,  dyn_region_plan, dyn_r
 const DynLoopEngine *dyn_loop_engine = &native;
 static DynLoops *all_loops;
 
-#define MOST_REFUSALS 4 /* of a loop, before it isn't planned again */
-
 /* ---- ways */
 
 bool dyn_loops_open(DynLoops *l, uint32_t i, bool open) {
@@ -289,6 +287,9 @@ DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyO
         return DYN_LOOP_NEW;
     }
     if (r == NULL) {
+        if (loop->refusals < DYN_MOST_REFUSALS) {
+            loop->refused_as[loop->refusals] = dyn_loops_kinds(decoded, slots, nstack);
+        }
         return refuse(l, i, &why);
     }
     if (complete(l) < 0 || !fits(l, i, r)) {
@@ -340,7 +341,15 @@ static int poll_pending(void *unused) {
 }
 
 static bool may_be_planned_again(const DynLoop *loop) {
-    return loop->state == DYN_LOOP_REFUSED && loop->nregions == 0 && loop->refusals < MOST_REFUSALS;
+    return loop->state == DYN_LOOP_REFUSED && loop->nregions == 0 && loop->refusals < DYN_MOST_REFUSALS;
+}
+
+static bool was_refused_as(const DynLoop *loop, uint64_t kinds) {
+    bool was = false;
+    for (uint32_t i = 0; i < loop->refusals && i < DYN_MOST_REFUSALS; i++) {
+        was = was || loop->refused_as[i] == kinds;
+    }
+    return was;
 }
 
 /* A retired loop is tried again when its time has come, and one that was refused: with other values it may be planned. */
@@ -604,7 +613,8 @@ bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t h
     while (l != NULL && i < l->nloops && l->headers[i] != header) {
         i++;
     }
-    if (l != NULL && i < l->nloops && may_be_planned_again(&l->loops[i])) { /* it is recorded anew: types have changed */
+    bool again = l != NULL && i < l->nloops && may_be_planned_again(&l->loops[i]);
+    if (again && !was_refused_as(&l->loops[i], dyn_loops_kinds(decoded, slots, nstack))) { /* types have changed */
         settle(l, i, DYN_LOOP_NEW);
     }
     if (l == NULL || i == l->nloops || l->loops[i].state == DYN_LOOP_REFUSED || l->loops[i].state == DYN_LOOP_RETIRED) {

@@ -44,6 +44,7 @@ typedef enum DynLoopState {
 } DynLoopState;
 
 /* One loop of a function. */
+#define DYN_MOST_REFUSALS 4 /* of a loop, before it isn't planned again */
 typedef struct DynLoop {
     DynLoopState state;
     DynRegion *regions[DYN_LOOP_VERSIONS]; /* the one that was entered last is first */
@@ -60,17 +61,18 @@ typedef struct DynLoop {
     Py_ssize_t trips;        /* … and the trips of a for loop in them */
     uint32_t sampling;       /* arrivals whose trips are CPython's, of `sampled`, to be compared with … */
     uint32_t sampled;
-    uint64_t native_trip;     /* … the cycles of a trip natively */
-    uint32_t weighing;        /* arrivals for which it is still weighed: in turns native and CPython's */
-    bool weighed, was_native; /* … it was; at the last arrival, at the time `last`, it ran natively */
-    PyObject *over;           /* borrowed, and only compared: the iterator that was on the stack then, … */
-    Py_ssize_t left;          /* … and the trips that it had left */
-    uint32_t again;           /* arrivals that were no new beginning */
-    uint64_t last, taken[2];  /* cycles from arrivals to the next in all, CPython's and native … */
-    uint32_t narrived[2];     /* … of so many */
-    DynRegionRefusal why;     /* REFUSED: the reason */
-    uint64_t next, patience;  /* when a retired or refused one is tried again, and the time behind that; in cycles */
-    uint32_t refusals;        /* so often it was refused: what it came with may have been unusual */
+    uint64_t native_trip;                   /* … the cycles of a trip natively */
+    uint32_t weighing;                      /* arrivals for which it is still weighed: in turns native and CPython's */
+    bool weighed, was_native;               /* … it was; at the last arrival, at the time `last`, it ran natively */
+    PyObject *over;                         /* borrowed, and only compared: the iterator that was on the stack then, … */
+    Py_ssize_t left;                        /* … and the trips that it had left */
+    uint32_t again;                         /* arrivals that were no new beginning */
+    uint64_t last, taken[2];                /* cycles from arrivals to the next in all, CPython's and native … */
+    uint32_t narrived[2];                   /* … of so many */
+    DynRegionRefusal why;                   /* REFUSED: the reason */
+    uint64_t refused_as[DYN_MOST_REFUSALS]; /* the kinds of values with which it was (dyn_loops_kinds) */
+    uint64_t next, patience; /* when a retired or refused one is tried again, and the time behind that; in cycles */
+    uint32_t refusals;       /* so often it was refused: what it came with may have been unusual */
 } DynLoop;
 
 /* What became of a loop while it was recorded. Saying it runs Python code (linecache, logging), which might change what the
@@ -155,6 +157,8 @@ DYN_HIDDEN bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *
  * no graph has them, and a function whose first loop is left to one has no native loops. */
 DYN_HIDDEN double dyn_loops_behind(const DynLoops *l, const DynCode *c, uint32_t header, PyObject *const *slots,
                                    PyObject *globals);
+/* A number for the kinds of these values: types, and of containers whether they are empty and what is first in them. */
+DYN_HIDDEN uint64_t dyn_loops_kinds(const DynCode *c, PyObject *const *slots, uint32_t nstack);
 /* Trips that a for loop over this iterator has left, as far as it tells without running anything; -1: it doesn't. The other
  * guesses then. */
 DYN_HIDDEN Py_ssize_t dyn_loops_trips_left(PyObject *it);

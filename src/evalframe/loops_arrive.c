@@ -24,6 +24,8 @@
 #define SAMPLED 128          /* of one that runs for longer than SMALL_NS so many trips are CPython's, to compare trips, … */
 #define LEAST_SAMPLED 24     /* … or fewer, where they take longer natively than … */
 #define SAMPLED_NS 500e3     /* … this in all; the first quarter isn't counted, as a loop begins with what it does once */
+#define CLEAR_TRIPS 8        /* After so many of them it is clear … */
+#define CLEARLY 8            /* … where CPython takes so many times as long. */
 #define MOST_TRIP_NS 20e3    /* unless a trip takes so long natively that CPython's might take too long */
 
 typedef struct WayIn {
@@ -242,9 +244,15 @@ static void begin_to_sample(DynLoop *loop) {
         loop->sampling = loop->sampled + 1; /* arrivals that so many trips lie between */
         loop->native_trip = loop->inside / (uint64_t)loop->trips;
         loop->over = NULL;
-        loop->taken[0] = 0;
-        loop->narrived[0] = 0;
+        memset(loop->taken, 0, sizeof loop->taken);
+        memset(loop->narrived, 0, sizeof loop->narrived);
     }
+}
+
+/* Are the trips so far so much slower than native ones that more of them would be time lost? [1] is all, [0] those that count. */
+static bool is_clear(const DynLoop *loop) {
+    uint64_t trips = loop->narrived[1];
+    return trips >= CLEAR_TRIPS && loop->taken[1] > CLEARLY * trips * loop->native_trip;
 }
 
 /* The trips that are sampled are CPython's, and the time from each to the next is a trip's. */
@@ -256,12 +264,16 @@ static bool samples(DynLoops *l, uint32_t i, const Slots *s, uint64_t now) {
     PyObject *it = s->at[s->nslots + s->nstack - dyn_iterator_slots()];
     Py_ssize_t left = trips_left(l, i, s);
     bool counts = loop->sampling <= loop->sampled - loop->sampled / 4;
-    if (counts && it == loop->over && left + 1 == loop->left) {
-        loop->taken[0] += now - loop->last;
-        loop->narrived[0]++;
+    for (int k = !counts; k < 2 && it == loop->over && left + 1 == loop->left; k++) {
+        loop->taken[k] += now - loop->last;
+        loop->narrived[k]++;
     }
     loop->over = it;
     loop->left = left;
+    if (is_clear(loop)) {
+        loop->sampling = 0;
+        return false;
+    }
     if (--loop->sampling > 0) {
         loop->last = dyn_cycles();
         return true;

@@ -163,6 +163,37 @@ bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *const *slot
     return !graph_pays && (nnodes == 0 || ns + behind_ns > (double)nnodes * OPERATION_NS);
 }
 
+/* ---- are the values of the same kinds? */
+
+static void add_kind(uint64_t *kinds, PyObject *o, int depth) {
+    PyObject *first = o == NULL || depth == 0 ? NULL : o;
+    uint64_t row[2] = {o == NULL ? 0 : (uintptr_t)Py_TYPE(o), 0};
+    if (first != NULL && PyCell_Check(o)) {
+        first = PyCell_GET(o);
+    } else if (first != NULL && (PyList_CheckExact(o) || PyTuple_CheckExact(o))) {
+        row[1] = PySequence_Fast_GET_SIZE(o) > 0;
+        first = row[1] ? PySequence_Fast_GET_ITEM(o, 0) : NULL;
+    } else if (first != NULL && PyArray_Check(o)) {
+        row[1] = (uint64_t)PyArray_NDIM((PyArrayObject *)o) << 32 | (uint32_t)PyArray_TYPE((PyArrayObject *)o);
+        first = NULL;
+    } else if (first != NULL) {
+        row[1] = PyDict_Check(o) ? PyDict_GET_SIZE(o) > 0 : PyAnySet_Check(o) ? PySet_GET_SIZE(o) > 0 : 0;
+        first = NULL;
+    }
+    *kinds = dyn_hash64(row, sizeof row, *kinds);
+    if (first != NULL) {
+        add_kind(kinds, first, depth - 1);
+    }
+}
+
+uint64_t dyn_loops_kinds(const DynCode *c, PyObject *const *slots, uint32_t nstack) {
+    uint64_t kinds = 0;
+    for (uint32_t i = 0; i < (uint32_t)dyn_code_nlocalsplus(c->code) + nstack; i++) {
+        add_kind(&kinds, slots[i], PLAIN_DEPTH);
+    }
+    return kinds;
+}
+
 /* ---- is it of numbers, texts, lists of them and elements of arrays alone? */
 
 static bool is_plain(PyObject *o, int depth);

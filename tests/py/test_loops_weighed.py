@@ -143,3 +143,35 @@ def test_a_short_loop_does_not_keep_long_ones_from_being_native(function, given)
     for _ in range(3):
         assert loop(*given).tobytes() == function(*given).tobytes()
     assert len(loop.loops) > 1 and all(said.startswith("native") for said in loop.loops), loop.loops
+
+
+def in_pieces(text, k):
+    total = 0
+    for i in range(len(text) - k + 1):
+        total += len(text[i : i + k].upper())
+    return total
+
+
+def test_a_loop_that_stays_in_cpython_is_not_planned_at_each_call():
+    """It was, four times behind one another, and the calls between ran in loop code for nothing."""
+    loop = dynoc.optimize(in_pieces, wait=True)
+    before = dynoc.counters["loops"]["refused"]
+    for _ in range(6):
+        assert loop("abcdef" * 20, 3) == in_pieces("abcdef" * 20, 3)
+    assert 1 <= dynoc.counters["loops"]["refused"] - before < 4
+
+
+def first_items(rows):
+    total = 0
+    for row in rows:
+        total += row[0]
+    return total
+
+
+def test_with_other_values_it_is_planned_at_once():
+    loop = dynoc.optimize(first_items, wait=True)
+    with pytest.raises(TypeError):
+        loop([{0: "a"}] * 3)
+    for _ in range(2):
+        assert loop([(2, 3)] * 50) == 100
+    assert loop.loops[0].startswith("native"), loop.loops
