@@ -174,6 +174,12 @@ files; nothing else depends on them.""",
     "CACHE_IO": """\
 The folder of the disk cache can't be made, read or written, or others could write to it. Objects are compiled anew in
 each process.""",
+    "TORCH_INTERFACE": """\
+Tensors that a graph makes on this machine come from PyTorch's interface for compiled models
+(`aoti_torch_empty_strided`), which is looked up when the first is made; what it makes first is compared with what was
+asked for. Where it isn't there, makes something else, or can't make a tensor, `torch.empty_strided` makes it, which
+takes a microsecond or two more. Results are the same. The log `perf` says what was wrong, and
+`dynoc.counters["tensors"]` has how many tensors were made so.""",
     "GUARD_MISS": """\
 No entry fits these arguments, so the call is recorded. The log `recompiles` says which guard failed.""",
     "FLAGS": """\

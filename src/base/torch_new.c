@@ -2,10 +2,12 @@
  *
  * PyTorch's interface for compiled models (`aoti_torch_empty_strided`, plain C) makes the tensor, and `THPVariable_Wrap` the
  * Python object, which nothing in C does: it is looked up by the name that C++ gives it. What the first call makes is compared
- * with what was asked for; where that differs, or a function isn't there, tensors are made by `torch.empty_strided`. Called by
- * torch.c, with the GIL. The doors stay open as long as the process lives. */
+ * with what was asked for; where that differs, or a function isn't there, tensors are made by `torch.empty_strided`: the log
+ * `perf` says why, and counters["tensors"] how many. Called by torch.c, with the GIL. The doors stay open as long as the process
+ * lives. */
 #include <dlfcn.h>
 
+#include "base/log.h"
 #include "base/torch.h"
 
 static struct Doors {
@@ -18,7 +20,7 @@ static int32_t codes[DYN_DTYPE_COUNT]; /* PyTorch's numbers of dtypes; -1: it ha
 static enum { UNKNOWN, OPEN, CLOSED } state;
 
 static bool find(void *library, const char *name, void *at) {
-    void *f = dlsym(library, name);
+    void *f = library == NULL ? NULL : dlsym(library, name);
     memcpy(at, &f, sizeof(f));
     return f != NULL;
 }
@@ -33,17 +35,20 @@ static void find_codes(void *library) {
     }
 }
 
-/* A handle of libraries that are loaded already. */
-static bool find_doors(void) {
+/* In the libraries that are loaded already. What isn't there, or NULL. */
+static const char *find_doors(void) {
+    static const char *const names[] = {"aoti_torch_empty_strided", "aoti_torch_delete_tensor_object",
+                                        "_Z16THPVariable_WrapRKN2at10TensorBaseE"};
     void *python = dlopen("libtorch_python.so", RTLD_LAZY | RTLD_NOLOAD),
          *cpu = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
-    bool found = python != NULL && cpu != NULL && find(cpu, "aoti_torch_empty_strided", &doors.make) &&
-                 find(cpu, "aoti_torch_delete_tensor_object", &doors.drop) &&
-                 find(python, "_Z16THPVariable_WrapRKN2at10TensorBaseE", &doors.wrap);
-    if (found) {
-        find_codes(cpu);
+    void *const at[] = {&doors.make, &doors.drop, &doors.wrap};
+    for (int i = 0; i < 3; i++) {
+        if (!find(i == 2 ? python : cpu, names[i], at[i])) {
+            return names[i];
+        }
     }
-    return found;
+    find_codes(cpu);
+    return NULL;
 }
 
 static PyObject *make(DynDtype dt, int ndim, const int64_t *dims, const int64_t *strides) {
@@ -67,20 +72,31 @@ static bool is_right(PyObject *t, DynDtype dt, int ndim, const int64_t *dims, co
     return right;
 }
 
+/* Looks for the doors, and tries them. */
+static void open_doors(void) {
+    const int64_t few[2] = {3, 2}, apart[2] = {2, 1};
+    const char *missing = find_doors();
+    PyObject *t = missing == NULL ? make(DYN_F32, 2, few, apart) : NULL;
+    state = is_right(t, DYN_F32, 2, few, apart) ? OPEN : CLOSED;
+    Py_XDECREF(t);
+    if (state == CLOSED && dyn_log_on(DYN_LOG_perf)) {
+        dyn_log(DYN_LOG_perf, "%s: %s%s: tensors are made by torch.empty_strided", dyn_reason_code(DYN_R_TORCH_INTERFACE),
+                missing == NULL ? "aoti_torch_empty_strided makes something else" : "there is no ",
+                missing == NULL ? "" : missing);
+    }
+}
+
 PyObject *dyn_torch_new_here(DynDtype dt, int ndim, const int64_t *dims, const int64_t *strides) {
     int64_t steps[DYN_MAX_NDIM];
-    if (state == CLOSED) {
-        return NULL;
-    }
     for (int i = 0; i < ndim; i++) {
         steps[i] = strides[i] / dyn_dtypes[dt].size;
     }
-    if (DYN_LIKELY(state == OPEN)) {
-        return make(dt, ndim, dims, steps);
+    if (DYN_UNLIKELY(state == UNKNOWN)) {
+        open_doors();
     }
-    const int64_t few[2] = {3, 2}, apart[2] = {2, 1};
-    PyObject *t = find_doors() ? make(dt, 2, few, apart) : NULL;
-    state = is_right(t, dt, 2, few, apart) ? OPEN : CLOSED;
-    Py_XDECREF(t);
-    return state == OPEN ? make(dt, ndim, dims, steps) : NULL;
+    PyObject *t = DYN_LIKELY(state == OPEN) ? make(dt, ndim, dims, steps) : NULL;
+    if (DYN_UNLIKELY(t == NULL)) {
+        dyn_count_reason("tensors", DYN_R_TORCH_INTERFACE);
+    }
+    return t;
 }
