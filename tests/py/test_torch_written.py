@@ -156,6 +156,14 @@ def test_an_element_that_equals_its_bound_stays(name, dtype):
         calls(fn, lambda n=n: torch.tensor([-0.0, 0.0, -2.5, -1.0, 1.0] * n, dtype=dtype))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.complex64], ids=str)
+def test_running_sums_begin_with_zero(dtype):
+    def fn(x):
+        return x.cumsum(0), x.T.cumsum(-1), x.cumprod(0), x.cumsum_(0)
+
+    calls(fn, lambda: torch.tensor([[-0.0, -0.0, 1.0], [-0.0, 0.0, -1.0], [-0.0, -2.0, -0.0]], dtype=dtype))
+
+
 # ---- sums of complex numbers: PyTorch adds other * (1 + 0j)
 
 

@@ -251,6 +251,10 @@ DynVal *tt_rule_scan(DynRec *r, NpCall *c) {
         dt = DYN_I64;
     }
     a = dyn_tt_cast(r, a, dt == DYN_F32 ? DYN_F64 : dyn_tt_wide(dt));
+    bool converted = dt == DYN_F32 || dyn_dtype_is_half(dt); /* in a pass over the elements that a sum adds nothing to */
+    if (c->b->op == DYN_OP_CUMSUM && converted) {            /* PyTorch's sums begin with 0, NumPy's with the first: -0.0 */
+        a = dyn_tt_by(r, DYN_OP_ADD, a, 0);
+    }
     return a == DYN_NONE ? NULL : dyn_tt_finish(r, c, dyn_tt_cast(r, dyn_np_scan(r, (DynOp)c->b->op, a, axis), dt));
 }
 
