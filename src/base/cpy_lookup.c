@@ -29,19 +29,24 @@ static uint32_t key_count(PyTypeObject *t) {
     return keys == NULL ? 0 : (uint32_t)keys->dk_nentries;
 }
 
-uint32_t dyn_cpy_class_version(PyTypeObject *t, uint32_t *nkeys) {
-    bool plain = t->tp_getattro == PyObject_GenericGetAttr && t->tp_setattro == PyObject_GenericSetAttr &&
-                 (t->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && (has_fields(t) || dyn_cpy_has_no_dict(t));
+uint32_t dyn_cpy_type_version(PyTypeObject *t) {
     static PyObject *some_name;
     some_name = some_name != NULL ? some_name : PyUnicode_InternFromString("__class__");
-    if (!plain || some_name == NULL) {
+    if (some_name == NULL) {
         PyErr_Clear();
         return 0;
     }
     (void)_PyType_Lookup(t, some_name); /* which gives it a version */
-    *nkeys = key_count(t);
     bool valid = DYN_PY >= 313 || (t->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0;
     return valid ? (uint32_t)t->tp_version_tag : 0;
+}
+
+uint32_t dyn_cpy_class_version(PyTypeObject *t, uint32_t *nkeys) {
+    bool plain = t->tp_getattro == PyObject_GenericGetAttr && t->tp_setattro == PyObject_GenericSetAttr &&
+                 (t->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && (has_fields(t) || dyn_cpy_has_no_dict(t));
+    uint32_t version = plain ? dyn_cpy_type_version(t) : 0;
+    *nkeys = plain ? key_count(t) : 0;
+    return version;
 }
 
 bool dyn_cpy_class_is(PyTypeObject *t, uint32_t version, uint32_t nkeys) {

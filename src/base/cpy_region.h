@@ -17,6 +17,8 @@ DYN_HIDDEN PyObject *dyn_cpy_method_of(PyObject *o, PyObject *name);
 #else
 #define DYN_CPY_FIELDS 11
 #endif
+DYN_HIDDEN uint32_t
+dyn_cpy_type_version(PyTypeObject *t); /* It changes when the class or one of its bases does; 0: it has none. */
 /* A class whose instances' attributes are looked up as usual: its version (0: none), and how many names they share. The version
  * changes when the class does. */
 DYN_HIDDEN uint32_t dyn_cpy_class_version(PyTypeObject *t, uint32_t *nkeys);

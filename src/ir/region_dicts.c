@@ -7,7 +7,7 @@
 static struct {
     PyTypeObject *defaults, *counter; /* Strong; NULL: there is none that is as it is known here. */
     PyObject *module;                 /* Strong: collections. */
-    uint32_t version, nkeys;          /* Of Counter, when it was looked at, */
+    uint32_t version;                 /* Of Counter, when it was looked at, */
     bool counts;                      /* and was as the module has it. */
 } classes;
 
@@ -51,9 +51,10 @@ static void find_classes(void) {
 
 /* Its class may have been changed since it was looked at. */
 static bool counts(void) {
-    if (classes.version == 0 || !dyn_cpy_class_is(classes.counter, classes.version, classes.nkeys)) {
-        classes.version = dyn_cpy_class_version(classes.counter, &classes.nkeys);
-        classes.counts = classes.version != 0 && is_counter(classes.counter);
+    uint32_t now = dyn_cpy_type_version(classes.counter);
+    if (now == 0 || now != classes.version) {
+        classes.version = now;
+        classes.counts = now != 0 && is_counter(classes.counter);
     }
     return classes.counts;
 }
