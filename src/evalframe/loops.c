@@ -359,14 +359,6 @@ static bool may_be_planned_again(const DynLoop *loop) {
     return loop->state == DYN_LOOP_REFUSED && loop->nregions == 0 && loop->refusals < DYN_MOST_REFUSALS;
 }
 
-static bool was_refused_as(const DynLoop *loop, uint64_t kinds) {
-    bool was = false;
-    for (uint32_t i = 0; i < loop->refusals && i < DYN_MOST_REFUSALS; i++) {
-        was = was || loop->refused_as[i] == kinds;
-    }
-    return was;
-}
-
 /* A retired loop is tried again when its time has come, and one that was refused: with other values it may be planned. */
 static void try_again(DynLoops *l) {
     for (uint32_t i = 0; i < l->nloops; i++) {
@@ -639,7 +631,7 @@ bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t h
         i++;
     }
     bool again = l != NULL && i < l->nloops && may_be_planned_again(&l->loops[i]);
-    if (again && !was_refused_as(&l->loops[i], dyn_loops_kinds(decoded, slots, nstack))) { /* types have changed */
+    if (again && !dyn_loops_was_refused_as(&l->loops[i], dyn_loops_kinds(decoded, slots, nstack))) { /* types have changed */
         settle(l, i, DYN_LOOP_NEW);
     }
     if (l == NULL || i == l->nloops || l->loops[i].state == DYN_LOOP_REFUSED || l->loops[i].state == DYN_LOOP_RETIRED) {

@@ -165,6 +165,7 @@ DYN_HIDDEN double dyn_loops_behind(const DynLoops *l, const DynCode *c, uint32_t
                                    PyObject *globals);
 /* A number for the kinds of these values: types, and of containers whether they are empty and what is first in them. */
 DYN_HIDDEN uint64_t dyn_loops_kinds(const DynCode *c, PyObject *const *slots, uint32_t nstack);
+DYN_HIDDEN bool dyn_loops_was_refused_as(const DynLoop *loop, uint64_t kinds);
 /* Trips that a for loop over this iterator has left, as far as it tells without running anything; -1: it doesn't. The other
  * guesses then. */
 DYN_HIDDEN Py_ssize_t dyn_loops_trips_left(PyObject *it);

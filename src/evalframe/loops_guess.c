@@ -211,6 +211,14 @@ uint64_t dyn_loops_kinds(const DynCode *c, PyObject *const *slots, uint32_t nsta
     return kinds;
 }
 
+bool dyn_loops_was_refused_as(const DynLoop *loop, uint64_t kinds) {
+    bool was = false;
+    for (uint32_t i = 0; i < loop->refusals && i < DYN_MOST_REFUSALS; i++) {
+        was = was || loop->refused_as[i] == kinds;
+    }
+    return was;
+}
+
 /* ---- is it of numbers, texts, lists of them and elements of arrays alone? */
 
 static bool is_plain(PyObject *o, int depth);
