@@ -71,6 +71,7 @@ void dyn_capture_trim(DynCapture *c) {
     dyn_vec_free(&c->sources.index); /* as the syms' below */
     dyn_vec_trim(&c->syms.v);
     dyn_vec_trim(&c->syms.same);
+    dyn_vec_trim(&c->syms.late);
     dyn_vec_free(&c->syms.index); /* finds rows for those who add some */
     dyn_vec_trim(&c->guards);
     dyn_vec_trim(&c->recipes);
@@ -82,7 +83,8 @@ size_t dyn_capture_bytes(const DynCapture *c) {
     const DynGraph *g = &c->graph;
     size_t graph = dyn_vec_bytes(&g->nodes) + dyn_vec_bytes(&g->inputs) + dyn_vec_bytes(&g->outputs) +
                    dyn_vec_bytes(&g->externs) + dyn_vec_bytes(&g->checks) + dyn_vec_bytes(&g->places);
-    size_t syms = dyn_vec_bytes(&c->syms.v) + dyn_vec_bytes(&c->syms.index) + dyn_vec_bytes(&c->syms.same);
+    size_t syms =
+        dyn_vec_bytes(&c->syms.v) + dyn_vec_bytes(&c->syms.index) + dyn_vec_bytes(&c->syms.same) + dyn_vec_bytes(&c->syms.late);
     size_t rest = dyn_vec_bytes(&c->sources.v) + dyn_vec_bytes(&c->guards) + dyn_vec_bytes(&c->recipes) +
                   dyn_vec_bytes(&c->snapshots) + dyn_vec_bytes(&c->effects);
     return sizeof *c + dyn_arena_bytes(&c->arena) + graph + syms + rest;
