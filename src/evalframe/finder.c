@@ -376,7 +376,10 @@ static bool look_at_stack(bool by_tick) {
     return settled;
 }
 
-static DynTick on_tick(unsigned ms) { return look_at_stack(true) ? DYN_TICK_USELESS : DYN_TICK_USEFUL; }
+static int on_tick(void *unused) {
+    dyn_ticks_came(!look_at_stack(true));
+    return 0;
+}
 
 static void look(void) {
     if (!look_at_stack(false)) {
@@ -465,7 +468,7 @@ void dyn_finder_start(DynOptions *options) {
 void dyn_finder_stop(void) {
     finder.on = false;
     finder.options = NULL;
-    dyn_ticks_stop(on_tick);
+    dyn_ticks_stop();
     if (PyArray_Type.tp_alloc == make_array) {
         PyArray_Type.tp_alloc = finder.make;
     }
