@@ -30,8 +30,8 @@ def hypotenuses(xs):
 
 def rounded(xs):
     total, cents = 0.0, 0
-    for i, x in enumerate(xs):
-        total += round(x * 1.2345, 2)
+    for i in range(len(xs)):
+        total += round(xs[i] * 1.2345, 2)
         cents += round(i * 37, -1)
     return total, cents
 
