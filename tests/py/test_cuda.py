@@ -238,6 +238,43 @@ def test_rows_longer_than_those_seen_first(device):
     assert len(fast.entries) == 1 and "held" in fast.entries[0].source
 
 
+@pytest.mark.parametrize("columns", [1, 5, 31, 33, 130, 1001, 4097])
+@pytest.mark.parametrize("name", ["map", "rows", "columns", "held", "kept"])
+def test_lines_that_do_not_come_out_even(device, name, columns):
+    """Rows that aren't aligned, and the last elements of what isn't a multiple of 16 bytes."""
+    f = {
+        "map": lambda x, y: x * 2 + y,
+        "rows": lambda x, y: (x * y).sum(1),
+        "columns": lambda x, y: (x + y).amax(0),
+        "held": lambda x, y: softmax(x + y),
+        "kept": lambda x, y: layer_norm(x, y[0], y[1]),
+    }[name]
+    fast = dynoc.optimize(f, wait=True)
+    x, y = randn(37, columns), randn(37, columns, seed=1)
+    whole = randn(37, columns + 3, seed=2)
+    slices, others = [(whole[:, 3:], y), (whole[:, 1:-2], whole[:, 2:-1])], [(x.half(), y.half()), (x.double(), y.double())]
+    for a, b in [(x, y), (x, y), *slices, *others]:
+        torch.testing.assert_close(fast(a, b), f(a, b), rtol=1e-3 if a.dtype == torch.half else 1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize("f", [lambda x, y: (x[:, None] - y[None]).abs().sum(-1), lambda x, y: (x[0] * y).sum(0)])
+def test_an_operand_stands_still(device, f):
+    """Which way threads go is told by an operand that has elements along axes of either kind."""
+    check(f, randn(9, 300), randn(9, 300, seed=1), rtol=1e-4)
+
+
+@pytest.mark.parametrize("rows, columns, launches", [(1100, 1025, 3), (1120, 1000, 2), (1120, 1024, 1), (11, 100003, 1)])
+def test_what_patches_leave(device, rows, columns, launches):
+    """Strips beside whole patches of a large transposed tensor have launches of their own."""
+    fast = dynoc.optimize(lambda x, y: x + y.t(), wait=True)
+    x, y = randn(rows, columns), randn(columns, rows, seed=1)
+    fast(x, y), fast(x, y)
+    dynoc.wait()
+    before = device.stand_in_count(b"cuLaunchKernel")
+    assert torch.equal(fast(x, y), x + y.t())
+    assert device.stand_in_count(b"cuLaunchKernel") == before + launches
+
+
 @pytest.mark.parametrize("wait", [True, False])
 @pytest.mark.parametrize(
     "f, first, other",
@@ -519,5 +556,5 @@ def test_text_of_a_kernel(device):
     assert text.startswith("// sm_90\n")
     body = text[text.index("DYN_KERNEL(256, k0_map") :]
     assert "const float v1 = sinf(v0);" in body
-    assert "dyn_take<V, 1>(x0, b0 + g * 16)" in body
+    assert "dyn_take_some<V, 1>(x0, b0 + g * (V * 4), m)" in body
     assert "DYN_KERNEL(256, k0_any_map, Args<1, 2, 1>)" in body

@@ -4,19 +4,34 @@
  * become one axis, and what lies closest together comes last, as neighbouring threads then touch neighbouring memory. */
 #include "codegen/cuda/target.h"
 
-#define PATCH 32 /* elements along each side of a patch */
+#define PATCH 32                 /* elements along each side of a patch */
+#define WORTH_STRIPS (1ll << 20) /* elements, from which on patches are worth launches for what is beside them */
 
 static int64_t distance(int64_t step) { return step < 0 ? -step : step; }
 
-/* The operand by which axes are ordered: the first that is written, in a reduction the first that is read. */
-static int leading(const DynBound *b) {
+static bool walks_some(const DynBound *b, int operand, int from, int to) {
+    bool walks = false;
+    for (int d = from; d < to; d++) {
+        walks = walks || b->strides[operand][d] != 0;
+    }
+    return walks;
+}
+
+/* The operand by which axes are ordered: the first that is written, in a reduction, whose first `kept` axes are kept, the first
+ * that is read, of those rather that have elements along axes of either kind. */
+static int leading(const DynBound *b, int kept) {
+    int found = -1;
     for (int i = 0; i < b->nops; i++) {
         const DynOperand *o = &b->k->operands.at[i];
-        if (b->k->reduced ? !o->out : o->out) {
+        if (b->k->reduced ? o->out : !o->out) {
+            continue;
+        }
+        if (!b->k->reduced || (walks_some(b, i, 0, kept) && walks_some(b, i, kept, b->ndim))) {
             return i;
         }
+        found = found < 0 ? i : found;
     }
-    return 0;
+    return found < 0 ? 0 : found;
 }
 
 /* Axes from `from` to `to`: the furthest steps first. */
@@ -81,36 +96,40 @@ static void add_axis(DynBound *b) {
     }
 }
 
-/* Does an operand lie side by side along the last axis, in groups that are aligned wherever they begin? */
+/* Of an operand that lies side by side along the last axis: are groups aligned wherever a line begins? */
 static bool is_grouped(const DynBound *b, int i, int lanes) {
-    int last = b->ndim - 1;
     int64_t whole = (int64_t)b->size[i] * lanes;
-    bool grouped = b->strides[i][last] == b->size[i] && (uintptr_t)b->base[i] % (uintptr_t)whole == 0;
-    for (int d = 0; d < last; d++) {
+    bool grouped = (uintptr_t)b->base[i] % (uintptr_t)whole == 0;
+    for (int d = 0; d < b->ndim - 1; d++) {
         grouped = grouped && b->strides[i][d] % whole == 0;
     }
     return grouped;
 }
 
-/* Can the function for one axis of either kind take it, and V elements at a time along the last of n axes, which are those that
- * `among` has bits of? Each operand stands still along them, or lies as the function expects it. */
+/* Can functions for one axis of either kind take it, and V elements at a time along the last of n axes, which are those that
+ * `among` has bits of? Each operand stands still along them, or lies as the function expects it. The last group of a map may have
+ * fewer. */
 static void find_speed(DynCudaLine *l, int n, uint32_t among) {
     const DynBound *b = &l->b;
-    int lanes = dyn_cuda_lanes(l->p, b->k);
-    l->fast = n == 1 && l->kept <= 1 && l->reduced <= 1 && b->dims[b->ndim - 1] % lanes == 0;
-    for (int i = 0; i < b->nops && l->fast; i++) {
+    int lanes = dyn_cuda_lanes(l->p, b->k), last = b->ndim - 1;
+    bool few = n == 1 && l->kept <= 1 && l->reduced <= 1, map = !b->k->reduced && b->k->group == DYN_NONE,
+         grouped = few && (map || b->dims[last] % lanes == 0);
+    for (int i = 0; i < b->nops && few; i++) {
         bool walks = dyn_cuda_walks(l->p, b->k, (uint32_t)i, among);
-        l->fast = walks ? is_grouped(b, i, lanes) : b->strides[i][b->ndim - 1] == 0;
+        few = b->strides[i][last] == (walks ? b->size[i] : 0);
+        grouped = grouped && (!walks || is_grouped(b, i, lanes));
     }
-    l->lanes = l->fast ? lanes : 1;
+    l->speed = few && grouped ? DYN_CUDA_GROUPED : few ? DYN_CUDA_SINGLE : DYN_CUDA_ANY;
+    l->lanes = l->speed == DYN_CUDA_GROUPED ? lanes : 1;
 }
 
 /* ---- elementwise kernels */
 
-/* The axis along which an operand lies side by side that isn't the last one; -1: there is none. */
+/* The axis along which an operand lies side by side that isn't the last one; -1: there is none, or the kernel has no patches. */
 static int turned_axis(const DynBound *b) {
     int last = b->ndim - 1;
-    for (int i = 0; i < b->nops; i++) {
+    bool patches = b->ndim + 2 <= dyn_cuda_rank(b->k);
+    for (int i = 0; i < b->nops && patches; i++) {
         for (int d = 0; d < last; d++) {
             if (distance(b->strides[i][d]) == b->size[i] && distance(b->strides[i][last]) > b->size[i]) {
                 return d;
@@ -136,7 +155,7 @@ static void split_axis(DynBound *b, int axis, int64_t n) {
  * used up: … outer, last, within outer, within last. */
 static void make_patches(DynCudaLine *l) {
     DynBound *b = &l->b;
-    int axis = b->ndim > 1 && b->ndim + 2 <= dyn_cuda_rank(b->k) ? turned_axis(b) : -1, last = b->ndim - 1;
+    int axis = turned_axis(b), last = b->ndim - 1;
     if (axis < 0 || b->dims[axis] % PATCH != 0 || b->dims[last] % PATCH != 0) {
         return;
     }
@@ -146,16 +165,48 @@ static void make_patches(DynCudaLine *l) {
     dyn_bound_swap(b, last, last + 1);
 }
 
+static void order_map(DynBound *b) {
+    part_axes(b, 0);
+    sort_axes(b, leading(b, 0), 0, b->ndim);
+    join_axes(b, 0, b->ndim);
+}
+
+/* What whole patches along an axis leave goes to the strip. False: they leave nothing. */
+static bool cut(DynBound *b, int axis, DynBound *strip) {
+    int64_t rest = b->dims[axis] % PATCH, whole = b->dims[axis] - rest;
+    if (rest == 0) {
+        return false;
+    }
+    *strip = *b;
+    strip->dims[axis] = rest;
+    b->dims[axis] = whole;
+    for (int i = 0; i < b->nops; i++) {
+        strip->base[i] += b->strides[i][axis] * whole;
+    }
+    return true;
+}
+
+bool dyn_cuda_cut_strip(DynCudaLine *l, DynCudaLine *strip) {
+    DynBound *b = &l->b;
+    order_map(b);
+    int axis = turned_axis(b), last = b->ndim - 1;
+    int64_t all = 1;
+    for (int d = 0; d < b->ndim; d++) {
+        all *= b->dims[d];
+    }
+    bool patches = axis >= 0 && b->dims[axis] >= PATCH && b->dims[last] >= PATCH && all >= WORTH_STRIPS;
+    *strip = *l;
+    return patches && (cut(b, last, &strip->b) || cut(b, axis, &strip->b));
+}
+
 void dyn_cuda_arrange_map(DynCudaLine *l) {
     DynBound *b = &l->b;
-    part_axes(b, 0);
-    sort_axes(b, leading(b), 0, b->ndim);
-    join_axes(b, 0, b->ndim);
+    order_map(b);
     make_patches(l);
     l->kept = b->ndim;
     l->reduced = 0;
     find_speed(l, l->kept, dyn_cuda_inner(b->k));
-    l->lanes = l->fast ? l->lanes : DYN_CUDA_ANY_LANES;
+    l->lanes = l->speed == DYN_CUDA_ANY ? DYN_CUDA_ANY_LANES : l->lanes;
     l->groups = b->ndim > 0 ? b->dims[b->ndim - 1] : 1;
 }
 
@@ -175,8 +226,8 @@ static void join_both(DynCudaLine *l, int kept) {
 
 /* Do neighbouring results lie closer together than what one result is made of? */
 static bool goes_by_columns(const DynBound *b, int kept) {
-    int by = leading(b);
-    if (kept == 0) {
+    int by = leading(b, kept);
+    if (kept == 0 || b->strides[by][kept - 1] == 0) {
         return false;
     }
     return distance(b->strides[by][kept - 1]) < distance(b->strides[by][b->ndim - 1]) && b->dims[kept - 1] > 4;
@@ -184,7 +235,7 @@ static bool goes_by_columns(const DynBound *b, int kept) {
 
 bool dyn_cuda_arrange_reduction(DynCudaLine *l) {
     DynBound *b = &l->b;
-    int kept = part_axes(b, b->k->reduced), by = leading(b);
+    int kept = part_axes(b, b->k->reduced), by = leading(b, kept);
     sort_axes(b, by, 0, kept);
     sort_axes(b, by, kept, b->ndim);
     join_both(l, kept);
@@ -210,7 +261,7 @@ void dyn_cuda_keep_axes(DynCudaLine *l, bool columns) {
 void dyn_cuda_arrange_row(DynCudaLine *l) {
     DynBound *b = &l->b;
     int kept = part_axes(b, dyn_cuda_inner(b->k));
-    sort_axes(b, leading(b), kept, b->ndim);
+    sort_axes(b, leading(b, kept), kept, b->ndim);
     join_both(l, kept);
     find_speed(l, l->reduced, dyn_cuda_inner(b->k));
 }

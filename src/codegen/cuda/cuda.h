@@ -4,7 +4,7 @@
  *
  *     count       groups of V elements along the last axis; of a reduction results (in COLUMNS groups of V results)
  *     groups      of a reduction: groups of V elements that one result is made of (in COLUMNS elements)
- *                 of ANY_MAP: elements along the last axis
+ *                 of a map: elements along the last axis
  *     axes        half a word: how many axes are kept and how many reduced (8 bits each); WIDE
  *     splits      half a word, of a reduction: how many blocks share one result, which then goes to `parts`
  *     parts       memory for an accumulator of each split and result
@@ -15,14 +15,16 @@
  *     scalar[P]   numbers by value
  *
  * R, N and P are the kernel's own: axes (dyn_cuda_rank), operands and numbers. Axes are at the end of size: in ROWS kept ones in
- * front of reduced ones, in COLUMNS behind them. Each form is there twice: for one axis of either kind, along the last of which
- * operands lie side by side in aligned groups of V elements, or stand still; and for whatever else there is, where V is 1 (in
- * ANY_MAP elements may lie anywhere, and the last group have fewer).
- * emit_cuda.c writes the functions, launch.c fills the struct.
+ * front of reduced ones, in COLUMNS behind them. Each form is there for each speed: GROUPED for one axis of either kind, along
+ * the last of which operands lie side by side in aligned groups of V elements, or stand still; SINGLE for the same where groups
+ * aren't aligned or don't come out even, with a V of 1; and ANY for whatever else there is, where V is 1 (in ANY_MAP elements may
+ * lie anywhere). In maps the last group may have fewer elements than V. emit_cuda.c writes the functions, launch.c fills the
+ * struct.
  *
  * A group of kernels that run row by row is one function, of its first kernel. Its struct is rows, bytes, memory (of one row, and
  * where that is if not in shared memory), and then each kernel's struct, in which a row is a result. Where a row is short enough
- * for its threads' registers HELD_GROUP has there what kernels store for others of the group; the row's memory is for the rest.
+ * for its threads' registers HELD_GROUP and SINGLE_HELD_GROUP have there what kernels store for others of the group; the row's
+ * memory is for the rest.
  */
 #ifndef DYN_CODEGEN_CUDA_H
 #define DYN_CODEGEN_CUDA_H
@@ -41,22 +43,30 @@
 #define DYN_CUDA_ANY_LANES 4        /* V of ANY_MAP */
 #define DYN_CUDA_WIDE (1u << 16)    /* of `axes`: there are more than 2^31 groups, and division takes 64 bits */
 
-/* FORM(NAME, name): the functions that a kernel may have: elementwise; of a reduction with a warp's lanes along what is reduced,
- * or along results, and what makes one result of what blocks have left; of a group, which its first kernel has. ANY_: those that
- * take any axes, each behind the one that takes few. */
-#define DYN_CUDA_FORMS(FORM)         \
-    FORM(MAP, "map")                 \
-    FORM(ANY_MAP, "any_map")         \
-    FORM(ROWS, "rows")               \
-    FORM(ANY_ROWS, "any_rows")       \
-    FORM(COLUMNS, "columns")         \
-    FORM(ANY_COLUMNS, "any_columns") \
-    FORM(FINISH, "finish")           \
-    FORM(GROUP, "group")             \
-    FORM(ANY_GROUP, "any_group")     \
-    FORM(HELD_GROUP, "held_group")
+/* How operands lie along what a function's threads walk; ANY: no matter how. */
+typedef enum DynCudaSpeed { DYN_CUDA_ANY, DYN_CUDA_SINGLE, DYN_CUDA_GROUPED } DynCudaSpeed;
+
+/* FORM(NAME, name, speed): the functions that a kernel may have: elementwise; of a reduction with a warp's lanes along what is
+ * reduced, or along results, and what makes one result of what blocks have left; of a group, which its first kernel has. Of one
+ * kind the slower ones stand behind the faster. */
+#define DYN_CUDA_FORMS(FORM)                       \
+    FORM(MAP, "map", GROUPED)                      \
+    FORM(SINGLE_MAP, "single_map", SINGLE)         \
+    FORM(ANY_MAP, "any_map", ANY)                  \
+    FORM(ROWS, "rows", GROUPED)                    \
+    FORM(SINGLE_ROWS, "single_rows", SINGLE)       \
+    FORM(ANY_ROWS, "any_rows", ANY)                \
+    FORM(COLUMNS, "columns", GROUPED)              \
+    FORM(SINGLE_COLUMNS, "single_columns", SINGLE) \
+    FORM(ANY_COLUMNS, "any_columns", ANY)          \
+    FORM(FINISH, "finish", ANY)                    \
+    FORM(GROUP, "group", GROUPED)                  \
+    FORM(SINGLE_GROUP, "single_group", SINGLE)     \
+    FORM(ANY_GROUP, "any_group", ANY)              \
+    FORM(HELD_GROUP, "held_group", GROUPED)        \
+    FORM(SINGLE_HELD_GROUP, "single_held_group", SINGLE)
 typedef enum DynCudaForm {
-#define FORM(NAME, name) DYN_CUDA_##NAME,
+#define FORM(NAME, name, speed) DYN_CUDA_##NAME,
     DYN_CUDA_FORMS(FORM)
 #undef FORM
         DYN_CUDA_FORM_COUNT
@@ -77,7 +87,11 @@ DYN_HIDDEN int dyn_cuda_rank(const DynKernel *k);  /* R: its axes, and two more 
 DYN_HIDDEN int dyn_cuda_words(const DynKernel *k); /* of the struct */
 DYN_HIDDEN int dyn_cuda_results(const DynKernel *k, const DynInsn **results); /* its reductions, at most DYN_MAX_RESULTS */
 DYN_HIDDEN int dyn_cuda_group_words(const DynLoops *p, uint32_t step);        /* of its struct, which has its kernels' */
-/* Of a group, whose first step is given: how many groups of V elements of each row a thread holds in registers, by the sizes seen
- * first; 0: it holds none, for there are none or rows are too long. places: a bit for each place that is such a row. */
-DYN_HIDDEN int dyn_cuda_held(const DynLoops *p, uint32_t first, uint64_t *places);
+/* What a thread holds in registers of the rows of a group. */
+typedef struct DynCudaHeld {
+    int groups; /* of V elements of each row, by the sizes seen first; 0: none, for there are no such rows or they are too long */
+    int singles;     /* … or elements, where V is 1 */
+    uint64_t places; /* a bit for each place that is such a row */
+} DynCudaHeld;
+DYN_HIDDEN DynCudaHeld dyn_cuda_held(const DynLoops *p, uint32_t first); /* of the group whose first step is given */
 #endif

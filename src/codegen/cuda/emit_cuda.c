@@ -13,7 +13,13 @@ static const char prologue[] =
     ;
 
 const char *const dyn_cuda_form_names[DYN_CUDA_FORM_COUNT] = {
-#define FORM(NAME, name) [DYN_CUDA_##NAME] = name,
+#define FORM(NAME, name, speed) [DYN_CUDA_##NAME] = name,
+    DYN_CUDA_FORMS(FORM)
+#undef FORM
+};
+
+static const uint8_t speed_of[DYN_CUDA_FORM_COUNT] = {
+#define FORM(NAME, name, speed) [DYN_CUDA_##NAME] = DYN_CUDA_##speed,
     DYN_CUDA_FORMS(FORM)
 #undef FORM
 };
@@ -78,8 +84,8 @@ bool dyn_cuda_walks(const DynLoops *p, const DynKernel *k, uint32_t operand, uin
 /* ---- rows that threads hold in registers */
 
 /* Each thread reads what it wrote itself where all kernels of the group that touch the row walk over the whole of it in groups of
- * as many lanes. */
-static bool is_held(const DynLoops *p, uint32_t first, uint32_t end, uint32_t place) {
+ * as many lanes: so many; else 0. */
+static int held_lanes(const DynLoops *p, uint32_t first, uint32_t end, uint32_t place) {
     int lanes = 0;
     bool held = p->places[place].kind == DYN_P_ROW;
     for (uint32_t s = first; s < end && held; s++) {
@@ -95,7 +101,7 @@ static bool is_held(const DynLoops *p, uint32_t first, uint32_t end, uint32_t pl
             lanes = own;
         }
     }
-    return held && lanes != 0;
+    return held ? lanes : 0;
 }
 
 /* Groups of V elements of the longest row, by the sizes seen first. */
@@ -113,35 +119,48 @@ static int64_t longest_row(const DynLoops *p, uint32_t first, uint32_t end) {
     return longest;
 }
 
-int dyn_cuda_held(const DynLoops *p, uint32_t first, uint64_t *places) {
+/* A warp is to have a whole row of n, where each thread then has at most so many: all of what it holds is computed for each row.
+ */
+static int each_of(int64_t n, int most) {
+    int each = 2;
+    while (each < most && (int64_t)each * 32 < n) {
+        each *= 2;
+    }
+    return each < most ? each : most;
+}
+
+DynCudaHeld dyn_cuda_held(const DynLoops *p, uint32_t first) {
     uint32_t end = dyn_loops_group_end(p, first), n = p->nplaces < DYN_CUDA_MOST_PLACES ? p->nplaces : DYN_CUDA_MOST_PLACES;
-    int bytes = 0, groups = DYN_CUDA_MOST_HELD;
-    *places = 0;
+    DynCudaHeld h = {.places = 0};
+    int bytes = 0, most = DYN_CUDA_MOST_HELD, widest = 1;
     for (uint32_t i = 0; i < n; i++) {
-        bool held = is_held(p, first, end, i);
-        *places |= (uint64_t)held << i;
-        bytes += held ? 16 : 0;
+        int lanes = held_lanes(p, first, end, i);
+        h.places |= (uint64_t)(lanes > 0) << i;
+        widest = lanes > widest ? lanes : widest;
+        bytes += lanes > 0 ? 16 : 0;
     }
-    while (groups > 0 && groups * bytes > DYN_CUDA_HELD_BYTES) {
-        groups /= 2;
+    while (most > 0 && most * bytes > DYN_CUDA_HELD_BYTES) {
+        most /= 2;
     }
-    bool fits = bytes > 0 && longest_row(p, first, end) <= (int64_t)groups * DYN_CUDA_HELD_THREADS;
-    *places = fits ? *places : 0;
-    return fits ? groups : 0;
+    int64_t longest = longest_row(p, first, end);
+    if (bytes == 0 || longest > (int64_t)most * DYN_CUDA_HELD_THREADS) {
+        return (DynCudaHeld){0};
+    }
+    h.groups = each_of(longest, most);
+    h.singles = each_of(longest * widest, most * widest);
+    return h;
 }
 
 /* Does the kernel's operand lie in such a row? */
 static bool holds(const DynLoops *p, const DynKernel *k, uint32_t operand) {
     uint32_t first = 0, place = k->operands.at[operand].place;
-    uint64_t places;
     if (k->group == DYN_NONE) {
         return false;
     }
     while (dyn_loops_kernel_at(p, first) == NULL || dyn_loops_kernel_at(p, first)->group != k->group) {
         first++;
     }
-    dyn_cuda_held(p, first, &places);
-    return place < DYN_CUDA_MOST_PLACES && (places >> place & 1);
+    return place < DYN_CUDA_MOST_PLACES && (dyn_cuda_held(p, first).places >> place & 1);
 }
 
 /* ---- expressions */
@@ -241,13 +260,16 @@ static bool is_stored(const DynKernel *k, uint32_t operand) {
 /* How far an operand's group is from the line's first, where FAST: that is known, or a step for each element of a column. */
 static void put_distance(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_t i) {
     bool along = dyn_cuda_walks(p, k, i, dyn_cuda_inner(k));
-    int step = along ? dyn_cuda_lanes(p, k) * dyn_dtypes[k->operands.at[i].dtype].size : 0, rank = dyn_cuda_rank(k);
+    int step = along ? dyn_dtypes[k->operands.at[i].dtype].size : 0, rank = dyn_cuda_rank(k);
     if (k->reduced && k->group == DYN_NONE && rank > 1) {
-        dyn_str_printf(out, "(COLUMNS ? g * a.step[%u][%d] : g * %d)", i, rank - 2, step);
+        dyn_str_printf(out, "(COLUMNS ? g * a.step[%u][%d] : g * (V * %d))", i, rank - 2, step);
     } else {
-        dyn_str_printf(out, "g * %d", step);
+        dyn_str_printf(out, "g * (V * %d)", step);
     }
 }
+
+/* A map: its last group may have fewer elements than V, m of them. */
+static bool is_map(const DynKernel *k) { return !k->reduced && k->group == DYN_NONE; }
 
 /* Is it one element for the whole of a row, which is read in front of the row's loop? */
 static bool stands_in_row(const DynLoops *p, const DynKernel *k, uint32_t operand) {
@@ -280,13 +302,14 @@ static void put_loads(DynStr *out, const DynLoops *p, const DynKernel *k) {
                 dyn_str_printf(out, "dyn_take_any<V>(x%u, b%u + off[%u], a.step[%u][%d], m);\n", i, i, i, i, last);
                 continue;
             }
-            dyn_str_puts(out, "if (FAST) dyn_take<V, ");
+            dyn_str_puts(out, is_map(k) ? "if (FAST) dyn_take_some<V, " : "if (FAST) dyn_take<V, ");
             if (along != across && k->reduced && k->group == DYN_NONE) {
                 dyn_str_printf(out, "COLUMNS ? %d : ", across);
             }
             dyn_str_printf(out, "%d>(x%u, b%u + ", along, i, i);
             put_distance(out, p, k, i);
-            dyn_str_printf(out, "); else dyn_take_any<V>(x%u, b%u + off[%u], a.step[%u][%d], m);\n", i, i, i, i, last);
+            dyn_str_puts(out, is_map(k) ? ", m); else " : "); else ");
+            dyn_str_printf(out, "dyn_take_any<V>(x%u, b%u + off[%u], a.step[%u][%d], m);\n", i, i, i, i, last);
         }
         if (is_stored(k, i)) {
             dyn_str_printf(out, "        %s y%u[V];\n", type, i);
@@ -303,10 +326,10 @@ static void put_stores(DynStr *out, const DynLoops *p, const DynKernel *k) {
             } else if (k->group != DYN_NONE) {
                 dyn_str_puts(out, "if (!here) {} else ");
             }
-            dyn_str_printf(out, "if (FAST) dyn_put<V>(y%u, b%u + ", i, i);
+            dyn_str_printf(out, is_map(k) ? "if (FAST) dyn_put_some<V>(y%u, b%u + " : "if (FAST) dyn_put<V>(y%u, b%u + ", i, i);
             put_distance(out, p, k, i);
-            dyn_str_printf(out, "); else dyn_put_any<V>(y%u, b%u + off[%u], a.step[%u][%d], m);\n", i, i, i, i,
-                           dyn_cuda_rank(k) - 1);
+            dyn_str_puts(out, is_map(k) ? ", m); else " : "); else ");
+            dyn_str_printf(out, "dyn_put_any<V>(y%u, b%u + off[%u], a.step[%u][%d], m);\n", i, i, i, i, dyn_cuda_rank(k) - 1);
         }
     }
 }
@@ -385,26 +408,32 @@ static void put_entry(DynStr *out, const DynKernel *k, DynCudaForm form) {
 
 static bool has(uint32_t forms, DynCudaForm form) { return forms >> form & 1; }
 
+static const char *fast_in(DynCudaForm form) { return speed_of[form] == DYN_CUDA_ANY ? "false" : "true"; }
+
+/* V of a function of a reduction or a group. */
+static int lanes_in(const DynLoops *p, const DynKernel *k, DynCudaForm form) {
+    return speed_of[form] == DYN_CUDA_GROUPED ? dyn_cuda_lanes(p, k) : 1;
+}
+
 /* A group of lanes for each thread. */
 static int put_elementwise(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_t forms) {
     int rank = dyn_cuda_rank(k), failed = 0;
     for (DynCudaForm form = DYN_CUDA_MAP; form <= DYN_CUDA_ANY_MAP; form++) {
-        bool any = form == DYN_CUDA_ANY_MAP;
         if (!has(forms, form)) {
             continue;
         }
         put_entry(out, k, form);
-        dyn_str_printf(out, "    const int V = %d;\n    const bool FAST = %s;\n", any ? DYN_CUDA_ANY_LANES : dyn_cuda_lanes(p, k),
-                       any ? "false" : "true");
+        dyn_str_printf(out, "    const int V = %d;\n    const bool FAST = %s;\n",
+                       form == DYN_CUDA_ANY_MAP ? DYN_CUDA_ANY_LANES : lanes_in(p, k, form), fast_in(form));
         put_pointers(out, p, k);
         put_scalars(out, k);
         dyn_str_printf(
             out,
             "    for (i64 g = (i64)blockIdx.x * blockDim.x + threadIdx.x; g < a.count; g += (i64)gridDim.x * blockDim.x) {\n"
             "        i64 off[%u] = {};\n"
-            "        const i64 last = FAST ? 0 : dyn_place<%d, %u>(a.size, a.magic, a.step, %d - DYN_KEPT(a), %d, DYN_WIDE(a), "
+            "        const i64 last = FAST ? g : dyn_place<%d, %u>(a.size, a.magic, a.step, %d - DYN_KEPT(a), %d, DYN_WIDE(a), "
             "g, off);\n"
-            "        const int m = FAST || (last + 1) * V <= a.groups ? V : (int)(a.groups - last * V);\n",
+            "        const int m = (last + 1) * V <= a.groups ? V : (int)(a.groups - last * V);\n",
             k->operands.n, rank, k->operands.n, rank, rank);
         failed |= put_group(out, p, k);
         dyn_str_puts(out, "    }\n}\n");
@@ -458,14 +487,15 @@ static void put_loop_head(DynStr *out, const DynLoops *p, const DynKernel *k) {
                               : "    const i64 groups = in ? a.groups : 0;\n");
     put_row_elements(out, p, k);
     if (k->group == DYN_NONE) {
-        dyn_str_puts(out, "    _Pragma(\"unroll (FAST ? 4 : 1)\") for (i64 g = lane + (i64)lanes * blockIdx.y; g < groups; "
-                          "g += lanes * a.splits) {\n");
-    } else {
         dyn_str_puts(
-            out, "    I next = lane;\n"
-                 "    _Pragma(\"unroll (HELD ? HELD : FAST ? 2 : 1)\") for (int h = 0; HELD ? h < HELD && groups > 0 : next < "
-                 "groups; h++, next += lanes) {\n"
-                 "        const bool here = !HELD || next < groups;\n        const I g = here ? next : 0;\n");
+            out, "    _Pragma(\"unroll (FAST ? V == 1 ? 8 : 4 : 1)\") for (i64 g = lane + (i64)lanes * blockIdx.y; g < groups; "
+                 "g += lanes * a.splits) {\n");
+    } else {
+        dyn_str_puts(out, "    I next = lane;\n"
+                          "    _Pragma(\"unroll (HELD ? HELD : FAST ? V == 1 ? 8 : 2 : 1)\") for (int h = 0; HELD ? h < HELD && "
+                          "groups > 0 : next < "
+                          "groups; h++, next += lanes) {\n"
+                          "        const bool here = !HELD || next < groups;\n        const I g = here ? next : 0;\n");
     }
 }
 
@@ -564,7 +594,7 @@ static int put_finish(DynStr *out, const DynKernel *k) {
 static int put_reduction(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_t forms) {
     int failed = put_line(out, p, k);
     for (DynCudaForm form = DYN_CUDA_ROWS; form <= DYN_CUDA_ANY_COLUMNS; form++) {
-        bool columns = form >= DYN_CUDA_COLUMNS, any = form == DYN_CUDA_ANY_ROWS || form == DYN_CUDA_ANY_COLUMNS;
+        bool columns = form >= DYN_CUDA_COLUMNS;
         if (!has(forms, form)) {
             continue;
         }
@@ -573,8 +603,8 @@ static int put_reduction(DynStr *out, const DynLoops *p, const DynKernel *k, uin
             out,
             "    __shared__ double shared[%d];\n    k%d_line<%s, %d, %s>(a, (i64)blockIdx.x * blockDim.%c + threadIdx.%c, "
             "threadIdx.%c, blockDim.%c, nullptr, shared);\n}\n",
-            DYN_CUDA_THREADS, k->number, any ? "false" : "true", any ? 1 : dyn_cuda_lanes(p, k), columns ? "true" : "false",
-            columns ? 'x' : 'y', columns ? 'x' : 'y', columns ? 'y' : 'x', columns ? 'y' : 'x');
+            DYN_CUDA_THREADS, k->number, fast_in(form), lanes_in(p, k, form), columns ? "true" : "false", columns ? 'x' : 'y',
+            columns ? 'x' : 'y', columns ? 'y' : 'x', columns ? 'y' : 'x');
     }
     return failed | (has(forms, DYN_CUDA_FINISH) ? put_finish(out, k) : 0);
 }
@@ -601,39 +631,37 @@ static bool touches_held(const DynLoops *p, const DynKernel *k) {
 }
 
 static void put_group_entry(DynStr *out, const DynLoops *p, uint32_t step, DynCudaForm form) {
-    uint64_t places;
-    int first = dyn_loops_kernel_at(p, step)->number, held = form == DYN_CUDA_HELD_GROUP ? dyn_cuda_held(p, step, &places) : 0;
-    bool any = form == DYN_CUDA_ANY_GROUP;
+    DynCudaHeld h = form >= DYN_CUDA_HELD_GROUP ? dyn_cuda_held(p, step) : (DynCudaHeld){0};
+    int first = dyn_loops_kernel_at(p, step)->number, held = form == DYN_CUDA_HELD_GROUP ? h.groups : h.singles;
     dyn_str_printf(out,
                    "DYN_KERNEL(%d, k%d_%s, G%d) {\n    DYN_ROW_MEMORY;\n    __shared__ double shared[256];\n"
                    "    const int lane = threadIdx.x, lanes = blockDim.x;\n"
                    "    for (i64 first = (i64)blockIdx.x * blockDim.y; first < a.rows; first += (i64)gridDim.x * blockDim.y) {\n"
-                   "        const i64 row = first + threadIdx.y;\n        H%d<%d> held;\n"
+                   "        const i64 row = first + threadIdx.y;\n        H%d<%d, %d> held;\n"
                    "        char *const memory = (a.memory != nullptr ? a.memory + (i64)blockIdx.x * blockDim.y * a.bytes : "
                    "(char *)row_memory) + threadIdx.y * a.bytes;\n",
                    held ? DYN_CUDA_HELD_THREADS : DYN_CUDA_GROUP_THREADS, first, dyn_cuda_form_names[form], first, first,
-                   held ? held : 1);
+                   held ? held : 1, form == DYN_CUDA_HELD_GROUP);
     for (uint32_t s = step; s < dyn_loops_group_end(p, step); s++) {
         const DynKernel *k = dyn_loops_kernel_at(p, s);
         dyn_str_printf(
             out,
             "        k%d_line<%s, %d, false, %d>(a.k%d, row, lane, lanes, memory, shared, held);\n        __syncthreads();\n",
-            k->number, any ? "false" : "true", any ? 1 : dyn_cuda_lanes(p, k), held > 0 && touches_held(p, k) ? held : 0,
-            k->number);
+            k->number, fast_in(form), lanes_in(p, k, form), held > 0 && touches_held(p, k) ? held : 0, k->number);
     }
     dyn_str_puts(out, "    }\n}\n");
 }
 
-/* The struct of rows that are held, for K groups of a thread. */
+/* The struct of rows that are held, for K groups of a thread, or K elements. */
 static void put_held(DynStr *out, const DynLoops *p, uint32_t step, uint32_t end) {
-    dyn_str_printf(out, "template<int K> struct H%d { ", dyn_loops_kernel_at(p, step)->number);
+    dyn_str_printf(out, "template<int K, bool GROUPED> struct H%d { ", dyn_loops_kernel_at(p, step)->number);
     for (uint32_t s = step; s < end; s++) {
         const DynKernel *k = dyn_loops_kernel_at(p, s);
         for (uint32_t i = 0; i < k->operands.n; i++) {
             const DynOperand *o = &k->operands.at[i];
             if (o->out && holds(p, k, i)) {
                 const char *type = dyn_emit_memory_type((DynDtype)o->dtype);
-                dyn_str_printf(out, "%s h%u[K][%d]; ", type, o->place, dyn_cuda_lanes(p, k));
+                dyn_str_printf(out, "%s h%u[K][GROUPED ? %d : 1]; ", type, o->place, dyn_cuda_lanes(p, k));
             }
         }
     }
@@ -643,7 +671,6 @@ static void put_held(DynStr *out, const DynLoops *p, uint32_t step, uint32_t end
 /* Lines of threads have a row each, and do all kernels for it, then take the next. */
 static int put_rows(DynStr *out, const DynLoops *p, uint32_t step, uint32_t forms) {
     uint32_t end = dyn_loops_group_end(p, step);
-    uint64_t places;
     int failed = 0;
     put_held(out, p, step, end);
     for (uint32_t s = step; s < end; s++) {
@@ -655,12 +682,11 @@ static int put_rows(DynStr *out, const DynLoops *p, uint32_t step, uint32_t form
         dyn_str_printf(out, " k%d; ", dyn_loops_kernel_at(p, s)->number);
     }
     dyn_str_puts(out, "};\n");
-    DynCudaForm fast = dyn_cuda_held(p, step, &places) > 0 ? DYN_CUDA_HELD_GROUP : DYN_CUDA_GROUP;
-    if (has(forms, fast)) {
-        put_group_entry(out, p, step, fast);
-    }
-    if (has(forms, DYN_CUDA_ANY_GROUP)) {
-        put_group_entry(out, p, step, DYN_CUDA_ANY_GROUP);
+    uint32_t none = dyn_cuda_held(p, step).groups > 0 ? 1u << DYN_CUDA_GROUP : 3u << DYN_CUDA_HELD_GROUP;
+    for (DynCudaForm form = DYN_CUDA_GROUP; form <= DYN_CUDA_SINGLE_HELD_GROUP; form++) {
+        if (has(forms & ~none, form)) {
+            put_group_entry(out, p, step, form);
+        }
     }
     return failed;
 }

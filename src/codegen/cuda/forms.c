@@ -7,6 +7,7 @@
 #include "codegen/cuda/target.h"
 
 #define MOST_SPLITS 1024
+#define MANY_ROWS 16 /* for each processor, from which on a lane has several groups of a row: there are threads enough */
 
 int64_t dyn_cuda_between(int64_t low, int64_t n, int64_t high) {
     if (n < low) {
@@ -23,6 +24,8 @@ int dyn_cuda_power_of_2(int64_t n, int most) {
     return p;
 }
 
+static int64_t blocks_of(int64_t n, int64_t each) { return (n + each - 1) / each; }
+
 int64_t dyn_cuda_product(const DynCudaLine *l, int from, int n) {
     int64_t all = 1;
     for (int d = from; d < from + n; d++) {
@@ -32,13 +35,12 @@ int64_t dyn_cuda_product(const DynCudaLine *l, int from, int n) {
     return all;
 }
 
-/* The form itself, or that which takes any axes. */
-static DynCudaForm form_of(DynCudaForm form, bool fast) { return fast ? form : (DynCudaForm)(form + 1); }
+static DynCudaForm form_of(DynCudaForm form, DynCudaSpeed speed) { return (DynCudaForm)(form + (DYN_CUDA_GROUPED - speed)); }
 
 DynCudaForm dyn_cuda_form_of_map(DynCudaLine *l) {
     dyn_cuda_arrange_map(l);
     l->count = dyn_cuda_product(l, 0, l->kept);
-    return form_of(DYN_CUDA_MAP, l->fast);
+    return form_of(DYN_CUDA_MAP, l->speed);
 }
 
 DynCudaForm dyn_cuda_form_of_reduction(const DynCudaInfo *info, DynCudaLine *l, int *threads) {
@@ -46,19 +48,21 @@ DynCudaForm dyn_cuda_form_of_reduction(const DynCudaInfo *info, DynCudaLine *l, 
     int kept_at = columns ? l->reduced : 0, reduced_at = columns ? 0 : l->kept;
     l->count = dyn_cuda_product(l, kept_at, l->kept);
     l->groups = dyn_cuda_product(l, reduced_at, l->reduced);
-    *threads = columns ? DYN_CUDA_THREADS / dyn_cuda_power_of_2(l->count, 32) : dyn_cuda_power_of_2(l->groups, DYN_CUDA_THREADS);
+    bool many = l->count >= (int64_t)info->processors * MANY_ROWS;
+    *threads = columns ? DYN_CUDA_THREADS / dyn_cuda_power_of_2(l->count, 32)
+                       : dyn_cuda_power_of_2(many ? blocks_of(l->groups, DYN_CUDA_EACH_LANE) : l->groups, DYN_CUDA_THREADS);
     int64_t results = DYN_CUDA_THREADS / *threads, blocks = (l->count + results - 1) / results;
     int64_t wanted = blocks == 0 ? 1 : ((int64_t)DYN_CUDA_BUSY * info->processors + blocks - 1) / blocks;
     int64_t most = l->groups / ((int64_t)*threads * DYN_CUDA_EACH_LANE);
     l->splits = (uint32_t)dyn_cuda_between(1, wanted < most ? wanted : most, MOST_SPLITS);
-    return form_of(columns ? DYN_CUDA_COLUMNS : DYN_CUDA_ROWS, l->fast);
+    return form_of(columns ? DYN_CUDA_COLUMNS : DYN_CUDA_ROWS, l->speed);
 }
 
-static void measure(DynCudaRows *r, DynCudaLine *lines, int n, bool fast) {
+static void measure(DynCudaRows *r, DynCudaLine *lines, int n, DynCudaSpeed speed) {
     r->longest = 0;
     for (int i = 0; i < n; i++) {
         DynCudaLine *l = &lines[i];
-        l->lanes = fast ? l->lanes : 1;
+        l->lanes = speed == DYN_CUDA_GROUPED ? l->lanes : 1;
         l->count = dyn_cuda_product(l, 0, l->kept);
         l->groups = dyn_cuda_product(l, l->kept, l->reduced);
         r->rows = l->count;
@@ -67,21 +71,26 @@ static void measure(DynCudaRows *r, DynCudaLine *lines, int n, bool fast) {
 }
 
 void dyn_cuda_form_of_group(uint32_t step, DynCudaLine *lines, int n, DynCudaRows *r) {
-    int held = dyn_cuda_held(lines->p, step, &r->places);
-    bool fast = true;
+    DynCudaHeld held = dyn_cuda_held(lines->p, step);
+    DynCudaSpeed speed = DYN_CUDA_GROUPED;
     for (int i = 0; i < n; i++) {
         dyn_cuda_arrange_row(&lines[i]);
-        fast = fast && lines[i].fast;
+        speed = lines[i].speed < speed ? lines[i].speed : speed;
     }
-    measure(r, lines, n, fast);
-    bool fits = held == 0 || r->longest <= (int64_t)held * DYN_CUDA_HELD_THREADS;
-    if (fast && !fits) {
-        fast = false;
-        measure(r, lines, n, fast);
+    measure(r, lines, n, speed);
+    r->each = speed == DYN_CUDA_GROUPED ? held.groups : held.singles;
+    if (held.groups > 0 && speed != DYN_CUDA_ANY && r->longest <= (int64_t)r->each * DYN_CUDA_HELD_THREADS) {
+        r->places = held.places;
+        r->form = form_of(DYN_CUDA_HELD_GROUP, speed);
+        return;
     }
-    r->held = fast ? held : 0;
-    r->places = fast ? r->places : 0;
-    r->form = r->held ? DYN_CUDA_HELD_GROUP : form_of(DYN_CUDA_GROUP, fast);
+    if (held.groups > 0 && speed == DYN_CUDA_GROUPED) { /* there is no function GROUP where rows are held */
+        speed = DYN_CUDA_SINGLE;
+        measure(r, lines, n, speed);
+    }
+    r->each = DYN_CUDA_EACH_LANE * (speed == DYN_CUDA_SINGLE ? 4 : 1);
+    r->places = 0;
+    r->form = form_of(DYN_CUDA_GROUP, speed);
 }
 
 /* ---- what is compiled first */

@@ -152,10 +152,19 @@ static int launch_line(const Stream *s, const DynCudaLine *l, DynCudaForm form, 
 
 /* ---- kernels that run alone */
 
-static int launch_map(const Stream *s, DynCudaLine *l) {
+static int launch_piece(const Stream *s, DynCudaLine *l) {
     DynCudaForm form = dyn_cuda_form_of_map(l);
     int64_t grid = blocks_of(l->count, DYN_CUDA_THREADS);
     return launch_line(s, l, form, &(Grid){grid < MOST_GRID ? grid : MOST_GRID, 1, DYN_CUDA_THREADS, 1, 0});
+}
+
+static int launch_map(const Stream *s, DynCudaLine *l) {
+    DynCudaLine strip;
+    int done = 0;
+    while (done == 0 && dyn_cuda_cut_strip(l, &strip)) {
+        done = launch_piece(s, &strip);
+    }
+    return done == 0 ? launch_piece(s, l) : done;
 }
 
 /* What the splits of each result left becomes one: kept axes alone, an element at a time. */
@@ -290,9 +299,7 @@ static void fill_members(const DynCall *c, Group *g, DynCudaLine *lines, int n) 
  * rows' memory is the device's. */
 static int launch_group(const DynCall *c, Group *g, const DynCudaLine *lines, int n) {
     const DynCudaRows *r = &g->r;
-    int each = r->held ? r->held : DYN_CUDA_EACH_LANE, least = r->held ? 32 : 1;
-    int lanes = dyn_cuda_power_of_2(blocks_of(r->longest, each), DYN_CUDA_GROUP_THREADS);
-    lanes = lanes < least ? least : lanes;
+    int lanes = dyn_cuda_power_of_2(blocks_of(r->longest, r->each), DYN_CUDA_GROUP_THREADS);
     int rows = lanes < DYN_CUDA_THREADS ? DYN_CUDA_THREADS / lanes : 1;
     int64_t room = g->s.info->shared - (int64_t)sizeof(double) * DYN_CUDA_THREADS;
     while (rows > 1 && g->bytes * rows > SHARED_WITHOUT_ASKING) {

@@ -11,7 +11,7 @@ typedef struct DynCudaLine {
     const DynLoops *p;
     DynBound b;            /* Its axes in the order in which they are walked. */
     int kept, reduced;     /* How many there are of each. */
-    bool fast;             /* The function for one axis of either kind takes it. */
+    DynCudaSpeed speed;    /* Of the fastest function that takes it. */
     int lanes;             /* V of the function. */
     int64_t count, groups; /* As cuda.h has them. */
     uint32_t splits, rowed;
@@ -22,8 +22,8 @@ typedef struct DynCudaLine {
 typedef struct DynCudaRows {
     DynCudaForm form;
     int64_t rows, longest; /* longest: groups of V that a row has at the most */
-    int held;              /* a thread's groups of each row that it holds in registers; 0: it holds none */
-    uint64_t places;       /* … these */
+    int each;              /* groups of V of a row that a thread is to have */
+    uint64_t places;       /* of rows that threads hold in registers */
 } DynCudaRows;
 
 #define DYN_CUDA_BUSY 8      /* blocks for each processor, from which on a reduction needn't be split */
@@ -33,7 +33,7 @@ typedef struct DynCudaRows {
 DYN_HIDDEN DynCudaForm dyn_cuda_form_of_map(DynCudaLine *l);
 DYN_HIDDEN DynCudaForm dyn_cuda_form_of_reduction(const DynCudaInfo *info, DynCudaLine *l,
                                                   int *threads); /* … for each result, and `splits` */
-/* All of the kernels take groups of lanes, or none does; and where threads can hold rows that are short enough, they do. */
+/* All of the kernels go at the speed of the slowest; and where threads can hold rows that are short enough, they do. */
 DYN_HIDDEN void dyn_cuda_form_of_group(uint32_t step, DynCudaLine *lines, int n, DynCudaRows *r);
 DYN_HIDDEN int64_t dyn_cuda_product(const DynCudaLine *l, int from, int n); /* sizes of n axes, in groups of the last one */
 DYN_HIDDEN int64_t dyn_cuda_between(int64_t low, int64_t n, int64_t high);  /* the nearest to n */
@@ -41,6 +41,9 @@ DYN_HIDDEN int dyn_cuda_power_of_2(int64_t n, int most);                    /* t
 
 /* arrange.c */
 DYN_HIDDEN void dyn_cuda_arrange_map(DynCudaLine *l);
+/* Of an elementwise kernel whose operands lie across each other, one strip beside what whole patches cover goes to a line of its
+ * own; false: there is none. */
+DYN_HIDDEN bool dyn_cuda_cut_strip(DynCudaLine *l, DynCudaLine *strip);
 DYN_HIDDEN bool dyn_cuda_arrange_reduction(DynCudaLine *l);       /* true: by columns, kept axes last; else kept ones first */
 DYN_HIDDEN void dyn_cuda_keep_axes(DynCudaLine *l, bool columns); /* of a reduction, behind that: reduced ones go */
 DYN_HIDDEN void dyn_cuda_arrange_row(DynCudaLine *l);             /* of a group's kernel: rows first, in their own order */
