@@ -25,6 +25,8 @@ typedef struct Kernel {
 } Kernel;
 typedef struct Program {
     char *source, log[4096], path[256];
+    int (*asks)(void *, void *);
+    void *payload;
 } Program;
 
 /* ---- calls that fail, and how many there were */
@@ -247,6 +249,21 @@ API int nvrtcDestroyProgram(Program **p) {
     return enter("nvrtcDestroyProgram");
 }
 
+API int nvrtcSetFlowCallback(Program *p, int (*callback)(void *, void *), void *payload) {
+    p->asks = callback;
+    p->payload = payload;
+    return enter("nvrtcSetFlowCallback");
+}
+
+/* A compilation that takes until it is cancelled. */
+static int endless(const Program *p) {
+    while (!p->asks(p->payload, NULL)) {
+        usleep(1000);
+    }
+    fputs("cancelled\n", stderr);
+    return 6;
+}
+
 API int nvrtcCompileProgram(Program *p, int n, const char *const *options) {
     const char *folder = getenv("DYN_STAND_IN_FOLDER"), *header = getenv("DYN_STAND_IN_HEADER");
     static int number;
@@ -254,6 +271,9 @@ API int nvrtcCompileProgram(Program *p, int n, const char *const *options) {
     int error = enter("nvrtcCompileProgram");
     if (error != 0 || folder == NULL || header == NULL) {
         return error != 0 ? error : 6;
+    }
+    if (getenv("DYN_STAND_IN_ENDLESS") != NULL) {
+        return endless(p);
     }
     snprintf(text, sizeof(text), "%s/k%d-%d.cpp", folder, (int)getpid(), number);
     snprintf(p->path, sizeof(p->path), "%s/k%d-%d.so", folder, (int)getpid(), number++);

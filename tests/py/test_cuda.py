@@ -7,6 +7,8 @@ import os
 import random
 import shutil
 import subprocess
+import sys
+import textwrap
 import warnings
 from pathlib import Path
 
@@ -363,6 +365,19 @@ def test_a_driver_that_fails(device, function):
         torch.testing.assert_close(fast(x), f(x))
     device.stand_in_fail(b"", 0, 0)
     torch.testing.assert_close(fast(x), f(x))
+
+
+def test_the_end_of_a_program_cancels_a_compilation(library, tmp_path):
+    script = f"""
+    import time, torch, dynoc
+    from dynoc import _dynoc
+    _dynoc._cuda_stand_in({library._name!r})
+    dynoc.optimize(lambda x: torch.sin(x) * 2)(torch.randn(10))
+    time.sleep(0.5)
+    """
+    env = os.environ | {"DYN_STAND_IN_ENDLESS": "1", "DYNOC_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], env=env, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "cancelled\n")
 
 
 @pytest.mark.parametrize(

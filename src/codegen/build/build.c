@@ -301,9 +301,14 @@ static struct timespec after(int64_t ns) {
     return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
 }
 
-static void stop_thread(void) { /* atexit */
+/* Called when the interpreter ends, and when the process does without that. The former comes before the destructors of libraries,
+ * in which the thread may be: they run before what was registered with atexit when the thread started, as they were loaded later. */
+static void stop_thread(void) {
     pthread_mutex_lock(&lock);
-    atomic_store(&stopping, true);
+    if (atomic_exchange(&stopping, true)) {
+        pthread_mutex_unlock(&lock);
+        return;
+    }
     pthread_cond_broadcast(&wake);
     int group = atomic_load(&compiler_group);
     if (group > 0) {
@@ -326,6 +331,7 @@ static int start_thread(void) {
     }
     if (!has_exit_handler) {
         has_exit_handler = atexit(stop_thread) == 0;
+        Py_AtExit(stop_thread); /* -1 where there is no room for one more: then it is atexit's alone */
     }
     int error = pthread_attr_init(&attributes);
     if (error != 0) {

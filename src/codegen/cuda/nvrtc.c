@@ -25,6 +25,7 @@ static struct {
     int (*GetCUBINSize)(Program program, size_t *size);
     int (*GetCUBIN)(Program program, char *cubin);
     const char *(*GetErrorString)(int error);
+    int (*SetFlowCallback)(Program program, int (*callback)(void *payload, void *unused), void *payload); /* NULL before 12.9 */
 } nvrtc;
 static const struct {
     const char *symbol;
@@ -53,6 +54,8 @@ static bool take_functions(void *from) {
         }
         memcpy(functions[i].to, &f, sizeof(f));
     }
+    void *f = dlsym(from, "nvrtcSetFlowCallback");
+    memcpy(&nvrtc.SetFlowCallback, &f, sizeof(f));
     library = from;
     return true;
 }
@@ -193,10 +196,16 @@ static DynReason take_cubin(Program program, DynBlob *object, DynStr *detail) {
     return DYN_R_COMPILER_FAILED;
 }
 
+/* NVRTC asks now and then: 1 ends the compilation. */
+static int is_stopped(void *stop, void *unused) {
+    (void)unused;
+    return atomic_load((const atomic_bool *)stop);
+}
+
 /* The first line of the text says for which devices: "// sm_90". */
 static DynReason run(const DynBuildEnv *env, const DynCompiler *c, const char *flags, const char *source, _Atomic(int) *group,
                      const atomic_bool *stop, DynBlob *object, DynStr *detail) {
-    (void)c, (void)flags, (void)group, (void)stop;
+    (void)c, (void)flags, (void)group;
     const char *all[DYN_COUNTOF(options) + 2];
     char architecture[32];
     int n = 0, capability = 0;
@@ -219,6 +228,9 @@ static DynReason run(const DynBuildEnv *env, const DynCompiler *c, const char *f
         return DYN_R_COMPILER_FAILED;
     }
     DynReason why = DYN_R_OK;
+    if (nvrtc.SetFlowCallback != NULL) {
+        nvrtc.SetFlowCallback(program, is_stopped, (void *)(uintptr_t)stop);
+    }
     if ((error = nvrtc.CompileProgram(program, n, all)) != 0) {
         put_log(program, error, detail);
         why = DYN_R_COMPILER_FAILED;
