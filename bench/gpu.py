@@ -72,18 +72,21 @@ def gelu(x):
 
 def programs():
     """Name, function, arguments, and the clock that times it."""
-    large, square, other, row, middle, tiny = (
+    large, square, other, row, middle, tiny, odd, short = (
         torch.randn(*shape, device="cuda")
-        for shape in [(10**8,), (8192, 8192), (8192, 8192), (8192,), (1000, 1000), (16,)]
+        for shape in [(10**8,), (8192, 8192), (8192, 8192), (8192,), (1000, 1000), (16,), (3162, 3162), (100003, 33)]
     )
     yield "cos + sin, 1e8", lambda x: torch.cos(x) + torch.sin(x), (large,), on_device
     yield "gelu chain, 1e8", gelu, (large,), on_device
     yield "softmax, 8192 x 8192", softmax, (square,), on_device
     yield "layer norm, 8192 x 8192", layer_norm, (square, row, row), on_device
+    yield "softmax, 3162 x 3162", softmax, (odd,), on_device
+    yield "softmax, 100003 x 33", softmax, (short,), on_device
     yield "sum of squares, 1e8", lambda x: (x * x).sum(), (large,), on_device
     yield "sum of columns, 8192 x 8192", lambda x: (x * 2).sum(0), (square,), on_device
     yield "transposed add, 8192 x 8192", lambda x, y: x + y.t(), (square, other), on_device
     yield "x + x.t(), 8192 x 8192", lambda x: x + x.t(), (square,), on_device
+    yield "x + x.t(), 3162 x 3162", lambda x: x + x.t(), (odd,), on_device
     yield "add, 1000 x 1000", lambda x: x + x, (middle,), on_device
     yield "chain of 3, 16", lambda x: torch.sin(x) + torch.cos(x) * 2, (tiny,), on_host
     yield "copy, 1e8", lambda x: x.clone(), (large,), on_device
