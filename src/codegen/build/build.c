@@ -302,7 +302,8 @@ static struct timespec after(int64_t ns) {
 }
 
 /* Called when the interpreter ends, and when the process does without that. The former comes before the destructors of libraries,
- * in which the thread may be: they run before what was registered with atexit when the thread started, as they were loaded later. */
+ * in which the thread may be: they run before what was registered with atexit when the thread started, as they were loaded later.
+ */
 static void stop_thread(void) {
     pthread_mutex_lock(&lock);
     if (atomic_exchange(&stopping, true)) {

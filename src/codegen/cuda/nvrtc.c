@@ -247,8 +247,9 @@ static DynReason run(const DynBuildEnv *env, const DynCompiler *c, const char *f
 typedef struct Module {
     DynCudaLibrary *library;
     DynNativeTable table;    /* It has no functions. */
-    DynCudaKernel **kernels; /* By number and form; NULL: not looked up yet. */
+    DynCudaKernel **kernels; /* By number and form; NULL: not looked up yet, or not there. */
     int nkernels;            /* How many there is room for. */
+    bool told;               /* The object says which there are: those are `there`, or looked up. */
 } Module;
 
 static void unload(void *device) {
@@ -256,24 +257,6 @@ static void unload(void *device) {
     dyn_cuda.LibraryUnload(m->library);
     PyMem_RawFree(m->kernels);
     PyMem_RawFree(m);
-}
-
-static DynLoaded *load(const DynBuildEnv *env, const DynBlob *object, const char *key, DynReason *failure, DynStr *why) {
-    (void)env;
-    Module *m = PyMem_RawCalloc(1, sizeof(*m));
-    if (m == NULL) {
-        *failure = DYN_R_NO_MEMORY;
-        return NULL;
-    }
-    DynCudaError error = dyn_cuda.LibraryLoadData(&m->library, object->at, NULL, NULL, 0, NULL, NULL, 0);
-    if (error != 0) {
-        *failure = DYN_R_LOAD_FAILED;
-        dyn_cuda_say(error, why);
-        PyMem_RawFree(m);
-        return NULL;
-    }
-    m->table = (DynNativeTable){.abi = DYN_NATIVE_ABI, .count = DYN_COUNT_UNKNOWN};
-    return dyn_load_device(key, object->n, &m->table, m, unload);
 }
 
 /* Room for kernel `at`. */
@@ -293,9 +276,59 @@ static bool make_room(Module *m, int at) {
     return kernels != NULL;
 }
 
-/* In place of a kernel that was looked for: it is in the other part of its graph's kernels. */
-static char none;
-static DynCudaKernel *const not_there = (DynCudaKernel *)(void *)&none;
+/* In place of a kernel: the object has it; or it was looked for, and is in the other part of its graph's kernels. */
+static char marks[2];
+static DynCudaKernel *const there = (DynCudaKernel *)(void *)&marks[0], *const not_there = (DynCudaKernel *)(void *)&marks[1];
+
+/* Of a function's name what is behind the k: "12_any_rows". */
+static void note_function(Module *m, const char *name) {
+    char form[32] = "";
+    int number = 0;
+    if (sscanf(name, "%6d_%31s", &number, form) != 2) {
+        return;
+    }
+    for (int i = 0; i < DYN_CUDA_FORM_COUNT; i++) {
+        int at = number * DYN_CUDA_FORM_COUNT + i;
+        if (strcmp(form, dyn_cuda_form_names[i]) == 0 && (at < m->nkernels || make_room(m, at))) {
+            m->kernels[at] = there;
+            m->told = true;
+        }
+    }
+}
+
+/* The names of a cubin's sections say which functions it has, so that the driver isn't asked for one that isn't in this part,
+ * which tools that watch the driver take for an error. Where they say nothing it is asked. */
+static void note_functions(Module *m, const DynBlob *object) {
+    static const char prefix[] = ".text.k";
+    const char *at = (const char *)object->at, *end = at + object->n;
+    char name[40];
+    while ((at = memmem(at, (size_t)(end - at), prefix, sizeof(prefix) - 1)) != NULL) {
+        at += sizeof(prefix) - 1;
+        size_t n = (size_t)(end - at) < sizeof(name) - 1 ? (size_t)(end - at) : sizeof(name) - 1;
+        memcpy(name, at, n);
+        name[n] = 0;
+        note_function(m, name);
+    }
+}
+
+static DynLoaded *load(const DynBuildEnv *env, const DynBlob *object, const char *key, DynReason *failure, DynStr *why) {
+    (void)env;
+    Module *m = PyMem_RawCalloc(1, sizeof(*m));
+    if (m == NULL) {
+        *failure = DYN_R_NO_MEMORY;
+        return NULL;
+    }
+    DynCudaError error = dyn_cuda.LibraryLoadData(&m->library, object->at, NULL, NULL, 0, NULL, NULL, 0);
+    if (error != 0) {
+        *failure = DYN_R_LOAD_FAILED;
+        dyn_cuda_say(error, why);
+        PyMem_RawFree(m);
+        return NULL;
+    }
+    note_functions(m, object);
+    m->table = (DynNativeTable){.abi = DYN_NATIVE_ABI, .count = DYN_COUNT_UNKNOWN};
+    return dyn_load_device(key, object->n, &m->table, m, unload);
+}
 
 DynCudaKernel *dyn_cuda_kernel(const DynLoaded *l, int number, DynCudaForm form) {
     Module *m = dyn_load_of_device(l);
@@ -304,7 +337,7 @@ DynCudaKernel *dyn_cuda_kernel(const DynLoaded *l, int number, DynCudaForm form)
     if (at >= m->nkernels && !make_room(m, at)) {
         return NULL;
     }
-    if (m->kernels[at] == NULL) {
+    if (m->kernels[at] == there || (m->kernels[at] == NULL && !m->told)) {
         snprintf(name, sizeof(name), "k%d_%s", number, dyn_cuda_form_names[form]);
         if (dyn_cuda.LibraryGetKernel(&m->kernels[at], m->library, name) != 0) {
             m->kernels[at] = not_there;
