@@ -7,6 +7,7 @@
  * class that it was made for, and only numbers, text and tuples of these are held. Called by the recorder, which makes them, and
  * by guards, with the GIL. The capsule owns the facts. */
 #include "base/cpy_internal.h"
+#include "base/cpy_region.h"
 
 typedef enum Way {
     ABSENT,
@@ -209,12 +210,6 @@ static PyTypeObject *base_at(PyTypeObject *t, uint32_t i) { return (PyTypeObject
 /* How many bases it has, itself among them; 0 while its metaclass still decides that. */
 static uint32_t count_bases(PyTypeObject *t) { return t->tp_mro == NULL ? 0 : (uint32_t)PyTuple_GET_SIZE(t->tp_mro); }
 
-/* Gives the class a version tag where it has none and can have one. */
-static uint32_t version_of(PyTypeObject *t) {
-    (void)dyn_cpy_lookup_named(t, "__init__");
-    return (uint32_t)t->tp_version_tag;
-}
-
 static int push_row(Facts *f, Row r) {
     Py_INCREF(r.name);
     if (dyn_vec_push(&f->rows, r) == 0) {
@@ -268,7 +263,7 @@ PyObject *dyn_cpy_class_facts(PyTypeObject *t) {
         PyErr_Clear();
         return NULL;
     }
-    f->version = version_of(t);
+    f->version = dyn_cpy_type_version(t);
     for (uint32_t i = 0; i < count_bases(t); i++) {
         if (add_base(f, t, i) < 0) {
             Py_DECREF(capsule);
@@ -345,6 +340,6 @@ bool dyn_cpy_class_stands(PyObject *capsule, PyTypeObject *t) {
     if (dyn_cpy_class_changed(capsule, t) != NULL) {
         return false;
     }
-    f->version = version_of(t);
+    f->version = dyn_cpy_type_version(t);
     return true;
 }

@@ -104,13 +104,17 @@ uint32_t dyn_syms_first_late(const DynSyms *t, uint32_t node) {
     return low;
 }
 
-/* The next row is put into `late` behind those that are known with it or before it: mostly at the end. There is room for it. */
-static void list_late(DynSyms *t, const DynSym *s) {
+/* The next row is put into `late` behind those that are known with it or before it: mostly at the end. */
+static int list_late(DynSyms *t, const DynSym *s) {
+    if (dyn_vec_reserve(&t->late, t->late.n + 1) < 0) {
+        return -1;
+    }
     uint32_t at = t->late.n++;
     for (; at > 0 && t->v.at[t->late.at[at - 1]].after > s->after; at--) {
         t->late.at[at] = t->late.at[at - 1];
     }
     t->late.at[at] = t->v.n;
+    return 0;
 }
 
 /* The row with these fields (the hint is not one of them), new or old. */
@@ -122,11 +126,8 @@ static uint32_t intern(DynSyms *t, const DynSym *s) {
     if (t->index.at[at] != DYN_NONE) {
         return t->index.at[at];
     }
-    if (dyn_vec_reserve(&t->v, t->v.n + 1) < 0 || dyn_vec_reserve(&t->late, t->late.n + 1) < 0) {
+    if (dyn_vec_reserve(&t->v, t->v.n + 1) < 0 || (s->after != 0 && list_late(t, s) < 0)) {
         return DYN_NONE;
-    }
-    if (s->after != 0) {
-        list_late(t, s);
     }
     t->v.at[t->v.n++] = *s;
     return t->index.at[at] = t->v.n - 1;

@@ -250,7 +250,7 @@ DynRunStatus dyn_call_run(DynCall *c) {
     if (status == DYN_RUN_OK) {
         status = dyn_call_check_flags(c);
     }
-    bool done = status == DYN_RUN_OK && c->p->renewed.n > 0 ? renew(c) == 0 : true;
+    bool done = status != DYN_RUN_OK || renew(c) == 0;
     if (!done || (c->p->tensors && c->wrote && bump_versions(c) < 0)) {
         return DYN_RUN_ERROR;
     }
