@@ -179,9 +179,8 @@ DynVal *rec_on_convert(DynRec *r, const RecCall *c, PyObject **result, int op) {
     return checked(r, dyn_sym_op(t, (DynSymOp)op, s, DYN_NONE, DYN_NONE), *result);
 }
 
-static bool any_data(const RecCall *c, DynVal **items, uint32_t n) {
-    bool listed = c->npos == 1 && !PyTuple_CheckExact(c->args[0].real) && !PyList_CheckExact(c->args[0].real);
-    for (uint32_t i = 0; i < n && !listed; i++) {
+static bool any_data(DynVal **items, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
         if (items[i]->kind == DV_NPSCALAR) {
             return true;
         }
@@ -189,59 +188,74 @@ static bool any_data(const RecCall *c, DynVal **items, uint32_t n) {
     return false;
 }
 
-/* min() or max() of items of which some are known only from the data: each comparison that the builtin makes becomes a check. */
-static DynVal *data_extreme(DynRec *r, const RecCall *c, DynVal **items, uint32_t n, PyObject *result, int cmp) {
-    DynOperand best = {0};
+static PyObject *compared_item(const RecCall *c, uint32_t i) {
+    return c->npos == 1 ? PySequence_Fast_GET_ITEM(c->args[0].real, i) : c->args[i].real;
+}
+
+/* Are all items numbers whose comparisons can be checks? Comparing them runs no code of the program. */
+static bool all_compared(DynRec *r, const RecCall *c, DynVal **items, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
-        DynOperand o = {items[i], c->npos == 1 ? PySequence_Fast_GET_ITEM(c->args[0].real, i) : c->args[i].real};
-        if (dyn_rec_resolve(r, o.v, o.real) < 0 || (o.v->kind != DV_NPSCALAR && o.v->kind != DV_SYM)) {
-            return rec_unknown_call(r, c);
+        if (dyn_rec_resolve(r, items[i], compared_item(c, i)) < 0 ||
+            (items[i]->kind != DV_NPSCALAR && items[i]->kind != DV_SYM)) {
+            return false;
         }
-        PyObject *wins = best.v == NULL ? NULL : PyObject_RichCompare(o.real, best.real, cmp);
-        DynVal *v = wins == NULL ? NULL : rec_compare_values(r, cmp, o, best, wins);
-        int truth = 1;
-        if (best.v != NULL) {
-            truth = v == NULL ? -1 : rec_truth(r, v, wins);
+    }
+    return true;
+}
+
+/* min() or max() of items of which some are known only from the data: each comparison that the builtin makes becomes a check.
+ * They are made here in the builtin's place, not behind its call, as NumPy's scalars may warn. */
+static DynVal *data_extreme(DynRec *r, const RecCall *c, DynVal **items, uint32_t n, PyObject **result, int cmp) {
+    DynOperand best = {items[0], compared_item(c, 0)};
+    bool followed = true;
+    for (uint32_t i = 1; i < n; i++) {
+        DynOperand o = {items[i], compared_item(c, i)};
+        PyObject *wins = PyObject_RichCompare(o.real, best.real, cmp);
+        int truth = wins == NULL ? -1 : PyObject_IsTrue(wins);
+        if (truth >= 0 && followed) {
+            DynVal *v = rec_compare_values(r, cmp, o, best, wins);
+            followed = v != NULL && rec_truth(r, v, wins) == truth;
+            PyErr_Clear();
         }
-        PyErr_Clear();
         Py_XDECREF(wins);
         if (truth < 0) {
-            return rec_unknown_call(r, c);
+            return NULL;
         }
         best = truth ? o : best;
     }
-    return best.real == result ? best.v : rec_unknown_call(r, c);
+    *result = Py_NewRef(best.real);
+    return followed ? best.v : rec_unknown_call(r, c);
+}
+
+/* The items that min() or max() compares; those given one by one are put into `given`. False: they aren't known one by one. */
+static bool compared_items(DynRec *r, const RecCall *c, DynVal ***items, uint32_t *n, DynVal *given[16]) {
+    *n = c->npos;
+    if (c->npos == 1) {
+        return rec_is_tuple_or_list(c->args[0].real) && rec_items(r, c->args[0].v, c->args[0].real, items, n) == 0;
+    }
+    for (uint32_t i = 0; i < c->npos && c->npos <= 16; i++) {
+        given[i] = c->args[i].v;
+    }
+    *items = given;
+    return c->npos <= 16;
 }
 
 /* min() and max() of numbers, given one by one or in a tuple or list: op is MIN or MAX. */
 DynVal *rec_on_extreme(DynRec *r, const RecCall *c, PyObject **result, int op) {
-    DynVal **items;
-    uint32_t n = c->npos;
-    bool fallback = n == 1 && c->nkw == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, 0), "default") == 0;
+    DynVal **items, *given[16];
+    uint32_t n = 0;
+    bool fallback =
+        c->npos == 1 && c->nkw == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, 0), "default") == 0;
+    bool known = (c->nkw == 0 || fallback) && compared_items(r, c, &items, &n, given);
+    if (known && n > 0 && any_data(items, n) && all_compared(r, c, items, n)) {
+        return data_extreme(r, c, items, n, result, op == DYN_S_MIN ? Py_LT : Py_GT);
+    }
     *result = rec_call_real(c);
-    if (*result == NULL || (c->nkw != 0 && !fallback)) {
-        return *result ? rec_unknown_call(r, c) : NULL;
+    if (*result == NULL) {
+        return NULL;
     }
-    DynVal *given[16];
-    if (n == 1) {
-        bool listed = rec_is_tuple_or_list(c->args[0].real);
-        if (!listed || rec_items(r, c->args[0].v, c->args[0].real, &items, &n) < 0) {
-            return rec_unknown_call(r, c);
-        }
-        if (n == 0) {
-            return fallback ? c->args[1].v : rec_unknown_call(r, c);
-        }
-    } else {
-        if (n > DYN_COUNTOF(given)) {
-            return rec_unknown_call(r, c);
-        }
-        for (uint32_t i = 0; i < n; i++) {
-            given[i] = c->args[i].v;
-        }
-        items = given;
-    }
-    if (any_data(c, items, n)) {
-        return data_extreme(r, c, items, n, *result, op == DYN_S_MIN ? Py_LT : Py_GT);
+    if (!known || n == 0) {
+        return known && fallback ? c->args[1].v : rec_unknown_call(r, c);
     }
     DynSyms *t = &r->cap->syms;
     uint32_t best = DYN_NONE;
@@ -283,11 +297,39 @@ static bool summed_items(DynRec *r, const RecCall *c, DynVal ***items, uint32_t 
     return *n == PySequence_Fast_GET_SIZE(o.real);
 }
 
-/* sum() and math.prod() over arrays and ints: the operations one by one (nb: as BINARY_OP sub), as the builtin does them (floats
- * are left out: it adds them with more care than that). */
+/* The rest of sum() or math.prod(), from item i on: the builtin goes on from what has been added up, and nothing is done twice.
+ */
+static PyObject *sum_of_rest(const RecCall *c, PyObject *acc, uint32_t i, int nb) {
+    if (i == 0) {
+        return rec_call_real(c);
+    }
+    PyObject *rest = PyObject_GetIter(c->args[0].real);
+    for (uint32_t k = 0; rest != NULL && k < i; k++) {
+        Py_XDECREF(PyIter_Next(rest));
+    }
+    PyObject *named = rest == NULL || nb != REC_NB_MULTIPLY ? NULL : Py_BuildValue("(s)", "start");
+    PyObject *args[] = {rest, acc}, *result = NULL;
+    if (rest != NULL && (named != NULL || nb != REC_NB_MULTIPLY)) {
+        result = PyObject_Vectorcall(c->callable.real, args, named != NULL ? 1 : 2, named);
+    }
+    Py_XDECREF(named);
+    Py_XDECREF(rest);
+    return result;
+}
+
+/* Can the next item be added as a graph's operation, and as the builtin adds it? It adds floats with more care than `+` does. */
+static bool can_add(DynRec *r, DynOperand a, DynOperand b) {
+    if (a.v == NULL || dyn_rec_resolve(r, b.v, b.real) < 0) {
+        return false;
+    }
+    bool ints = a.v->kind == DV_SYM && b.v->kind == DV_SYM && PyLong_CheckExact(a.real) && PyLong_CheckExact(b.real);
+    return ints || rec_is_array(a.v) || rec_is_array(b.v);
+}
+
+/* sum() and math.prod() over arrays and ints: the operations one by one (nb: as BINARY_OP sub), as the builtin does them. */
 DynVal *rec_on_sum(DynRec *r, const RecCall *c, PyObject **result, int nb) {
     DynVal **items;
-    uint32_t n;
+    uint32_t n, i = 0;
     if (!summed_items(r, c, &items, &n)) {
         *result = rec_call_real(c);
         return rec_fail(r, c->npos && rec_is_array(c->args[0].v) ? DYN_R_UNSUPPORTED_OP : DYN_R_OPAQUE_CALL, "sum");
@@ -297,29 +339,25 @@ DynVal *rec_on_sum(DynRec *r, const RecCall *c, PyObject **result, int nb) {
     if (c->npos != 2 && acc != NULL) {
         v = dyn_rec_const(r, acc);
     }
-    for (uint32_t i = 0; acc != NULL && i < n; i++) {
+    while (acc != NULL && i < n) {
         DynOperand a = {v, acc}, b = {items[i], PySequence_Fast_GET_ITEM(c->args[0].real, i)};
-        bool known = v != NULL && dyn_rec_resolve(r, b.v, b.real) == 0;
-        PyObject *next = nb == REC_NB_MULTIPLY ? PyNumber_Multiply(acc, b.real) : PyNumber_Add(acc, b.real);
-        bool arrays = known && (rec_is_array(a.v) || rec_is_array(b.v));
-        bool numbers = known && a.v->kind == DV_SYM && b.v->kind == DV_SYM;
-        if (next != NULL && arrays) {
-            v = dyn_np_binary(r, nb, false, a, b, next);
-        } else if (next != NULL && numbers && PyLong_CheckExact(next)) {
-            v = rec_number_binary(r, nb, a, b, next);
-        } else {
-            v = NULL;
-        }
-        Py_SETREF(acc, next);
-        if (v == NULL) { /* start again with the real thing: nothing has been seen of this */
-            Py_XDECREF(acc);
-            acc = rec_call_real(c);
-            v = NULL;
+        v = NULL;
+        if (!can_add(r, a, b)) {
             break;
         }
+        PyObject *next = nb == REC_NB_MULTIPLY ? PyNumber_Multiply(acc, b.real) : PyNumber_Add(acc, b.real);
+        if (next != NULL) {
+            bool arrays = rec_is_array(a.v) || rec_is_array(b.v);
+            v = arrays ? dyn_np_binary(r, nb, false, a, b, next) : rec_number_binary(r, nb, a, b, next);
+        }
+        Py_SETREF(acc, next);
+        i++;
+    }
+    if (acc != NULL && v == NULL) {
+        Py_SETREF(acc, sum_of_rest(c, acc, i, nb));
     }
     *result = acc;
-    return v ? v : rec_unknown_call(r, c);
+    return v != NULL || acc == NULL ? v : rec_unknown_call(r, c);
 }
 
 DynVal *rec_on_isinstance(DynRec *r, const RecCall *c, PyObject **result, int arg) {
