@@ -1,4 +1,5 @@
-"""sum(), math.prod(), min() and max() of what a graph can't follow, or of which a step warns: each step is made once."""
+"""sum(), math.prod(), min(), max(), sets and dicts of what a graph can't follow, or of which a step warns: each step is made
+once, and in the order in which CPython makes it."""
 
 import math
 
@@ -106,3 +107,70 @@ def test_floats_are_added_with_the_builtins_care():
     fast = dynoc.optimize(floats_behind_ints, wait=True)
     for turn in range(3):
         check(floats_behind_ints, fast, lambda: (3, 0.1), what=f"call {turn + 1}")
+
+
+# ---- what a generator gives is looked at before the next one is taken
+
+
+class Seen(Money):
+    """Compares and hashes too, and writes down that it was made."""
+
+    def __init__(self, amount, book):
+        super().__init__(amount, book)
+        book.append(f"made {amount}")
+
+    def __lt__(self, other):
+        self.book.append("less")
+        return self.amount < other.amount
+
+    def __hash__(self):
+        self.book.append("hash")
+        return 1
+
+    def __eq__(self, other):
+        self.book.append("equal")
+        return self is other
+
+    def __float__(self):
+        self.book.append("float")
+        return float(self.amount)
+
+
+def given(book, n=3):
+    for i in range(n):
+        book.append(f"step {i}")
+        yield Seen(i, book)
+
+
+def many_kinds(x, book):
+    y = x * 2
+    total = sum(given(book)).amount, math.prod(given(book)).amount, sum((Seen(i, book) for i in range(2)), 5).amount
+    best = min(given(book)).amount, max(given(book), key=float).amount
+    sizes = len(set(given(book))), len(frozenset(given(book)))
+    pairs = len(dict((k, 1) for k in given(book))), len(dict(zip(given(book), "ab")))
+    return y, total, best, sizes, pairs, book
+
+
+def stopped(x, book):
+    y = x * 2
+    try:
+        return y, max(given(book, 1000))
+    except TypeError as error:
+        return y, str(error), book
+
+
+@pytest.mark.parametrize("fn", [many_kinds, stopped])
+def test_items_are_looked_at_in_turn(fn):
+    fast = dynoc.optimize(fn, wait=True)
+    for turn in range(3):
+        check(fn, fast, lambda: (np.arange(3.0), []), what=f"call {turn + 1}")
+
+
+def numbers(x):
+    total, least = sum(x[i] * 2 for i in range(3)), min(i - 1 for i in range(4))
+    return total, least, dict((k, x[k]) for k in range(2)), set(i for i in range(3))
+
+
+def test_numbers_of_generators_stay_in_the_graph():
+    fast = dynoc.optimize(numbers, wait=True, fullgraph=True)
+    check(numbers, fast, lambda: (np.arange(3.0),))

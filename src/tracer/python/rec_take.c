@@ -229,23 +229,33 @@ DynOperand rec_get_iter(DynRec *r, DynOperand o) {
     return (DynOperand){v, it};
 }
 
-PyObject *rec_take_all(DynRec *r, DynOperand it, DynVal **v) {
+static PyObject *take_many(DynRec *r, DynOperand it, DynVal **v, bool all, bool (*stops)(DynOperand item)) {
     PyObject *list = PyList_New(0), *item;
     rec_begin_taking(r); /* before the list: filling it changes nothing that is older than the instruction */
-    DynVal *all = dyn_rec_seq(r, DV_LIST, 0, NULL, NULL), *x;
+    DynVal *items = dyn_rec_seq(r, DV_LIST, 0, NULL, NULL), *x;
     while (list != NULL && (item = rec_take(r, it, &x)) != NULL) {
-        if (all == NULL || x == NULL || rec_keep(r, item) < 0 || rec_push_item(r, all, x) < 0) {
-            all = NULL;
+        if (items == NULL || x == NULL || rec_keep(r, item) < 0 || rec_push_item(r, items, x) < 0) {
+            items = NULL;
         }
+        bool stop = !all && (items == NULL || r->take_lost || (stops != NULL && stops((DynOperand){x, item})));
         int status = PyList_Append(list, item);
         Py_DECREF(item);
-        if (status < 0) {
+        if (stop) {
+            rec_take_failed(r, DYN_R_OPAQUE_CALL, "items with operators of their own");
+        }
+        if (status < 0 || stop) {
             break;
         }
     }
-    *v = r->take_lost || r->cap == NULL ? NULL : all;
+    *v = r->take_lost || r->cap == NULL ? NULL : items;
     if (PyErr_Occurred()) {
         Py_CLEAR(list);
     }
     return list;
+}
+
+PyObject *rec_take_all(DynRec *r, DynOperand it, DynVal **v) { return take_many(r, it, v, true, NULL); }
+
+PyObject *rec_take_until(DynRec *r, DynOperand it, DynVal **v, bool (*stops)(DynOperand item)) {
+    return take_many(r, it, v, false, stops);
 }

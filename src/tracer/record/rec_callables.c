@@ -31,6 +31,7 @@ enum {
     TAKES_ALL = REC_TAKES_ALL,
     LISTS = REC_LISTS,
     ALONE = REC_ALONE,
+    EACH = REC_EACH,
     OF_ARRAY = REC_OF_ARRAY,
     PURE = REC_PURE,
     WALKS = REC_WALKS,
@@ -255,10 +256,63 @@ PyObject *rec_known_object(PyObject *f) {
 
 /* ---- calls */
 
+static bool has_operators_in_python(PyObject *o) {
+    PyTypeObject *type = Py_TYPE(o), *base = type;
+    while (base->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+        base = base->tp_base;
+    }
+    if (base == type) {
+        return false;
+    }
+    PyNumberMethods *own = type->tp_as_number, *known = base->tp_as_number;
+    binaryfunc add = known == NULL ? NULL : known->nb_add, multiply = known == NULL ? NULL : known->nb_multiply;
+    bool reckons = own != NULL && (own->nb_add != add || own->nb_multiply != multiply);
+    return reckons || type->tp_richcompare != base->tp_richcompare || type->tp_hash != base->tp_hash;
+}
+
+static bool runs_python(PyObject *o) {
+    bool runs = false;
+    for (Py_ssize_t i = 0; PyTuple_CheckExact(o) && i < PyTuple_GET_SIZE(o); i++) {
+        runs = runs || runs_python(PyTuple_GET_ITEM(o, i));
+    }
+    return runs || (!rec_plain_key(o) && has_operators_in_python(o));
+}
+
+/* Does adding, comparing or hashing the item run code of the program? */
+static bool is_seen_by_program(DynOperand item) { return !rec_is_array(item.v) && runs_python(item.real); }
+
+/* Does hashing or comparing the key of a pair, of which dicts are made? */
+static bool key_is_seen(DynOperand pair) {
+    bool fits = PyTuple_CheckExact(pair.real) && PyTuple_GET_SIZE(pair.real) > 0;
+    return !fits || runs_python(PyTuple_GET_ITEM(pair.real, 0));
+}
+
+static bool always(DynOperand item) {
+    (void)item;
+    return true;
+}
+
+/* What an iterator gives to a callable that looks at each item before it takes the next one. *v NULL: an iterator whose rest
+ * isn't taken yet, as that could be seen: from items in whose class Python code adds, compares or hashes, or from a key function.
+ */
+static PyObject *taken_by_each(DynRec *r, const RecCall *c, DynVal **v) {
+    PyObject *key = PyUnicode_FromString("key");
+    bool keyed = key != NULL && c->nkw > 0 && PySequence_Contains(c->kwnames, key) == 1;
+    bool (*seen)(DynOperand) = c->callable.real == (PyObject *)&PyDict_Type ? key_is_seen : is_seen_by_program;
+    PyObject *items = key == NULL ? NULL : rec_take_until(r, c->args[0], v, keyed ? always : seen);
+    Py_XDECREF(key);
+    if (items != NULL && *v == NULL) {
+        PyObject *itertools = PyImport_ImportModule("itertools");
+        Py_SETREF(items, itertools == NULL ? NULL : PyObject_CallMethod(itertools, "chain", "OO", items, c->args[0].real));
+        Py_XDECREF(itertools);
+    }
+    return items;
+}
+
 /* The call with the list of all that its first argument, an iterator, gives. */
 static DynVal *call_on_all(DynRec *r, const RecCall *c, PyObject **result, const Row *row) {
     DynVal *v, *given = NULL;
-    PyObject *items = rec_take_all(r, c->args[0], &v);
+    PyObject *items = (row->flags & REC_EACH) ? taken_by_each(r, c, &v) : rec_take_all(r, c->args[0], &v);
     RecCall call = *c;
     *result = NULL;
     if (items == NULL || (call.args = DYN_NEW_N(&r->arena, DynOperand, c->npos + c->nkw)) == NULL) {

@@ -34,7 +34,8 @@ typedef enum RecCallableFlag {
     REC_SEES_REFERENCES = 256,
     REC_NEVER_CHANGE = 512,
     REC_FIXED = 1024,
-    REC_ALONE = 2048
+    REC_ALONE = 2048,
+    REC_EACH = 4096
 } RecCallableFlag;
 
 /* ---- arguments of rows: each for the handlers that are named beside it */
