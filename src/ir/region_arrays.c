@@ -119,12 +119,12 @@ PyObject *dyn_region_new_array(int64_t n, int64_t dtype) {
 char *dyn_region_array_data(PyObject *o) { return PyArray_BYTES((PyArrayObject *)o); }
 
 int dyn_region_unflag(void) {
-    dyn_flags_clear();
+    dyn_flags_clear_all();
     return 0;
 }
 
 /* Regions aren't entered where np.errstate wants to hear of underflow. */
-int dyn_region_flags(void) { return (dyn_flags_get() & (FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW)) != 0; }
+int dyn_region_flags(void) { return (dyn_flags_get_all() & (FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW)) != 0; }
 
 /* ---- reductions, as NumPy's iterator calls the loop for one axis: the result lies in front of the first operand, with no step
  */
