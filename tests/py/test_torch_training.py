@@ -645,3 +645,45 @@ def test_an_optimiser_of_the_programs_own_is_recorded():
     found = optimised(lambda p: Descent(p, 0.1), dynoc.optimize(wait=True))
     torch.testing.assert_close(found, expected)
     assert dynoc.counters["graph_breaks"]["LOOP"] + dynoc.counters["graph_breaks"]["UNSUPPORTED_VALUE"] > 0  # it was looked into
+
+
+class Counting(torch.nn.Module):
+    """Two buffers that each call changes, and parameters: all of them have to lie apart."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("sums", torch.zeros(4))
+        self.register_buffer("twice", torch.ones(4))
+        self.weight, self.bias = torch.nn.Parameter(torch.arange(4.0)), torch.nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        self.sums.add_(1.0)
+        self.twice.mul_(2.0).add_(self.sums)
+        return torch.tanh(x * self.weight + self.bias) * self.twice.clone()
+
+
+def lie_elsewhere(m):
+    m.twice.data = m.twice.data.clone()
+
+
+def lie_on_a_buffer(m):
+    m.twice.data = m.sums.data
+
+
+def lie_on_a_parameter(m):
+    m.sums.data = m.weight.data.detach()
+
+
+@pytest.mark.parametrize("change, hits", [(lie_elsewhere, 11), (lie_on_a_buffer, 5), (lie_on_a_parameter, 5)])
+def test_buffers_that_come_to_lie_elsewhere(change, hits):
+    eager, model = Counting(), Counting()
+    fast = dynoc.optimize(model, wait=True)
+    for i in range(12):
+        if i == 6:
+            change(eager), change(model)
+        x = torch.full((4,), float(i))
+        expected, got = eager(x), fast(x)
+        expected.sum().backward(), got.sum().backward()
+        assert torch.allclose(expected, got) and torch.equal(eager.sums, model.sums) and torch.equal(eager.twice, model.twice)
+        assert torch.allclose(eager.weight.grad, model.weight.grad) and eager.twice._version == model.twice._version
+    assert fast.entries[0].hits == hits

@@ -19,6 +19,7 @@ typedef enum StepOp {
     ST_TENSOR,     /* source a: as guard `guard` says; its view is kept for DIM_OF_TENSOR */
     ST_TORCH,      /* torch's state is number */
     ST_CHECK,      /* guard `guard` on sources a and b */
+    ST_APART,      /* tensors at sources a and b, which TENSOR steps have looked at, share no byte */
     ST_ABSENT,     /* source a (not loaded) is missing */
     ST_DIM,        /* symbol dst = source a's size in axis x; an ARRAY step stands before */
     ST_DIM_OF_ANY, /* the same, nothing known of the source */
@@ -104,6 +105,7 @@ struct DynGuardProgram {
     held;                /* sources that a hit takes references to */
     uint64_t checks;     /* so far */
     DynArrayView *views; /* by source: of tensors, during a check; NULL: there are none */
+    bool *viewed;        /* by source: a TENSOR guard looks at it, so that `views` has it in each check that gets there */
     uint32_t *group_of;  /* by source: group or DYN_NONE */
     uint32_t *fails;     /* by guard: misses that it made */
     uint32_t hot;        /* the guard that is tried first, or DYN_NONE */
@@ -135,6 +137,10 @@ DYN_HIDDEN bool dyn_guard_number(PyObject *o, DynSymType type, DynScalar *out);
 DYN_HIDDEN int dyn_guards_init_module(PyObject *module); /* guards_hook.c: functions for tests/trace/test_guards.py */
 /* Of a source that is a key of a dict: can misses of this guard come from a change of the dict alone? */
 static inline bool dyn_guard_is_fixed(const DynGuard *g) { return (dyn_guard_rows[g->kind].flags & DYN_GF_DICT_ANSWERS) != 0; }
+/* Are both of the guard's sources tensors that other guards look at? */
+static inline bool dyn_guard_views_both(const DynGuardProgram *p, const DynGuard *g) {
+    return p->viewed != NULL && p->viewed[g->source] && p->viewed[g->source2];
+}
 /* Is source2 a source that the guard looks at. */
 static inline bool dyn_guard_has_two(const DynGuard *g) { return dyn_guard_subject(g) == DYN_ABOUT_PAIR; }
 #endif

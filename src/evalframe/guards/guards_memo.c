@@ -2,7 +2,8 @@
  * are reached from an argument through dicts, classes and tuples. When two calls had the same such arguments, the next is asked
  * only whether anything on those ways has changed: for each object its type and which dict it has, for each dict and class its
  * version, for each tensor or array its layout, and for what has no version (lists, cells, defaults) the value itself. While
- * nothing has, what hangs on it holds: its sources and symbols get the values of last time, and the program's `rest` is run.
+ * nothing has, what hangs on it holds: its sources and symbols get the values of last time, and the program's `rest` is run. That
+ * tensors lie apart, which is asked of each pair of them, is compared again only where one of them lies elsewhere than last time.
  *
  * Facts hold no references. Each stands behind those that say that its object is alive: an argument is, what an unchanged dict
  * that is alive has in it is, and so on. Called by guards.c and guards_plan.c; the memo is the program's. */
@@ -17,7 +18,8 @@ typedef enum FactKind {
     FACT_CLASS, /* class a has the version number of `token`, or is as the facts b (NULL: none) of a guard say */
     FACT_LOAD,  /* source `id` of the base a is b */
     FACT_GUARD, /* guard `id` holds for a and b */
-    FACT_LAYOUT /* guard `id`, of the array or tensor a, which has the sizes and strides from b on in `sizes` */
+    FACT_LAYOUT /* guard `id`, of the array or tensor a, which has the sizes and strides from b on in `sizes`; `token` says where
+                 * a tensor was found last time */
 } FactKind;
 
 typedef struct Fact {
@@ -39,6 +41,8 @@ struct DynMemo {
     roots;
     DYN_VEC(Fact)
     facts;
+    DYN_VEC(uint32_t)
+    apart; /* guards that tensors lie apart which `facts` have the layouts of */
     DYN_VEC(int64_t)
     sizes;
     DYN_VEC(uint32_t)
@@ -161,6 +165,7 @@ void dyn_memo_free(DynGuardProgram *p) {
     }
     dyn_vec_free(&m->roots);
     dyn_vec_free(&m->facts);
+    dyn_vec_free(&m->apart);
     dyn_vec_free(&m->sizes);
     dyn_vec_free(&m->owned);
     PyMem_RawFree(m->table);
@@ -181,8 +186,8 @@ size_t dyn_memo_bytes(const DynGuardProgram *p) {
     if (m == NULL) {
         return 0;
     }
-    return sizeof(*m) + dyn_vec_bytes(&m->roots) + dyn_vec_bytes(&m->facts) + dyn_vec_bytes(&m->sizes) +
-           dyn_vec_bytes(&m->owned) + c->sources.v.n * sizeof(*m->src) + c->syms.v.n * sizeof(*m->sym);
+    return sizeof(*m) + dyn_vec_bytes(&m->roots) + dyn_vec_bytes(&m->facts) + dyn_vec_bytes(&m->apart) +
+           dyn_vec_bytes(&m->sizes) + dyn_vec_bytes(&m->owned) + c->sources.v.n * sizeof(*m->src) + c->syms.v.n * sizeof(*m->sym);
 }
 
 /* ---- making the facts, behind a check that succeeded */
@@ -400,6 +405,7 @@ static void guard(Maker *k, uint32_t at) {
         KEYS,
         LAYOUT,
         ABSENCE,
+        PLACES,
         AGAIN,
         NEVER
     } memos[DYN_GUARD_COUNT] = {
@@ -421,6 +427,10 @@ static void guard(Maker *k, uint32_t at) {
     case LAYOUT:
         add(k, (Fact){.kind = FACT_LAYOUT, .id = at, .a = o, .b = (void *)(uintptr_t)k->m->sizes.n});
         k->failed = k->failed || !push_layout(k->m, o);
+        break;
+    case PLACES:
+        again = !dyn_guard_views_both(k->p, g);
+        k->failed = k->failed || (!again && dyn_vec_push(&k->m->apart, at) < 0);
         break;
     case AGAIN: again = true; break;
     }
@@ -447,7 +457,7 @@ static void make(DynGuardProgram *p, PyObject *const *src, const DynScalar *sym)
     const DynCapture *c = p->capture;
     DynMemo *m = p->memo;
     Maker k = {.p = p, .m = m, .src = src};
-    m->facts.n = m->sizes.n = m->owned.n = 0;
+    m->facts.n = m->apart.n = m->sizes.n = m->owned.n = 0;
     for (m->size = 64; m->size < 4 * (c->sources.v.n + c->guards.n); m->size *= 2) {
     }
     m->table = PyMem_RawCalloc(m->size, sizeof(*m->table));
@@ -508,10 +518,31 @@ static bool tensor_stands(const DynGuard *g, PyObject *o, DynArrayView *v, const
     return same;
 }
 
-static bool layout_holds(DynGuardProgram *p, const Fact *f) {
+/* *moved: becomes true if it is a tensor that lies elsewhere now, which is noted. */
+static bool layout_holds(DynGuardProgram *p, Fact *f, bool *moved) {
     const DynGuard *g = &p->capture->guards.at[f->id];
     const int64_t *sizes = p->memo->sizes.at + (uintptr_t)f->b;
-    return g->kind == DYN_GUARD_TENSOR ? tensor_stands(g, f->a, &p->views[g->source], sizes) : array_stands(g, f->a, sizes);
+    if (g->kind != DYN_GUARD_TENSOR) {
+        return array_stands(g, f->a, sizes);
+    }
+    DynArrayView *v = &p->views[g->source];
+    bool stands = tensor_stands(g, f->a, v, sizes);
+    if (stands && f->token.value != (uint64_t)(uintptr_t)v->data) {
+        f->token.value = (uint64_t)(uintptr_t)v->data;
+        *moved = true;
+    }
+    return stands;
+}
+
+/* Do the tensors still lie apart of which that was asked? */
+static bool are_apart(const DynGuardProgram *p) {
+    const DynMemo *m = p->memo;
+    bool apart = true;
+    for (uint32_t i = 0; i < m->apart.n && apart; i++) {
+        const DynGuard *g = &p->capture->guards.at[m->apart.at[i]];
+        apart = !dyn_views_overlap(&p->views[g->source], &p->views[g->source2]);
+    }
+    return apart;
 }
 
 static bool load_holds(DynGuardProgram *p, const Fact *f, PyObject *func) {
@@ -528,13 +559,14 @@ static bool class_holds(const Fact *f) {
 }
 
 static bool holds(DynGuardProgram *p, PyObject *func, PyObject *const *locals) {
-    const DynMemo *m = p->memo;
+    DynMemo *m = p->memo;
+    bool moved = false;
     for (uint32_t i = 0; i < m->roots.n; i++) {
         if (locals[m->roots.at[i].local] != m->roots.at[i].object) {
             return false;
         }
     }
-    for (const Fact *f = m->facts.at, *end = f + m->facts.n; f < end; f++) {
+    for (Fact *f = m->facts.at, *end = f + m->facts.n; f < end; f++) {
         bool ok = false;
         switch ((FactKind)f->kind) {
         case FACT_TYPE: ok = (void *)Py_TYPE((PyObject *)f->a) == f->b; break;
@@ -543,13 +575,13 @@ static bool holds(DynGuardProgram *p, PyObject *func, PyObject *const *locals) {
         case FACT_CLASS: ok = class_holds(f); break;
         case FACT_LOAD: ok = load_holds(p, f, func); break;
         case FACT_GUARD: ok = dyn_guard_holds(&p->capture->guards.at[f->id], f->a, f->b); break;
-        case FACT_LAYOUT: ok = layout_holds(p, f); break;
+        case FACT_LAYOUT: ok = layout_holds(p, f, &moved); break;
         }
         if (DYN_UNLIKELY(!ok)) {
             return false;
         }
     }
-    return true;
+    return !moved || are_apart(p);
 }
 
 bool dyn_memo_holds(DynGuardProgram *p, PyObject *func, PyObject *const *locals, DynEnv *env) {

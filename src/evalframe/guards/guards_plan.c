@@ -258,6 +258,16 @@ static void emit_on_sources(Plan *plan, const DynGuard *g, StepOp op) {
     emit(plan, (Step){.op = op, .a = g->source, .b = other, .obj = g->obj});
 }
 
+/* Tensors that other guards look at are compared by what was seen then. */
+static void emit_apart(Plan *plan, const DynGuard *g) {
+    bool viewed = dyn_guard_views_both(plan->p, g);
+    if (viewed) {
+        emit_guard(plan, plan->array_guard[g->source]);
+        emit_guard(plan, plan->array_guard[g->source2]);
+    }
+    emit_on_sources(plan, g, viewed ? ST_APART : ST_CHECK);
+}
+
 /* The guard's own step, behind those that load what it looks at. */
 static void emit_steps(Plan *plan, const DynGuard *g) {
     static const enum {
@@ -268,6 +278,7 @@ static void emit_steps(Plan *plan, const DynGuard *g) {
         BY_TORCH,
         BY_SYMBOL,
         BY_ABSENT,
+        BY_APART,
         BY_CHECK
     } ways[DYN_GUARD_COUNT] = {
 #define GUARD(kind, subject, object, text, was, is, cost, memo, step, flags, group) [DYN_GUARD_##kind] = BY_##step,
@@ -282,6 +293,7 @@ static void emit_steps(Plan *plan, const DynGuard *g) {
     case BY_TORCH: emit(plan, (Step){.op = ST_TORCH, .number = g->number}); break;
     case BY_SYMBOL: emit_sym_guard(plan, g->source); break;
     case BY_ABSENT: emit_absence(plan, g); break;
+    case BY_APART: emit_apart(plan, g); break;
     case BY_CHECK: emit_on_sources(plan, g, ST_CHECK); break;
     }
 }
