@@ -687,3 +687,26 @@ def test_buffers_that_come_to_lie_elsewhere(change, hits):
         assert torch.allclose(expected, got) and torch.equal(eager.sums, model.sums) and torch.equal(eager.twice, model.twice)
         assert torch.allclose(eager.weight.grad, model.weight.grad) and eager.twice._version == model.twice._version
     assert fast.entries[0].hits == hits
+
+
+def test_an_argument_that_lies_on_a_buffer():
+    eager, model = Counting(), Counting()
+    fast = dynoc.optimize(model, wait=True)
+    for i in range(9):
+        arguments = [torch.full((4,), float(i)) if i % 4 < 3 else m.sums[:4] for m in (eager, model)]
+        assert torch.allclose(eager(arguments[0]), fast(arguments[1])) and torch.equal(eager.twice, model.twice)
+    assert fast.entries[0].hits == 5  # that of the call in which they overlap serves the others, too
+
+
+def test_many_norms_are_one_graph():
+    """Each of 120 buffers that are written lies apart from all of 280 tensors: that is no guard for each pair."""
+    torch.manual_seed(0)
+    eager = torch.nn.Sequential(*[m for _ in range(40) for m in (torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))])
+    model, x = copy.deepcopy(eager), torch.randn(6, 4)
+    fast = dynoc.optimize(model, wait=True, fullgraph=True)
+    for _ in range(4):
+        expected, got = eager(x), fast(x)
+        expected.square().sum().backward(), got.square().sum().backward()
+        assert torch.allclose(expected, got, atol=1e-5) and torch.allclose(eager[1].running_mean, model[1].running_mean)
+    (entry,) = fast.entries
+    assert entry.hits == 3 and sum("shares no memory" in guard for guard in entry.guards) == 120

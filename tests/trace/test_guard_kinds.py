@@ -37,11 +37,10 @@ CASES = {
 PAIRS = {
     "SAME": (None, lambda: (one, one), lambda: (one, two)),
     "DIFFERENT": (None, lambda: (one, two), lambda: (one, one)),
-    "DISJOINT": (None, lambda: (np.zeros(3), np.zeros(3)), lambda: (np.zeros(3),) * 2),
     "GLOBALS": (one.__globals__, lambda: (one, one.__builtins__), lambda: (np.mean.__wrapped__, one.__builtins__)),
 }
 # Below, and in test_guards.py; TENSOR and TORCH in the tests of PyTorch.
-OF_THEIR_OWN = {"ARRAY", "TENSOR", "TORCH", "SYM", "MISSING", "CLASS"}
+OF_THEIR_OWN = {"ARRAY", "TENSOR", "TORCH", "SYM", "MISSING", "CLASS", "DISJOINT"}
 WANTING = [name for name, (_, wanted) in ROWS.items() if wanted in ("TYPE", "TUPLE", "DICT", "CODE")]
 WANTING_NONE = [name for name, (_, wanted) in ROWS.items() if wanted == "NONE" and name not in ("SYM", "TORCH")]
 

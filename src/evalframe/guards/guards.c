@@ -125,30 +125,16 @@ static int make_held(DynGuardProgram *p) {
     return 0;
 }
 
-static int make_views(DynGuardProgram *p) {
-    const DynCapture *c = p->capture;
-    for (uint32_t i = 0; i < c->guards.n; i++) {
-        if (dyn_guard_subject(&c->guards.at[i]) != DYN_ABOUT_TENSOR) {
-            continue;
-        }
-        if (p->views == NULL) {
-            p->views = PyMem_RawCalloc(c->sources.v.n + 1, sizeof(*p->views));
-            p->viewed = PyMem_RawCalloc(c->sources.v.n + 1, sizeof(*p->viewed));
-        }
-        if (p->views == NULL || p->viewed == NULL) {
-            return -1;
-        }
-        p->viewed[c->guards.at[i].source] = true;
-    }
-    return 0;
-}
-
 /* What the plan is made from. */
 static int make_tables(DynGuardProgram *p) {
     if (make_groups(p) < 0 || make_constants(p) < 0) {
         return -1;
     }
-    return make_held(p) < 0 || dyn_memo_new(p) < 0 ? -1 : 0;
+    if (make_held(p) < 0 || dyn_apart_new(p) < 0 || dyn_memo_new(p) < 0) {
+        return -1;
+    }
+    dyn_apart_settle(p);
+    return 0;
 }
 
 DynGuardProgram *dyn_guards_compile(const DynCapture *c) {
@@ -160,7 +146,12 @@ DynGuardProgram *dyn_guards_compile(const DynCapture *c) {
     p->hot = DYN_NONE;
     p->group_of = PyMem_RawCalloc(c->sources.v.n + 1, sizeof(uint32_t));
     p->fails = PyMem_RawCalloc(c->guards.n + 1, sizeof(uint32_t));
-    bool allocated = p->group_of != NULL && p->fails != NULL && make_views(p) == 0;
+    bool tensors = false;
+    for (uint32_t i = 0; i < c->guards.n; i++) {
+        tensors = tensors || dyn_guard_subject(&c->guards.at[i]) == DYN_ABOUT_TENSOR;
+    }
+    p->views = tensors ? PyMem_RawCalloc(c->sources.v.n + 1, sizeof(*p->views)) : NULL;
+    bool allocated = p->group_of != NULL && p->fails != NULL && (p->views != NULL || !tensors);
     if (!allocated || make_tables(p) < 0 || dyn_guards_plan(p) < 0) {
         dyn_guards_free(p);
         return NULL;
@@ -187,7 +178,8 @@ void dyn_guards_free(DynGuardProgram *p) {
     dyn_vec_free(&p->locals);
     dyn_vec_free(&p->held);
     PyMem_RawFree(p->views);
-    PyMem_RawFree(p->viewed);
+    PyMem_RawFree(p->looked);
+    dyn_vec_free(&p->inputs);
     PyMem_RawFree(p->group_of);
     PyMem_RawFree(p->fails);
     PyMem_RawFree(p);
@@ -213,7 +205,7 @@ size_t dyn_guards_bytes(const DynGuardProgram *p) {
     for (uint32_t i = 0; i < p->groups.n; i++) {
         groups += dyn_vec_bytes(&p->groups.at[i].members) + dyn_vec_bytes(&p->groups.at[i].guards);
     }
-    size_t by_source = 2 * sizeof(bool) + sizeof(uint32_t) + (p->views == NULL ? 0 : sizeof(*p->views) + sizeof(*p->viewed));
+    size_t by_source = 2 * sizeof(bool) + sizeof(uint32_t) + sizeof(*p->looked) + (p->views == NULL ? 0 : sizeof(*p->views));
     return sizeof(*p) + groups + lists + dyn_vec_bytes(&p->steps) + dyn_vec_bytes(&p->rest) + c->sources.v.n * by_source +
            c->syms.v.n * sizeof(bool) + c->guards.n * (sizeof(bool) + sizeof(uint32_t)) + dyn_memo_bytes(p);
 }
@@ -463,7 +455,7 @@ static const Step *run(DynGuardProgram *p, const Step *s, PyObject *func, PyObje
             CASE(ARRAY, check_array(s, src[s->a], c, array_type))
             CASE(TENSOR, dyn_guard_tensor(&c->guards.at[s->guard], src[s->a], &p->views[s->a]))
             CASE(TORCH, dyn_torch_is_so(s->number))
-            CASE(APART, !dyn_views_overlap(&p->views[s->a], &p->views[s->b]))
+            CASE(APART, dyn_apart_holds(p, s->a, s->x, src))
             CASE(CHECK, dyn_guard_holds(&c->guards.at[s->guard], src[s->a], src[s->b]))
             CASE(ABSENT, is_absent(c, s->a, src, func, locals))
         case ST_DIM: sym[s->dst].i = PyArray_DIM((PyArrayObject *)src[s->a], s->x); break;

@@ -7,21 +7,21 @@
 #include "evalframe/entry.h"
 
 typedef enum StepOp {
-    ST_HIT,        /* all guards hold */
-    ST_LOCAL,      /* source dst = locals[a] */
-    ST_LOCALS,     /* the b rows of `locals` from a on */
-    ST_LOAD,       /* source dst, by its row of the source table; borrowed */
-    ST_ATTR,       /* source dst, by its row; a new reference */
-    ST_GROUP,      /* group a */
-    ST_TYPE,       /* type(source a) is obj */
-    ST_ID,         /* source a is obj */
-    ST_ARRAY,      /* source a: descriptor obj, else dtype y; rank x; flags & number is `want` */
-    ST_TENSOR,     /* source a: as guard `guard` says; its view is kept for DIM_OF_TENSOR */
-    ST_TORCH,      /* torch's state is number */
-    ST_CHECK,      /* guard `guard` on sources a and b */
-    ST_APART,      /* tensors at sources a and b, which TENSOR steps have looked at, share no byte */
-    ST_ABSENT,     /* source a (not loaded) is missing */
-    ST_DIM,        /* symbol dst = source a's size in axis x; an ARRAY step stands before */
+    ST_HIT,    /* all guards hold */
+    ST_LOCAL,  /* source dst = locals[a] */
+    ST_LOCALS, /* the b rows of `locals` from a on */
+    ST_LOAD,   /* source dst, by its row of the source table; borrowed */
+    ST_ATTR,   /* source dst, by its row; a new reference */
+    ST_GROUP,  /* group a */
+    ST_TYPE,   /* type(source a) is obj */
+    ST_ID,     /* source a is obj */
+    ST_ARRAY,  /* source a: descriptor obj, else dtype y; rank x; flags & number is `want` */
+    ST_TENSOR, /* source a: as guard `guard` says; its view is kept for DIM_OF_TENSOR */
+    ST_TORCH,  /* torch's state is number */
+    ST_CHECK,  /* guard `guard` on sources a and b */
+    ST_APART,  /* guard `guard`: row a of `inputs` lies apart from those behind it; x: from those that the memo doesn't settle */
+    ST_ABSENT, /* source a (not loaded) is missing */
+    ST_DIM,    /* symbol dst = source a's size in axis x; an ARRAY step stands before */
     ST_DIM_OF_ANY, /* the same, nothing known of the source */
     ST_DIM_OF_TENSOR,
     ST_STRIDE, /* symbol dst = bytes between elements of source a along axis x; nothing known of it */
@@ -105,14 +105,26 @@ struct DynGuardProgram {
     held;                /* sources that a hit takes references to */
     uint64_t checks;     /* so far */
     DynArrayView *views; /* by source: of tensors, during a check; NULL: there are none */
-    bool *viewed;        /* by source: a TENSOR guard looks at it, so that `views` has it in each check that gets there */
-    uint32_t *group_of;  /* by source: group or DYN_NONE */
-    uint32_t *fails;     /* by guard: misses that it made */
-    uint32_t hot;        /* the guard that is tried first, or DYN_NONE */
+    uint8_t *looked;     /* by source: the kind of the guard that says how the array or tensor lies, TENSOR or ARRAY; 0: none */
+    DYN_VEC(uint32_t)
+    inputs;             /* sources of the graph's inputs, if it writes into some: those first … */
+    uint32_t nopen;     /* … and so many of them aren't settled, or no guard says how they lie */
+    uint32_t *group_of; /* by source: group or DYN_NONE */
+    uint32_t *fails;    /* by guard: misses that it made */
+    uint32_t hot;       /* the guard that is tried first, or DYN_NONE */
 };
 
 /* guards_plan.c: (re)makes the steps in a good order. 0 or -1 (memory; the old steps stay). */
 DYN_HIDDEN int dyn_guards_plan(DynGuardProgram *p);
+
+/* guards_apart.c. new: `looked` and `inputs`, before the memo is made; settle: `nopen`, when that has said what is settled. */
+DYN_HIDDEN int dyn_apart_new(DynGuardProgram *p);
+DYN_HIDDEN void dyn_apart_settle(DynGuardProgram *p);
+DYN_HIDDEN uint32_t dyn_apart_row(const DynGuardProgram *p, uint32_t source); /* of `inputs` */
+/* Does row `at` of `inputs` lie apart from those behind it? open: from those that the memo doesn't settle. */
+DYN_HIDDEN bool dyn_apart_holds(const DynGuardProgram *p, uint32_t at, bool open, PyObject *const *src);
+/* Do all inputs that the memo settles lie apart from those that are written? */
+DYN_HIDDEN bool dyn_apart_settled(const DynGuardProgram *p, PyObject *const *src);
 
 /* guards_memo.c. new: when the groups are made and nothing else; -1: memory. holds: env has the settled sources and symbols then,
  * and nothing in the others. note: behind a check without it, that succeeded. */
@@ -126,6 +138,8 @@ DYN_HIDDEN void dyn_memo_note(DynGuardProgram *p, PyObject *const *locals, const
 /* Is the tensor as the TENSOR guard says? *view: where its elements lie. */
 DYN_HIDDEN bool dyn_guard_tensor(const DynGuard *g, PyObject *o, DynArrayView *view);
 
+/* Where the elements of an array lie whose kind other guards have looked at. */
+DYN_HIDDEN bool dyn_guard_place(PyObject *o, DynArrayView *view);
 /* guards_match.c. Is the array as the ARRAY guard says, but for its layout? */
 DYN_HIDDEN bool dyn_guard_array(const DynGuard *g, PyObject *o);
 /* One guard of a kind other than SYM and MISSING on loaded sources. */
@@ -137,9 +151,9 @@ DYN_HIDDEN bool dyn_guard_number(PyObject *o, DynSymType type, DynScalar *out);
 DYN_HIDDEN int dyn_guards_init_module(PyObject *module); /* guards_hook.c: functions for tests/trace/test_guards.py */
 /* Of a source that is a key of a dict: can misses of this guard come from a change of the dict alone? */
 static inline bool dyn_guard_is_fixed(const DynGuard *g) { return (dyn_guard_rows[g->kind].flags & DYN_GF_DICT_ANSWERS) != 0; }
-/* Are both of the guard's sources tensors that other guards look at? */
-static inline bool dyn_guard_views_both(const DynGuardProgram *p, const DynGuard *g) {
-    return p->viewed != NULL && p->viewed[g->source] && p->viewed[g->source2];
+/* Does the memo know how the array or tensor lies, and notice when it comes to lie elsewhere? */
+static inline bool dyn_guard_is_placed(const DynGuardProgram *p, uint32_t source) {
+    return p->settled_source[source] && p->looked[source] != 0;
 }
 /* Is source2 a source that the guard looks at. */
 static inline bool dyn_guard_has_two(const DynGuard *g) { return dyn_guard_subject(g) == DYN_ABOUT_PAIR; }

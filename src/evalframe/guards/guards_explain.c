@@ -6,6 +6,7 @@
 
 typedef struct Look { /* one explanation */
     const DynCapture *c;
+    const DynGuardProgram *p;
     PyObject *func;
     PyObject *const *locals;
     PyObject **value; /* by source: strong; NULL: not there or not read yet */
@@ -356,6 +357,28 @@ static void print_found_membership(Look *l, const DynGuard *g, PyObject *o) {
     dyn_str_puts(l->out, PyAnySet_CheckExact(o) ? now : "no set");
 }
 
+/* The first other input that shares memory with what the guard is about; DYN_NONE: there is none. */
+static uint32_t overlapped_by(Look *l, const DynGuard *g) {
+    DynArrayView v, w;
+    bool known = dyn_guard_place(l->value[g->source], &v);
+    for (uint32_t i = 0; i < l->p->inputs.n && known; i++) {
+        uint32_t other = l->p->inputs.at[i];
+        bool there = other != g->source && look_at(l, other) == DYN_READ_FOUND && dyn_guard_place(l->value[other], &w);
+        if (there && dyn_views_overlap(&v, &w)) {
+            return other;
+        }
+    }
+    return DYN_NONE;
+}
+
+static void print_overlapped(Look *l, const DynGuard *g, PyObject *o) {
+    uint32_t other = overlapped_by(l, g);
+    (void)o;
+    if (other != DYN_NONE) {
+        dyn_source_print(&l->c->sources, other, l->out);
+    }
+}
+
 /* {parts} of the column `is` of guards.def, beside those that any text may have. */
 static const struct {
     const char *part;
@@ -370,6 +393,7 @@ static const struct {
     {"defaults", print_found_defaults},
     {"membership", print_found_membership},
     {"change of class", print_change_of_class},
+    {"overlapped", print_overlapped},
 };
 
 static void print_found(const char *part, size_t n, void *arg) {
@@ -432,7 +456,7 @@ static bool explain_found(Look *l, const DynGuard *g) {
         return true;
     }
     PyObject *o = l->value[g->source], *o2 = two ? l->value[g->source2] : NULL;
-    if (dyn_guard_holds(g, o, o2)) {
+    if (g->kind == DYN_GUARD_DISJOINT ? overlapped_by(l, g) == DYN_NONE : dyn_guard_holds(g, o, o2)) {
         return false;
     }
     if (dyn_guard_subject(g) == DYN_ABOUT_ARRAY) {
@@ -502,7 +526,7 @@ DynMiss dyn_guards_explain(DynGuardProgram *p, PyObject *func, PyObject *const *
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     dyn_arena_init(&arena);
-    Look l = {.c = c, .func = func, .locals = locals, .out = out};
+    Look l = {.c = c, .p = p, .func = func, .locals = locals, .out = out};
     l.value = DYN_NEW_N(&arena, PyObject *, c->sources.v.n + 1);
     l.read = DYN_NEW_N(&arena, uint8_t, c->sources.v.n + 1);
     l.sym = DYN_NEW_N(&arena, DynScalar, c->syms.v.n + 1);

@@ -128,6 +128,22 @@ static int add_sym(Made *m, PyObject *row) {
     return 0;
 }
 
+/* The source as an input that the graph reads. */
+static int add_input(Made *m, uint32_t source) {
+    DynGraph *g = &m->c->graph;
+    uint32_t node = dyn_graph_add(g, DYN_OP_INPUT, DYN_F64, 0, 0, 0);
+    if (node == DYN_NONE) {
+        return -1;
+    }
+    dyn_graph_node(g, node)->source = source;
+    uint32_t reader = dyn_vec_push(&g->inputs, node) < 0 ? DYN_NONE : dyn_graph_add(g, DYN_OP_NEGATIVE, DYN_F64, 0, 1, 0);
+    if (reader == DYN_NONE) {
+        return -1;
+    }
+    dyn_graph_node(g, reader)->args[0] = (DynArg){.kind = DYN_ARG_NODE, .id = node};
+    return 0;
+}
+
 static int add_guard(Made *m, PyObject *row) {
     DynGuard g = {.place = DYN_NONE};
     const char *kind;
@@ -146,6 +162,13 @@ static int add_guard(Made *m, PyObject *row) {
     g.source2 = source2 < 0 ? DYN_NONE : (uint32_t)source2;
     g.number = n;
     g.obj = dyn_guard_rows[k].object == DYN_WANTS_ANY ? obj : or_null(obj); /* these may want None itself */
+    if (k == DYN_GUARD_DISJOINT) {                                          /* of the inputs that both sources become */
+        bool made = add_input(m, g.source) == 0 && add_input(m, g.source2) == 0;
+        g.source2 = DYN_NONE;
+        if (!made) {
+            return -1;
+        }
+    }
     if (array != Py_None) {
         DynArrayView v;
         if (!dyn_array_view(array, &v)) {

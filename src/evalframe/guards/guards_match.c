@@ -137,14 +137,8 @@ static bool keys_hold(PyObject *keys, PyObject *o) {
     return PyDict_CheckExact(o) || dyn_cpy_shows_its_methods(o);
 }
 
-/* Where the elements of an array lie whose kind other guards have looked at. */
-static bool find_place(PyObject *o, DynArrayView *view) {
+bool dyn_guard_place(PyObject *o, DynArrayView *view) {
     return dyn_tensor_is(o) ? dyn_tensor_place(o, view) : dyn_array_look(o, view);
-}
-
-static bool are_disjoint(PyObject *x, PyObject *y) {
-    DynArrayView v, w;
-    return find_place(x, &v) && find_place(y, &w) && !dyn_views_overlap(&v, &w);
 }
 
 bool dyn_guard_number(PyObject *o, DynSymType type, DynScalar *out) {
@@ -214,7 +208,6 @@ bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2) {
     case DYN_GUARD_PRESENT: return true; /* it was loaded */
     case DYN_GUARD_SAME: return o == o2;
     case DYN_GUARD_DIFFERENT: return o != o2;
-    case DYN_GUARD_DISJOINT: return are_disjoint(o, o2);
     case DYN_GUARD_CODE: return PyFunction_Check(o) && PyFunction_GET_CODE(o) == g->obj;
     case DYN_GUARD_BUILTIN: return is_bound(o, (PyMethodDescrObject *)g->obj);
     case DYN_GUARD_GLOBALS:
@@ -225,7 +218,8 @@ bool dyn_guard_holds(const DynGuard *g, PyObject *o, PyObject *o2) {
     case DYN_GUARD_MAXLEN: return has_maxlen(o, g->obj);
     case DYN_GUARD_CLASS: return PyType_Check(o) && class_stands(g, (PyTypeObject *)o);
     case DYN_GUARD_SYM:
-    case DYN_GUARD_MISSING: break; /* not about a loaded source: the callers' own */
+    case DYN_GUARD_MISSING:
+    case DYN_GUARD_DISJOINT: break; /* not about one or two loaded sources: the callers' own */
     }
     return false;
 }

@@ -3,7 +3,7 @@
  * only whether anything on those ways has changed: for each object its type and which dict it has, for each dict and class its
  * version, for each tensor or array its layout, and for what has no version (lists, cells, defaults) the value itself. While
  * nothing has, what hangs on it holds: its sources and symbols get the values of last time, and the program's `rest` is run. That
- * tensors lie apart, which is asked of each pair of them, is compared again only where one of them lies elsewhere than last time.
+ * inputs lie apart, which is asked of many pairs, is compared again only where one of them lies elsewhere than last time.
  *
  * Facts hold no references. Each stands behind those that say that its object is alive: an argument is, what an unchanged dict
  * that is alive has in it is, and so on. Called by guards.c and guards_plan.c; the memo is the program's. */
@@ -19,7 +19,7 @@ typedef enum FactKind {
     FACT_LOAD,  /* source `id` of the base a is b */
     FACT_GUARD, /* guard `id` holds for a and b */
     FACT_LAYOUT /* guard `id`, of the array or tensor a, which has the sizes and strides from b on in `sizes`; `token` says where
-                 * a tensor was found last time */
+                 * its elements were last time */
 } FactKind;
 
 typedef struct Fact {
@@ -41,8 +41,6 @@ struct DynMemo {
     roots;
     DYN_VEC(Fact)
     facts;
-    DYN_VEC(uint32_t)
-    apart; /* guards that tensors lie apart which `facts` have the layouts of */
     DYN_VEC(int64_t)
     sizes;
     DYN_VEC(uint32_t)
@@ -165,7 +163,6 @@ void dyn_memo_free(DynGuardProgram *p) {
     }
     dyn_vec_free(&m->roots);
     dyn_vec_free(&m->facts);
-    dyn_vec_free(&m->apart);
     dyn_vec_free(&m->sizes);
     dyn_vec_free(&m->owned);
     PyMem_RawFree(m->table);
@@ -186,8 +183,8 @@ size_t dyn_memo_bytes(const DynGuardProgram *p) {
     if (m == NULL) {
         return 0;
     }
-    return sizeof(*m) + dyn_vec_bytes(&m->roots) + dyn_vec_bytes(&m->facts) + dyn_vec_bytes(&m->apart) +
-           dyn_vec_bytes(&m->sizes) + dyn_vec_bytes(&m->owned) + c->sources.v.n * sizeof(*m->src) + c->syms.v.n * sizeof(*m->sym);
+    return sizeof(*m) + dyn_vec_bytes(&m->roots) + dyn_vec_bytes(&m->facts) + dyn_vec_bytes(&m->sizes) +
+           dyn_vec_bytes(&m->owned) + c->sources.v.n * sizeof(*m->src) + c->syms.v.n * sizeof(*m->sym);
 }
 
 /* ---- making the facts, behind a check that succeeded */
@@ -418,6 +415,7 @@ static void guard(Maker *k, uint32_t at) {
     bool again = false;
     switch (memos[g->kind]) {
     case NEVER:
+    case PLACES: /* by the layouts of the inputs: holds() */
     case NOTHING: break;
     case ABSENCE: absent(k, &k->p->capture->sources.v.at[g->source]); break;
     case TYPE: type_of(k, o); break;
@@ -427,10 +425,6 @@ static void guard(Maker *k, uint32_t at) {
     case LAYOUT:
         add(k, (Fact){.kind = FACT_LAYOUT, .id = at, .a = o, .b = (void *)(uintptr_t)k->m->sizes.n});
         k->failed = k->failed || !push_layout(k->m, o);
-        break;
-    case PLACES:
-        again = !dyn_guard_views_both(k->p, g);
-        k->failed = k->failed || (!again && dyn_vec_push(&k->m->apart, at) < 0);
         break;
     case AGAIN: again = true; break;
     }
@@ -457,7 +451,7 @@ static void make(DynGuardProgram *p, PyObject *const *src, const DynScalar *sym)
     const DynCapture *c = p->capture;
     DynMemo *m = p->memo;
     Maker k = {.p = p, .m = m, .src = src};
-    m->facts.n = m->apart.n = m->sizes.n = m->owned.n = 0;
+    m->facts.n = m->sizes.n = m->owned.n = 0;
     for (m->size = 64; m->size < 4 * (c->sources.v.n + c->guards.n); m->size *= 2) {
     }
     m->table = PyMem_RawCalloc(m->size, sizeof(*m->table));
@@ -518,31 +512,18 @@ static bool tensor_stands(const DynGuard *g, PyObject *o, DynArrayView *v, const
     return same;
 }
 
-/* *moved: becomes true if it is a tensor that lies elsewhere now, which is noted. */
+/* *moved: becomes true if its elements lie elsewhere now, which is noted. */
 static bool layout_holds(DynGuardProgram *p, Fact *f, bool *moved) {
     const DynGuard *g = &p->capture->guards.at[f->id];
     const int64_t *sizes = p->memo->sizes.at + (uintptr_t)f->b;
-    if (g->kind != DYN_GUARD_TENSOR) {
-        return array_stands(g, f->a, sizes);
+    bool tensor = g->kind == DYN_GUARD_TENSOR;
+    if (!(tensor ? tensor_stands(g, f->a, &p->views[g->source], sizes) : array_stands(g, f->a, sizes))) {
+        return false;
     }
-    DynArrayView *v = &p->views[g->source];
-    bool stands = tensor_stands(g, f->a, v, sizes);
-    if (stands && f->token.value != (uint64_t)(uintptr_t)v->data) {
-        f->token.value = (uint64_t)(uintptr_t)v->data;
-        *moved = true;
-    }
-    return stands;
-}
-
-/* Do the tensors still lie apart of which that was asked? */
-static bool are_apart(const DynGuardProgram *p) {
-    const DynMemo *m = p->memo;
-    bool apart = true;
-    for (uint32_t i = 0; i < m->apart.n && apart; i++) {
-        const DynGuard *g = &p->capture->guards.at[m->apart.at[i]];
-        apart = !dyn_views_overlap(&p->views[g->source], &p->views[g->source2]);
-    }
-    return apart;
+    uint64_t place = (uint64_t)(uintptr_t)(tensor ? p->views[g->source].data : PyArray_BYTES((PyArrayObject *)f->a));
+    *moved = *moved || f->token.value != place;
+    f->token.value = place;
+    return true;
 }
 
 static bool load_holds(DynGuardProgram *p, const Fact *f, PyObject *func) {
@@ -581,7 +562,7 @@ static bool holds(DynGuardProgram *p, PyObject *func, PyObject *const *locals) {
             return false;
         }
     }
-    return !moved || are_apart(p);
+    return !moved || dyn_apart_settled(p, m->src);
 }
 
 bool dyn_memo_holds(DynGuardProgram *p, PyObject *func, PyObject *const *locals, DynEnv *env) {

@@ -18,6 +18,7 @@ typedef struct Plan {
     bool *source_done, *sym_done, *sym_mark, *guard_done, *group_done;
     uint32_t *array_guard, *id_guard; /* by source */
     uint32_t guard;                   /* being emitted */
+    bool rest;                        /* the memo has answered */
     bool failed;                      /* memory */
 } Plan;
 
@@ -258,14 +259,17 @@ static void emit_on_sources(Plan *plan, const DynGuard *g, StepOp op) {
     emit(plan, (Step){.op = op, .a = g->source, .b = other, .obj = g->obj});
 }
 
-/* Tensors that other guards look at are compared by what was seen then. */
+/* The inputs are looked at before, as their own guards do. */
 static void emit_apart(Plan *plan, const DynGuard *g) {
-    bool viewed = dyn_guard_views_both(plan->p, g);
-    if (viewed) {
-        emit_guard(plan, plan->array_guard[g->source]);
-        emit_guard(plan, plan->array_guard[g->source2]);
+    const DynGuardProgram *p = plan->p;
+    for (uint32_t i = 0; i < p->inputs.n; i++) {
+        uint32_t source = p->inputs.at[i];
+        need_source(plan, source);
+        if (p->looked[source] != 0) {
+            emit_guard(plan, plan->array_guard[source]);
+        }
     }
-    emit_on_sources(plan, g, viewed ? ST_APART : ST_CHECK);
+    emit(plan, (Step){.op = ST_APART, .a = dyn_apart_row(p, g->source), .x = plan->rest});
 }
 
 /* The guard's own step, behind those that load what it looks at. */
@@ -401,7 +405,7 @@ static bool is_allocated(const Plan *plan) {
 static int plan_steps(DynGuardProgram *p, bool rest, Locals *locals, Plan *out) {
     const DynCapture *c = p->capture;
     uint32_t nsrc = c->sources.v.n, nsym = c->syms.v.n;
-    Plan plan = {.p = p, .c = c, .locals = locals, .first = locals->n, .guard = DYN_NONE};
+    Plan plan = {.p = p, .c = c, .locals = locals, .first = locals->n, .guard = DYN_NONE, .rest = rest};
     DynArena arena;
     dyn_arena_init(&arena);
     plan.source_done = DYN_NEW_N(&arena, bool, nsrc + 1);
@@ -418,7 +422,9 @@ static int plan_steps(DynGuardProgram *p, bool rest, Locals *locals, Plan *out) 
         if (rest) {
             memcpy(plan.source_done, p->settled_source, nsrc * sizeof(bool));
             memcpy(plan.sym_done, p->settled_sym, nsym * sizeof(bool));
-            memcpy(plan.guard_done, p->settled_guard, c->guards.n * sizeof(bool));
+            for (uint32_t i = 0; i < c->guards.n; i++) { /* what is written has to lie apart from open inputs, too */
+                plan.guard_done[i] = p->settled_guard[i] && (c->guards.at[i].kind != DYN_GUARD_DISJOINT || p->nopen == 0);
+            }
         }
         index_guards(&plan);
         emit_all(&plan);

@@ -239,15 +239,15 @@ int dyn_rec_will_write(DynRec *r, uint32_t node) {
     }
     flag_array_guard(r, s->source, DYN_ARRAY_WRITTEN);
     r->cap->writes = true;
-    for (uint32_t i = 0; i < g->inputs.n; i++) {
-        if (rec_lie_apart(r, storage, g->inputs.at[i]) < 0) {
-            return -1;
-        }
-    }
     for (uint32_t i = 0; i < r->written.n; i++) {
         if (r->written.at[i] == storage) {
             return 0;
         }
     }
-    return dyn_vec_push(&r->written, storage);
+    for (uint32_t i = 0; i < g->inputs.n; i++) {
+        if (rec_lie_apart(r, storage, g->inputs.at[i]) < 0) {
+            return -1;
+        }
+    }
+    return rec_guard_apart(r, storage) < 0 ? -1 : dyn_vec_push(&r->written, storage);
 }

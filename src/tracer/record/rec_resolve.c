@@ -7,17 +7,17 @@
 #include "ir/extern.h"
 #include "tracer/record/rec_callables.h"
 
-/* Input `node` and input `other`, one of which is written, have to lie apart. */
 int rec_lie_apart(DynRec *r, uint32_t node, uint32_t other) {
-    DynGraph *g = &r->cap->graph;
-    if (node == other) {
-        return 0;
-    }
-    if (dyn_extern_overlap(r->by_node.at[node]->real, r->by_node.at[other]->real)) {
+    if (node != other && dyn_extern_overlap(r->by_node.at[node]->real, r->by_node.at[other]->real)) {
         r->why = DYN_R_ALIASING;
         return -1;
     }
-    return rec_guard(r, DYN_GUARD_DISJOINT, dyn_graph_node(g, node)->source, dyn_graph_node(g, other)->source, 0, NULL);
+    return 0;
+}
+
+int rec_guard_apart(DynRec *r, uint32_t node) {
+    const DynGraph *g = &r->cap->graph;
+    return g->inputs.n < 2 ? 0 : rec_guard(r, DYN_GUARD_DISJOINT, dyn_graph_node(g, node)->source, DYN_NONE, 0, NULL);
 }
 
 /* torch's state is as it was when the segment began: rec_torch_state.c. */
@@ -182,7 +182,8 @@ static int resolve_array(DynRec *r, DynVal *v, PyObject *a) {
             return -1;
         }
     }
-    return 0;
+    bool second = r->cap->graph.inputs.n == 2 && r->written.n > 0; /* a lone input was written: it has no guard yet */
+    return second ? rec_guard_apart(r, r->written.at[0]) : 0;
 }
 
 /* The value is equal to this one at every call, and the shadow a constant. */

@@ -327,8 +327,10 @@ static inline bool rec_burn_both(DynRec *r, DynOperand a, DynOperand b) {
 DYN_HIDDEN bool rec_is_fixed(PyObject *o); /* functions, types, modules, dtypes …: one stands for itself, guarded by identity */
 DYN_HIDDEN int rec_resolve_npscalar(DynRec *r, DynVal *v,
                                     PyObject *o); /* a NumPy scalar at a source; -1: not of a captured type */
-/* Input `node` and input `other`, one of which is written, have to lie apart. */
+/* Do input `node`, which is written, and input `other` lie apart? -1: no, and why is set. */
 DYN_HIDDEN int rec_lie_apart(DynRec *r, uint32_t node, uint32_t other);
+/* … and guards that input `node` lies apart from whatever other inputs there will be, as long as there is one. */
+DYN_HIDDEN int rec_guard_apart(DynRec *r, uint32_t node);
 /* The running instruction is a break, for it isn't supported: r->why becomes what is the matter with one of its `n` operands,
  * where that is an array or tensor that isn't captured. */
 DYN_HIDDEN void rec_blame_operands(DynRec *r, RecFrame *f, uint32_t n);
