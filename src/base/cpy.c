@@ -289,10 +289,11 @@ int dyn_cpy_serve(PyThreadState *ts) {
 #endif
 }
 
+bool dyn_cpy_is_main_thread(void) { return PyThread_get_thread_ident() == _PyRuntime.main_thread; }
+
 void dyn_cpy_notice_signals(void) {
 #if DYN_PY < 313
-    if (DYN_UNLIKELY(_Py_atomic_load_relaxed(&_PyRuntime.ceval.signals_pending)) &&
-        PyThread_get_thread_ident() == _PyRuntime.main_thread) {
+    if (DYN_UNLIKELY(_Py_atomic_load_relaxed(&_PyRuntime.ceval.signals_pending)) && dyn_cpy_is_main_thread()) {
         _Py_atomic_store_relaxed(&PyInterpreterState_Get()->ceval.eval_breaker, 1);
     }
 #endif

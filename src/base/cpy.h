@@ -108,6 +108,7 @@ DYN_HIDDEN bool dyn_frame_may_change(PyThreadState *ts, DynFrame *f, PyCodeObjec
 DYN_HIDDEN void dyn_frame_change_code(DynFrame *f, PyCodeObject *code);
 
 /* The main thread calls it between two of its next instructions. Any thread, without the GIL; -1: there are too many already. */
+DYN_HIDDEN bool dyn_cpy_is_main_thread(void); /* the calling thread is the one that serves signals and calls such as the next */
 DYN_HIDDEN int dyn_cpy_call_soon(int (*call)(void *));
 DYN_HIDDEN void dyn_cpy_look_again(void); /* from any thread: the main thread is to look for such calls */
 

@@ -82,14 +82,21 @@ DYN_HIDDEN void dyn_artifact_note_build(DynArtifact *a, const char *line); /* wi
 
 /* ---- build.c offers to codegen/region: text that belongs to no artifact. With the GIL. */
 typedef struct DynBuildText DynBuildText;
+/* Who makes the text, from `what`. */
+typedef struct DynBuildWriter {
+    DynReason (*write)(void *what, DynStr *out); /* in the build thread, without the GIL */
+    void (*written)(void *what, bool torn);      /* with it: the job has ended, or a fork has dropped it (torn: in mid-writing) */
+} DynBuildWriter;
 typedef enum DynBuildTextState {
     DYN_TEXT_WAITING,
     DYN_TEXT_LOADED,
     DYN_TEXT_FAILED,
     DYN_TEXT_DROPPED /* by a fork */
 } DynBuildTextState;
-DYN_HIDDEN DynBuildText *dyn_build_text(const char *source, bool first); /* first: before others. NULL: no memory, no thread */
-DYN_HIDDEN void dyn_build_text_wait(DynBuildText *t);                    /* until it is built, or an interrupt; without the GIL */
+/* `what` lives until `written` is called, once for each of these. first: before others. NULL: no memory, no thread. */
+DYN_HIDDEN DynBuildText *dyn_build_text(const DynBuildWriter *writer, void *what, bool first);
+DYN_HIDDEN void dyn_build_text_wait(DynBuildText *t); /* until it is built, or an interrupt; without the GIL */
+DYN_HIDDEN bool dyn_build_text_is_written(const DynBuildText *t);
 DYN_HIDDEN DynBuildTextState dyn_build_text_state(const DynBuildText *t);
 DYN_HIDDEN void *dyn_build_text_symbol(const DynBuildText *t, const char *name); /* where it is loaded, for as long as t lives */
 DYN_HIDDEN DynReason dyn_build_text_failure(const DynBuildText *t, const char **detail);

@@ -376,10 +376,7 @@ static bool look_at_stack(bool by_tick) {
     return settled;
 }
 
-static int on_tick(void *unused) {
-    dyn_ticks_came(!look_at_stack(true));
-    return 0;
-}
+static DynTick on_tick(unsigned ms) { return look_at_stack(true) ? DYN_TICK_USELESS : DYN_TICK_USEFUL; }
 
 static void look(void) {
     if (!look_at_stack(false)) {
@@ -468,7 +465,7 @@ void dyn_finder_start(DynOptions *options) {
 void dyn_finder_stop(void) {
     finder.on = false;
     finder.options = NULL;
-    dyn_ticks_stop();
+    dyn_ticks_stop(on_tick);
     if (PyArray_Type.tp_alloc == make_array) {
         PyArray_Type.tp_alloc = finder.make;
     }

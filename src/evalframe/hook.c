@@ -456,6 +456,10 @@ static PyObject *enabled_miss(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
         dyn_profit_missed(c);
         return eager_frame(ts, f, c);
     }
+    if (dyn_loops_begin(c, func, slots)) {
+        dyn_loops_frame(c, ts, f);
+        return eager_frame(ts, f, c);
+    }
     dyn_finder_saw_frame(true);
     dyn_hook_need();
     PyObject *result = record_frame(ts, f, c, func);

@@ -1,6 +1,7 @@
 /* looks.c: is a function whose loop takes long one that works on numbers? Asked by loop_watch.c and finder.c in the midst of its
- * loop, before anything is started or recorded for it, so it has to cost next to nothing: a few values of each variable, list and
- * attribute are looked at, by their types. With the GIL; no Python code runs, nothing is owned. NumPy need not be there. */
+ * loop, and by loops.c of a call that is to begin, before anything is started or recorded for it, so it has to cost next to
+ * nothing: a few values of each variable, list and attribute are looked at, by their types. With the GIL; no Python code runs,
+ * nothing is owned. NumPy need not be there. */
 #include "evalframe/looks.h"
 #include "base/cpy_region.h"
 
@@ -33,11 +34,22 @@ static PyObject *global_of(PyObject *globals, PyObject *name) {
     return o;
 }
 
+/* A module that a function imports itself, so that no global stands for it. */
+static bool is_of_arrays(PyObject *name) {
+    static const char *const modules[] = {"numpy", "torch", "cupy", "scipy"};
+    bool is = false;
+    for (size_t i = 0; i < DYN_COUNTOF(modules) && !is; i++) {
+        is = PyUnicode_CompareWithASCIIString(name, modules[i]) == 0;
+    }
+    return is;
+}
+
 static DynLooks look_at_globals(PyCodeObject *code, PyObject *globals, Look how) {
     DynLooks looks = DYN_LOOKS_LIKE_NUMBERS;
     Py_ssize_t n = PyTuple_GET_SIZE(code->co_names);
     for (Py_ssize_t i = 0; i < n && i < NAMES && looks < DYN_LOOKS_LIKE_NOTHING; i++) {
-        looks = worse(looks, look_at(global_of(globals, PyTuple_GET_ITEM(code->co_names, i)), how));
+        PyObject *name = PyTuple_GET_ITEM(code->co_names, i), *value = global_of(globals, name);
+        looks = worse(looks, value == NULL && is_of_arrays(name) ? DYN_LOOKS_LIKE_NOTHING : look_at(value, how));
     }
     return looks;
 }
@@ -125,6 +137,16 @@ DynLooks dyn_looks_of_frame(DynFrame *f) {
     uint32_t n = (uint32_t)dyn_code_nlocalsplus(how.code);
     for (uint32_t i = 0; i < n && looks < DYN_LOOKS_LIKE_NOTHING; i++) {
         looks = worse(looks, dyn_frame_has_number(f, i) ? DYN_LOOKS_LIKE_NUMBERS : look_at(dyn_frame_get(f, i), how));
+    }
+    return looks;
+}
+
+DynLooks dyn_looks_of_call(PyObject *function, PyObject *const *slots, size_t n) {
+    int left = MOST;
+    Look how = {DEPTH, &left, false, (PyCodeObject *)PyFunction_GET_CODE(function)};
+    DynLooks looks = look_at_function(function, how);
+    for (size_t i = 0; i < n && looks < DYN_LOOKS_LIKE_NOTHING; i++) {
+        looks = worse(looks, look_at(slots[i], how));
     }
     return looks;
 }

@@ -11,4 +11,6 @@ typedef enum DynLooks {
 } DynLooks;
 /* Of the function that runs in this frame: its variables, and what the names in it stand for. No Python code runs. */
 DYN_HIDDEN DynLooks dyn_looks_of_frame(DynFrame *f);
+/* … and of a call of the function that is to begin, with arguments in n slots (NULL: none). */
+DYN_HIDDEN DynLooks dyn_looks_of_call(PyObject *function, PyObject *const *slots, size_t n);
 #endif

@@ -77,17 +77,13 @@ static bool look_at_stack(bool *promising) {
     return worth_it;
 }
 
-static int on_tick(void *unused) {
-    if (dyn_cpy_is_finalizing()) {
-        return 0;
-    }
+static DynTick on_tick(unsigned ms) {
     DynRaised before = dyn_callback_begin();
     bool promising = false, worth_it = callback != NULL && look_at_stack(&promising);
-    dyn_ticks_came(promising);
     if (worth_it) {
         PyObject *call = callback, *result;
         callback = NULL;
-        dyn_ticks_stop();
+        dyn_ticks_stop(on_tick); /* the call may start others */
         forget_all();
         result = PyObject_CallNoArgs(call);
         if (result == NULL) {
@@ -97,13 +93,13 @@ static int on_tick(void *unused) {
         Py_DECREF(call);
     }
     dyn_callback_end(before);
-    return 0;
+    return promising ? DYN_TICK_USEFUL : DYN_TICK_USELESS;
 }
 
 PyObject *dyn_loop_watch(PyObject *module, PyObject *what) {
     bool watches = what != Py_None;
     if (callback != NULL) {
-        dyn_ticks_stop();
+        dyn_ticks_stop(on_tick);
         forget_all();
     }
     Py_XSETREF(callback, watches ? Py_NewRef(what) : NULL);

@@ -10,7 +10,7 @@
 #include "ir/place.h"
 
 static const DynLoopEngine native = {dyn_region_headers,  dyn_region_plan, dyn_region_build, dyn_region_state,
-                                     dyn_region_failure,  dyn_region_run,  dyn_region_exit,  dyn_region_source,
+                                     dyn_region_failure,  dyn_region_run,  dyn_region_exit,  dyn_region_print_source,
                                      dyn_region_traverse, dyn_region_free};
 const DynLoopEngine *dyn_loop_engine = &native;
 static DynLoops *all_loops;
@@ -145,7 +145,8 @@ static void set_ways(DynLoops *l) {
     for (uint32_t i = 0; i < l->nloops; i++) {
         DynLoopState state = l->loops[i].state;
         bool fresh = state == DYN_LOOP_NEW && !is_covered(l, i);
-        dyn_loops_open(l, i, fresh || state == DYN_LOOP_COLD || state == DYN_LOOP_NATIVE);
+        bool cold = state == DYN_LOOP_COLD && !l->loops[i].rests;
+        dyn_loops_open(l, i, fresh || cold || state == DYN_LOOP_NATIVE);
     }
 }
 
@@ -153,7 +154,21 @@ static void settle(DynLoops *l, uint32_t i, DynLoopState state) {
     DynLoop *loop = &l->loops[i];
     l->nwaiting += (uint32_t)(state == DYN_LOOP_WAITING) - (loop->state == DYN_LOOP_WAITING);
     loop->state = state;
+    loop->rests = false;
     set_ways(l);
+}
+
+void dyn_loops_rouse(DynLoops *l, uint32_t i) {
+    l->loops[i].rests = false;
+    set_ways(l);
+}
+
+DynLoops *dyn_loops_with_code(PyObject *code) {
+    DynLoops *l = all_loops;
+    while (l != NULL && (l->made == NULL || l->made->code != code)) {
+        l = l->following;
+    }
+    return l;
 }
 
 /* Is any loop of the function native, or may it yet be? Otherwise its calls are what they were before. Where nobody measures
@@ -254,7 +269,7 @@ static DynLoopState begin_cold(DynLoops *l, uint32_t i) {
     DynLoop *loop = &l->loops[i];
     loop->arrived = 0;
     loop->ran_ns = 0;
-    loop->since = dyn_cycles();
+    loop->since = dyn_loops_ran(l);
     settle(l, i, DYN_LOOP_COLD);
     return DYN_LOOP_COLD;
 }
@@ -366,6 +381,7 @@ void dyn_loops_refresh(DynLoops *l) {
         dyn_loops_poll();
     }
     try_again(l);
+    dyn_loops_rouse_forgotten(l);
     set_ways(l);
 }
 
@@ -564,7 +580,15 @@ PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, siz
         return dyn_hook_plain(func, args, nargsf, kwnames);
     }
     int lent = dyn_cpy_lend_stack(PyThreadState_Get());
+    dyn_cache_incref(c);
+    if (c->loops == l) { /* binding may have run code */
+        dyn_loops_begin_call(l);
+    }
     result = dyn_hook_plain_bound(&c->sig, (PyCodeObject *)c->code, function, b.slots, (DynSpent){NULL, 0});
+    if (c->loops == l && l->calls > 0) {
+        dyn_loops_end_call(l);
+    }
+    dyn_cache_decref(c);
     dyn_cpy_return_stack(PyThreadState_Get(), lent);
     dyn_bind_free(&b);
     Py_DECREF(function);
@@ -577,6 +601,7 @@ bool dyn_loops_frame(DynCache *c, PyThreadState *ts, DynFrame *f) {
     dyn_loops_refresh(l);
     bool goes = c->loops == l && l->made != NULL && dyn_frame_may_change(ts, f, (PyCodeObject *)l->made->code);
     if (goes) {
+        dyn_loops_begin_frame(l);
         dyn_frame_change_code(f, (PyCodeObject *)l->made->code);
     }
     dyn_loops_decref(l);
@@ -639,6 +664,7 @@ bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t h
         return false;
     }
     c->loops_on = true;
+    dyn_loops_begin_frame(l);
     *code = l->made->code;
     *at = l->made->ways[i].at;
     return true;

@@ -54,7 +54,8 @@ typedef struct DynLoop {
     bool left_to_graph;      /* It could have a region, but a recording has it as a graph. */
     DynWatched watched;      /* what it took natively while somebody watched */
     uint32_t arrived;        /* while it is cold, … */
-    uint64_t counted, since; /* … from this time on, and from when it was put off, in cycles, … */
+    uint64_t counted, since; /* … from this time on, in cycles, and from when it was put off, as dyn_loops_ran counts, … */
+    bool rests;              /* its way is closed, and ticks count how long it runs */
     double ran_ns, worth_ns; /* … beside the time that it took before, and that it has to take to be worth planning */
     uint32_t entered;        /* arrivals that ran a region … */
     uint64_t inside;         /* … and cycles that regions ran in them */
@@ -95,6 +96,8 @@ struct DynLoops {
     uint32_t nloops;
     uint32_t headers[DYN_MOST_LOOPS]; /* of each of them, the code unit where it starts */
     uint32_t nwaiting;                /* loops that the compiler works on */
+    uint32_t calls;                   /* that run in loop code, … */
+    uint64_t began, ran;              /* … since when, and how long all those before took, in cycles: dyn_loops_ran */
     bool recording;                   /* a recording asks: what is to be said waits */
     bool short_loop;                  /* … and CPython is through with the loop before a compiler would be */
     bool unrolled;                    /* … and a graph would have its trips one behind the other */
@@ -119,6 +122,9 @@ static inline bool dyn_loops_serve(const DynCache *c) { return DYN_UNLIKELY(c->l
 /* The call in loop code; and a fresh frame to run in it (false: it isn't changed). */
 DYN_HIDDEN PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 DYN_HIDDEN bool dyn_loops_frame(DynCache *c, PyThreadState *ts, DynFrame *f);
+/* Nothing is known of the cache's function, and a call of it with these slots looks as if it worked on no arrays (looks.c): then
+ * there is nothing to record, and it runs in loop code, its loops cold. false: it is to be recorded. */
+DYN_HIDDEN bool dyn_loops_begin(DynCache *c, PyObject *func, PyObject *const *slots);
 /* The recorder stands at a header of the cache's function, in frame f with these slots and stack values, and has recorded so
  * many array operations before it: plans the loop's region. true: calls run in loop code from now on, and the frame is to go on
  * at unit *at of code (borrowed). */
@@ -166,6 +172,7 @@ DYN_HIDDEN Py_ssize_t dyn_loops_trips_left(PyObject *it);
 DYN_HIDDEN Py_ssize_t dyn_loops_trips(PyObject *it);
 /* May it be planned when it has run for a while? Not where a graph might have its trips one behind the other, or array operations
  * that are better as graphs: but if it comes to numbers, texts, lists of them and elements of arrays alone. */
+DYN_HIDDEN double dyn_loops_worth(const DynCode *c, uint32_t header); /* worth_ns */
 DYN_HIDDEN bool dyn_loops_may_come_later(DynFrame *f, const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack,
                                          const DynLoopGuess *guess);
 
@@ -173,6 +180,19 @@ DYN_HIDDEN bool dyn_loops_may_come_later(DynFrame *f, const DynCode *c, uint32_t
  */
 DYN_HIDDEN bool dyn_loops_take_elements(const DynCode *c, const bool *members, PyObject *const *slots, PyObject *globals,
                                         uint32_t *elements);
+
+/* ---- loops_ticks.c: a cold loop whose trips can't be counted is asked no more until it has run for long. false: it goes on. */
+DYN_HIDDEN bool dyn_loops_rest(DynLoops *l, uint32_t i);
+DYN_HIDDEN void dyn_loops_rouse_forgotten(DynLoops *l);   /* those that rest, where ticks have ended */
+DYN_HIDDEN void dyn_loops_rouse(DynLoops *l, uint32_t i); /* loops.c: its way is as its state says again */
+DYN_HIDDEN DynLoops *dyn_loops_with_code(PyObject *code); /* … those whose loop code it is, or NULL */
+DYN_HIDDEN double dyn_loops_enough(const DynLoop *loop);  /* … so long a cold loop runs before it is worth the next step */
+
+/* Cycles that the function's calls took in loop code; what began in a frame that was handed over counts until the next call. */
+DYN_HIDDEN uint64_t dyn_loops_ran(const DynLoops *l);
+DYN_HIDDEN void dyn_loops_begin_call(DynLoops *l);
+DYN_HIDDEN void dyn_loops_end_call(DynLoops *l);
+DYN_HIDDEN void dyn_loops_begin_frame(DynLoops *l); /* it goes over to loop code, and nobody says when it ends */
 
 /* ---- loops_arrive.c */
 DYN_HIDDEN uint64_t dyn_loops_native_cycles(void); /* that all regions ran so far */

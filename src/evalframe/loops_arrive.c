@@ -12,7 +12,8 @@
 #define TRIAL 64             /* arrivals, before it is asked whether they pay */
 #define MOST_COLD 64         /* arrivals at a cold loop, before it is asked how long it will run … */
 #define MOST_WHILE 1024      /* … where nobody knows how often it will be arrived at yet, … */
-#define SHARE_WHILE 8        /* … and has run for one part of so many of what makes it worth planning */
+#define SHARE_WHILE 8        /* … and has run for one part of so many of what makes it worth planning, unless … */
+#define MOST_ASKED 64        /* … it rests after so many */
 #define MOST_COLD_NS 2e6     /* So long a loop runs before its region, which is planned, is built. */
 #define SMALL_NS 10e3        /* a region that runs for less is weighed: */
 #define WEIGHED 64           /* for so many arrivals it is in turns native and CPython's, … */
@@ -328,7 +329,8 @@ static double ran_so_far(const DynLoops *l, uint32_t i, uint64_t now) {
     for (uint32_t k = 0; k < l->nloops && !nested; k++) {
         nested = (l->made->ways[k].inner >> i & 1) != 0;
     }
-    return nested ? dyn_cycles_ns((double)(now - loop->since)) : loop->ran_ns + dyn_cycles_ns((double)(now - loop->counted));
+    return nested ? dyn_cycles_ns((double)(dyn_loops_ran(l) - loop->since))
+                  : loop->ran_ns + dyn_cycles_ns((double)(now - loop->counted));
 }
 
 /* A for loop of so many trips is asked about when it has made some, or is about to end; of others (-1) nobody knows how long they
@@ -340,15 +342,41 @@ static bool is_to_be_asked(const DynLoop *loop, Py_ssize_t left, bool for_a_whil
     return loop->arrived >= (for_a_while ? MOST_WHILE : SHARE_WHILE * MOST_WHILE);
 }
 
+/* Is it nested in a cold loop, which goes on soon? That has run for as long, and is planned as a whole at its next arrival; if it
+ * can't be, or doesn't arrive, this one's turn comes when it has run for as long once more. */
+static bool leaves_it_to_outer(DynLoops *l, uint32_t i, double rest_ns) {
+    DynLoop *inner = &l->loops[i];
+    for (uint32_t k = 0; k < l->nloops && rest_ns < inner->worth_ns / SHARE_WHILE; k++) {
+        DynLoop *outer = &l->loops[k];
+        bool cold = outer->state == DYN_LOOP_COLD && outer->nregions == 0 && outer->ran_ns < outer->worth_ns;
+        if (cold && (l->made->ways[k].inner >> i & 1) != 0) {
+            outer->ran_ns = outer->worth_ns;
+            outer->arrived = 0;
+            dyn_loops_rouse(l, k);
+            inner->since = dyn_loops_ran(l);
+            inner->ran_ns = 0;
+            inner->arrived = 0;
+            return true;
+        }
+    }
+    return false;
+}
+
+double dyn_loops_enough(const DynLoop *loop) { return loop->nregions > 0 ? MOST_COLD_NS : loop->worth_ns; }
+
 /* Has the loop run for so long, or so often, that its code is worth planning, and a compiler's time? Then that is asked. One that
  * is through before long is left alone until the next call, and its time counts. */
 static bool is_hot(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     DynLoop *loop = &l->loops[i];
     uint64_t now = dyn_cycles();
     loop->counted = loop->arrived++ == 0 ? now : loop->counted;
-    double enough = loop->nregions > 0 ? MOST_COLD_NS : loop->worth_ns;
-    double ran = ran_so_far(l, i, now);
+    double enough = dyn_loops_enough(loop), ran = ran_so_far(l, i, now);
     Py_ssize_t left = trips_left(l, i, s);
+    if (ran < enough && left < 0 && loop->arrived >= MOST_ASKED && dyn_loops_rest(l, i)) {
+        loop->ran_ns = ran;
+        loop->arrived = 0;
+        return false;
+    }
     if (ran < enough && !is_to_be_asked(loop, left, ran >= enough / SHARE_WHILE)) {
         return false;
     }
@@ -360,6 +388,9 @@ static bool is_hot(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     }
     if (loop->nregions > 0) {
         return dyn_loops_build(l, i) == DYN_LOOP_NATIVE;
+    }
+    if (leaves_it_to_outer(l, i, left < 0 ? 0 : rest_of(loop, left, now))) {
+        return false;
     }
     return dyn_loops_plan(l, i, l->decoded, s->at, s->nstack, dyn_frame_globals(f), dyn_frame_builtins(f)) == DYN_LOOP_NATIVE;
 }

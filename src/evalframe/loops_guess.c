@@ -1,7 +1,9 @@
 /* loops_guess.c: what is guessed of a loop before anything is known of it: how long it runs, whether a graph would have more of
- * it, and whether it can be planned later. Called by loops.c and loops_arrive.c, with the GIL; no Python code runs. */
+ * it, and whether it can be planned later, or all of its function. Called by loops.c, loops_arrive.c, door.c and hook.c, with the
+ * GIL; no Python code runs. */
 #include "base/cpy_region.h"
 #include "base/tensors.h"
+#include "evalframe/looks.h"
 #include "evalframe/loops.h"
 #include "tracer/record/record.h"
 
@@ -9,8 +11,8 @@
 #define USUAL_TRIPS 100
 #define INNER_TRIPS 8
 #define SHORT_NS 2e6       /* a loop that CPython takes less for is built when it has run for a while */
-#define PLAN_NS 2.5e5      /* for each of its instructions, that is: of which planning and writing C takes a fifth … */
-#define MOST_PLAN_NS 2e7   /* … but no more than this */
+#define PLAN_NS 5e5        /* for each of its instructions, that is: of which planning takes a thirtieth … */
+#define MOST_PLAN_NS 4e7   /* … but no more than this */
 #define TINY_NS 5e4        /* one that is recorded with what follows, where that may be array operations */
 #define FEW_TRIPS 256      /* so many are recorded, where there are array operations in them */
 #define INSTRUCTION_NS 25. /* of CPython's, in a loop */
@@ -136,6 +138,22 @@ double dyn_loops_behind(const DynLoops *l, const DynCode *c, uint32_t header, Py
     return ns;
 }
 
+/* Of a loop of n instructions. */
+static double worth_of(double n) {
+    double worth = n * PLAN_NS < MOST_PLAN_NS ? n * PLAN_NS : MOST_PLAN_NS;
+    return worth > SHORT_NS ? worth : SHORT_NS;
+}
+
+double dyn_loops_worth(const DynCode *c, uint32_t header) {
+    bool *members = dyn_loop_members(c, header);
+    double n = 0;
+    for (uint32_t i = 0; members != NULL && i < c->v.n; i++) {
+        n += members[i];
+    }
+    PyMem_RawFree(members);
+    return worth_of(n);
+}
+
 bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, uint32_t nnodes,
                         double behind_ns, DynLoopGuess *guess) {
     bool *members = dyn_loop_members(c, header);
@@ -157,8 +175,7 @@ bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *const *slot
     PyMem_RawFree(members);
     guess->unrolled = is_unrolled(c, header, slots, nstack);
     guess->few_trips = trips * most <= FEW_TRIPS;
-    double worth = n * PLAN_NS < MOST_PLAN_NS ? n * PLAN_NS : MOST_PLAN_NS;
-    guess->worth_ns = worth > SHORT_NS ? worth : SHORT_NS;
+    guess->worth_ns = worth_of(n);
     guess->short_loop = ns < guess->worth_ns;
     return !graph_pays && (nnodes == 0 || ns + behind_ns > (double)nnodes * OPERATION_NS);
 }
@@ -322,4 +339,29 @@ bool dyn_loops_may_come_later(DynFrame *f, const DynCode *c, uint32_t header, Py
                               const DynLoopGuess *guess) {
     bool many = !guess->unrolled && !guess->few_trips && !has_array_for_graphs(c, slots, nstack);
     return many || is_plain_loop(f, c, header, slots, nstack);
+}
+
+/* ---- nothing to record */
+
+bool dyn_loops_begin(DynCache *c, PyObject *func, PyObject *const *slots) {
+    PyCodeObject *code = (PyCodeObject *)c->code;
+    bool fresh = !c->loops_known && c->entries.n == 0 && c->useless == 0;
+    bool may = fresh && !dyn_options_wait(c->options) && dyn_code_loops(code);
+    if (!may || dyn_looks_of_call(func, slots, c->sig.nargs) == DYN_LOOKS_LIKE_NOTHING) {
+        return false;
+    }
+    DynCode *decoded = dyn_decode(code);
+    DynLoops *l = decoded == NULL ? NULL : dyn_loops_of(c, decoded);
+    for (uint32_t i = 0; l != NULL && dyn_loops_may_put_off(l) && i < l->nloops; i++) {
+        dyn_loops_put_off(l, i, dyn_loops_worth(decoded, l->headers[i]));
+    }
+    PyErr_Clear();
+    if (decoded != NULL) {
+        dyn_decode_free(decoded);
+    }
+    c->loops_on = l != NULL && l->made != NULL;
+    if (c->loops_on) {
+        dyn_cache_want_arrays(c);
+    }
+    return c->loops_on;
 }

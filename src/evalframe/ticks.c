@@ -1,5 +1,6 @@
-/* ticks.c: a thread that sleeps, and asks for a pending call when it wakes. Called by finder.c, with the GIL; the thread itself
- * never has it. There is one thread at most; who stops the ticks waits for its end, and a child process has none. */
+/* ticks.c: a thread that sleeps, and asks for a pending call when it wakes, which calls those who want to be called. Called by
+ * finder.c, loop_watch.c and loops_ticks.c, with the GIL; the thread itself never has it. There is one thread at most; who is the
+ * last to stop waits for its end, and a child process has none. */
 #define _GNU_SOURCE 1
 #include "evalframe/ticks.h"
 #include <pthread.h>
@@ -9,16 +10,55 @@
 
 #define FIRST_MS 8
 #define LONGEST_MS 500
+#define CLIENTS 3
+
+/* Who wants to be called; with the GIL. */
+typedef struct Client {
+    DynTicked *call;     /* NULL: nobody */
+    unsigned ms, waited; /* how often it wants to be, and since when it wasn't */
+} Client;
 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t wake; /* the thread is to look whether it is to go on */
     pthread_t thread;
-    int (*call)(void *);
     bool on;           /* there is a thread; with the lock, or the GIL */
     atomic_bool asked; /* a call that has not come yet */
-    atomic_uint ms;
+    atomic_uint ms;    /* the shortest of all clients' */
+    Client clients[CLIENTS];
 } ticks = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Each client is asked when its time has come: its answer says when the next one does. Clients come and go in these calls. */
+static int on_tick(void *unused) {
+    unsigned slept = atomic_load(&ticks.ms), least = LONGEST_MS;
+    if (dyn_cpy_is_finalizing()) {
+        return 0;
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        Client *c = &ticks.clients[i];
+        DynTicked *call = c->call;
+        c->waited += slept;
+        if (call == NULL || c->waited < c->ms) {
+            continue;
+        }
+        DynTick tick = call(c->waited);
+        unsigned longer = c->ms + c->ms / 8 + 1;
+        if (c->call == call) {
+            c->ms = tick == DYN_TICK_USEFUL ? FIRST_MS : longer < LONGEST_MS ? longer : LONGEST_MS;
+            c->waited = 0;
+        }
+        if (c->call == call && tick == DYN_TICK_LAST) {
+            dyn_ticks_stop(call);
+        }
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        const Client *c = &ticks.clients[i];
+        least = c->call != NULL && c->ms < least ? c->ms : least;
+    }
+    atomic_store(&ticks.ms, least);
+    atomic_store(&ticks.asked, false);
+    return 0;
+}
 
 static void *thread_main(void *unused) {
     pthread_mutex_lock(&ticks.lock);
@@ -35,7 +75,7 @@ static void *thread_main(void *unused) {
         }
         if (atomic_exchange(&ticks.asked, true)) {
             dyn_cpy_look_again();
-        } else if (dyn_cpy_call_soon(ticks.call) < 0) {
+        } else if (dyn_cpy_call_soon(on_tick) < 0) {
             atomic_store(&ticks.asked, false); /* too many wait already */
         }
     }
@@ -44,34 +84,87 @@ static void *thread_main(void *unused) {
 }
 
 /* Programs are told when they fork with threads: ours ends before that, and none is begun again. */
-static void before_fork(void) { dyn_ticks_stop(); }
+static void before_fork(void) {
+    for (int i = 0; i < CLIENTS; i++) {
+        if (ticks.clients[i].call != NULL) {
+            dyn_ticks_stop(ticks.clients[i].call);
+        }
+    }
+}
+
+static bool gone; /* the interpreter goes, and no thread is begun any more */
+
+static PyObject *stop_all(PyObject *self, PyObject *none) {
+    gone = true;
+    before_fork();
+    Py_RETURN_NONE;
+}
+
+/* The thread must have ended when the interpreter does: what it calls then isn't there any more. */
+static bool end_at_exit(void) {
+    static PyMethodDef method = {"_stop_ticks", stop_all, METH_NOARGS, NULL};
+    PyObject *module = PyImport_ImportModule("atexit"), *call = module == NULL ? NULL : PyCFunction_New(&method, NULL);
+    PyObject *done = call == NULL ? NULL : PyObject_CallMethod(module, "register", "O", call);
+    bool registered = done != NULL;
+    PyErr_Clear();
+    Py_XDECREF(done);
+    Py_XDECREF(call);
+    Py_XDECREF(module);
+    return registered;
+}
 
 /* Once: that the time of day is set moves no tick. */
 static bool prepare(void) {
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    bool done = pthread_cond_init(&ticks.wake, &attributes) == 0 && pthread_atfork(before_fork, NULL, NULL) == 0;
+    bool done = pthread_cond_init(&ticks.wake, &attributes) == 0 && pthread_atfork(before_fork, NULL, NULL) == 0 && end_at_exit();
     pthread_condattr_destroy(&attributes);
     return done;
 }
 
-void dyn_ticks_start(int (*call)(void *)) {
+static Client *client_of(DynTicked *call) {
+    Client *found = NULL;
+    for (int i = 0; i < CLIENTS && found == NULL; i++) {
+        found = ticks.clients[i].call == call ? &ticks.clients[i] : NULL;
+    }
+    return found;
+}
+
+bool dyn_ticks_come(DynTicked *call) { return ticks.on && client_of(call) != NULL; }
+
+static void start_thread(void) {
     static bool prepared;
     sigset_t all, before;
-    dyn_ticks_stop();
     prepared = prepared || prepare();
-    ticks.call = call;
     atomic_store(&ticks.ms, FIRST_MS);
     atomic_store(&ticks.asked, false);
     sigfillset(&all); /* signals are for the program's threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     ticks.on = true;
-    ticks.on = prepared && pthread_create(&ticks.thread, NULL, thread_main, NULL) == 0;
+    ticks.on = prepared && !gone && pthread_create(&ticks.thread, NULL, thread_main, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-void dyn_ticks_stop(void) {
+/* A thread that sleeps for long is woken, and sleeps for a shorter time. */
+void dyn_ticks_start(DynTicked *call) {
+    Client *c = client_of(call);
+    unsigned waited = c != NULL ? c->waited : 0;
+    c = c != NULL ? c : client_of(NULL);
+    *c = (Client){call, FIRST_MS, waited};
+    if (ticks.on && atomic_exchange(&ticks.ms, FIRST_MS) == FIRST_MS) {
+        return;
+    }
+    if (!ticks.on) {
+        start_thread();
+        return;
+    }
+    pthread_mutex_lock(&ticks.lock);
+    pthread_cond_signal(&ticks.wake);
+    pthread_mutex_unlock(&ticks.lock);
+}
+
+static void stop_thread(void) {
     pthread_mutex_lock(&ticks.lock);
     bool on = ticks.on;
     ticks.on = false;
@@ -84,8 +177,16 @@ void dyn_ticks_stop(void) {
     }
 }
 
-void dyn_ticks_came(bool useful) {
-    unsigned ms = atomic_load(&ticks.ms);
-    atomic_store(&ticks.ms, useful ? FIRST_MS : ms + ms / 8 + 1 < LONGEST_MS ? ms + ms / 8 + 1 : LONGEST_MS);
-    atomic_store(&ticks.asked, false);
+void dyn_ticks_stop(DynTicked *call) {
+    Client *c = client_of(call);
+    bool others = false;
+    if (c != NULL) {
+        c->call = NULL;
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        others = others || ticks.clients[i].call != NULL;
+    }
+    if (!others) {
+        stop_thread();
+    }
 }

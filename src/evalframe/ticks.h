@@ -3,7 +3,11 @@
 #define DYN_TICKS_H
 #include "base/cpy.h"
 
-DYN_HIDDEN void dyn_ticks_start(int (*call)(void *)); /* by a pending call; nothing where there can be no thread */
-DYN_HIDDEN void dyn_ticks_stop(void);
-DYN_HIDDEN void dyn_ticks_came(bool useful); /* the call was made: the next comes sooner where it was useful, else later */
+/* What was a call good for: the next one comes as soon as the first, or later, or there is none. */
+typedef enum DynTick { DYN_TICK_USEFUL, DYN_TICK_USELESS, DYN_TICK_LAST } DynTick;
+typedef DynTick DynTicked(unsigned ms); /* so long after the call before */
+/* Of three callers at most; nothing where there can be no thread. A fork ends them. */
+DYN_HIDDEN void dyn_ticks_start(DynTicked *call);
+DYN_HIDDEN bool dyn_ticks_come(DynTicked *call); /* … to this caller */
+DYN_HIDDEN void dyn_ticks_stop(DynTicked *call);
 #endif

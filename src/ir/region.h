@@ -43,7 +43,8 @@ DYN_HIDDEN DynReason dyn_region_failure(DynRegion *r, const char **detail); /* D
 DYN_HIDDEN DynRegionEnd dyn_region_run(DynRegion *r, PyObject **slots, uint32_t nstack, DynRegionExit *exit);
 /* The places where it may be left: code unit and depth of the stack of the i-th, without repetitions. false: there are fewer. */
 DYN_HIDDEN bool dyn_region_exit(const DynRegion *r, uint32_t i, uint32_t *at, uint32_t *nstack);
-DYN_HIDDEN void dyn_region_source(const DynRegion *r, DynStr *out);                 /* The generated C. */
+DYN_HIDDEN void dyn_region_source(const DynRegion *r, DynStr *out);       /* The generated C. */
+DYN_HIDDEN void dyn_region_print_source(const DynRegion *r, DynStr *out); /* The same, unless the build thread is at it. */
 DYN_HIDDEN int dyn_region_traverse(const DynRegion *r, visitproc visit, void *arg); /* its references, for the collector */
 DYN_HIDDEN void dyn_region_free(DynRegion *r);
 #endif

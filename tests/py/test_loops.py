@@ -3,6 +3,7 @@
 import gc
 import logging
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -106,6 +107,67 @@ def test_becomes_native_in_its_middle():
             break
         assert n < 10**9
     assert result == long_loop(n)
+
+
+def long_while(n):
+    s, i = 0, 0
+    while i < n:
+        s = (s * 3 + i) % 1000003
+        i += 1
+    return s
+
+
+def outer_while(n):
+    s, i = 0, 0
+    while i < n:
+        i += 1
+        for k in (i, 2, 3):
+            s = (s * 3 + k) % 1000003
+    return s
+
+
+@pytest.mark.parametrize("function", [long_while, outer_while])
+def test_while_becomes_native_in_its_middle(function):
+    """Nobody can say how long it will run: after a few trips it is left alone until it has run for a while."""
+    n = 20_000
+    while True:
+        n *= 8
+        fast = dynoc.optimize(twin(function))
+        result = fast(n)
+        if fast.loops[0].startswith("native"):
+            break
+        assert n < 10**8
+    assert result == function(n)
+
+
+def test_nothing_to_record():
+    """A call that has no arrays isn't recorded: its loops are CPython's until they have run for a while. One with an array is."""
+
+    def double(x, n):
+        for i in range(n):
+            x = x + x
+        return x
+
+    dynoc.reset()
+    fast = dynoc.optimize(double)
+    assert fast(1, 3) == 8 and not fast.refusals
+    assert [loop.split(":")[0] for loop in fast.loops] == ["CPython's until it has run for a while"]
+    assert (fast(np.ones(4), 3) == 8).all() and fast(1, 4) == 16
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_fork_while_loops_are_written(tmp_path, monkeypatch):
+    """The build thread may be in the midst of writing a loop's C. The child's values are CPython's, and so are the parent's."""
+    monkeypatch.setattr(dynoc.config, "cache_dir", str(tmp_path))
+    want = long_while(200_000)
+    for _ in range(4):
+        fast = dynoc.optimize(twin(long_while))
+        assert fast(200_000) == want
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if fast(200_000) == want == fast(200_000) else 1)
+        assert fast(200_000) == want
+        assert os.waitpid(pid, 0)[1] == 0
 
 
 def test_signal_in_a_native_loop(no_collections):

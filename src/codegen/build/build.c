@@ -28,13 +28,18 @@
 #define WAIT_STEP_NS ((int64_t)50 * 1000 * 1000) /* how long an interrupt may go unseen */
 #define EXIT_WAIT_NS 1000000000L
 
+typedef enum JobStage { UNWRITTEN, WRITING, WRITTEN } JobStage;
+
 typedef struct Job {
     struct Job *next;
     int refs;
     bool closed; /* nobody may join any more */
     bool later;  /* behind all that are not */
     bool done, dropped;
-    char *source;
+    char *source;                 /* NULL: not written yet */
+    const DynBuildWriter *writer; /* who writes it, from `what`; NULL: it came with the job */
+    void *what;
+    atomic_int stage; /* of writing */
     const DynToolchain *toolchain;
     uint64_t hash;
     DynBuildEnv *env;
@@ -77,22 +82,29 @@ static void release_job(Job *job) { /* under lock or when nobody else can know i
     PyMem_RawFree(job);
 }
 
-static Job *new_job(const char *source, const DynConfig *config, const DynToolchain *toolchain) {
+static bool set_source(Job *job, const char *source) {
     size_t n = strlen(source);
+    job->hash = dyn_hash64(source, n, 0);
+    job->source = PyMem_RawMalloc(n + 1);
+    if (job->source != NULL) {
+        memcpy(job->source, source, n + 1);
+    }
+    return job->source != NULL;
+}
+
+/* source: NULL where a writer makes it. */
+static Job *new_job(const char *source, const DynConfig *config, const DynToolchain *toolchain) {
     Job *job = PyMem_RawCalloc(1, sizeof(*job));
     if (job == NULL) {
         return NULL;
     }
     job->refs = 1;
     job->toolchain = toolchain;
-    job->hash = dyn_hash64(source, n, 0);
-    job->source = PyMem_RawMalloc(n + 1);
     job->env = dyn_compiler_env_new(config);
-    if (job->source == NULL || job->env == NULL) {
+    if (job->env == NULL || (source != NULL && !set_source(job, source))) {
         release_job(job);
         return NULL;
     }
-    memcpy(job->source, source, n + 1);
     return job;
 }
 
@@ -101,8 +113,10 @@ static bool same_env(const DynBuildEnv *a, const DynBuildEnv *b) {
     return same_flags && strcmp(a->compiler, b->compiler) == 0 && strcmp(a->cache_dir, b->cache_dir) == 0;
 }
 
+/* What isn't written yet isn't compared: once it is, what has its key may be loaded already. */
 static bool is_same(const Job *a, const Job *b) {
-    return a->toolchain == b->toolchain && a->hash == b->hash && strcmp(a->source, b->source) == 0 && same_env(a->env, b->env);
+    return a->writer == NULL && b->writer == NULL && a->toolchain == b->toolchain && a->hash == b->hash &&
+           strcmp(a->source, b->source) == 0 && same_env(a->env, b->env);
 }
 
 /* A job under way that will do for this one. */
@@ -200,13 +214,27 @@ static DynReason make_object(Job *job, const DynCompiler *compiler, const char *
     return failure;
 }
 
+static DynReason write_source(Job *job) {
+    DynStr text = {0};
+    atomic_store(&job->stage, WRITING);
+    DynReason why = job->writer->write(job->what, &text);
+    if (why == DYN_R_OK && (text.failed || !set_source(job, dyn_str_at(&text)))) {
+        why = DYN_R_NO_MEMORY;
+    }
+    atomic_store(&job->stage, WRITTEN);
+    dyn_str_free(&text);
+    return why;
+}
+
 static void run_job(Job *job, DynBlob *object) {
     DynCompiler compiler;
     DynStr flags = {0}, problem = {0};
     int64_t start = dyn_now_ns();
-    DynReason why = DYN_R_OK;
+    DynReason why = job->writer != NULL ? write_source(job) : DYN_R_OK;
     job->toolchain->flags(job->env, &flags, NULL);
-    if (job->toolchain->find(job->env, &compiler, &job->result.detail) < 0) {
+    if (why != DYN_R_OK) {
+        dyn_str_puts(&job->result.detail, "its text can't be written");
+    } else if (job->toolchain->find(job->env, &compiler, &job->result.detail) < 0) {
         why = DYN_R_NO_COMPILER;
     } else {
         why = flags.failed ? DYN_R_NO_MEMORY : make_object(job, &compiler, dyn_str_at(&flags), object);
@@ -484,6 +512,9 @@ void dyn_build_reap(void) {
             note_times(job);
         }
         drop_artifacts(job);
+        if (job->writer != NULL) {
+            job->writer->written(job->what, job->dropped && atomic_load(&job->stage) == WRITING);
+        }
         pthread_mutex_lock(&lock);
         release_job(job);
         pthread_mutex_unlock(&lock);
@@ -611,12 +642,14 @@ int dyn_build_source(const char *source, DynBuildResult *out) {
 
 /* ---- Text without an artifact: whoever asks for it has a reference to its job. */
 
-DynBuildText *dyn_build_text(const char *source, bool first) {
+DynBuildText *dyn_build_text(const DynBuildWriter *writer, void *what, bool first) {
     dyn_build_poll();
-    Job *job = new_job(source, &dyn_config, &dyn_toolchain_c);
+    Job *job = new_job(NULL, &dyn_config, &dyn_toolchain_c);
     if (job == NULL) {
         return NULL;
     }
+    job->writer = writer;
+    job->what = what;
     warn_refused_flags(job);
     return submit(job, NULL, first, &job) != 0 ? NULL : (DynBuildText *)job;
 }
@@ -631,6 +664,8 @@ void dyn_build_text_wait(DynBuildText *t) {
     dyn_build_poll();
     dyn_build_text_free(t);
 }
+
+bool dyn_build_text_is_written(const DynBuildText *t) { return atomic_load(&((const Job *)t)->stage) == WRITTEN; }
 
 DynBuildTextState dyn_build_text_state(const DynBuildText *t) {
     const Job *job = (const Job *)t;

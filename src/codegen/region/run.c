@@ -10,32 +10,53 @@
 
 /* ---- building */
 
-/* The passes' result is held to the rules of region IR in every build; what breaks them isn't compiled. */
+/* The passes' result is held to the rules of region IR in every build; what breaks them isn't compiled. No GIL. */
 void dyn_region_optimise(DynRegion *r) {
     DynStr error = {0};
-    if (r->optimised) {
-        return;
+    if (!r->optimised) {
+        dyn_region_hoist(r);
+        r->optimised = true;
+        r->malformed = dyn_region_verify(r, &error) < 0;
+        dyn_str_free(&error);
     }
-    dyn_region_hoist(r);
-    r->optimised = true;
-    r->malformed = dyn_region_verify(r, &error) < 0;
-    if (r->malformed) {
-        dyn_count("loops", "malformed");
-        dyn_log(DYN_LOG_loops, "a loop's region is malformed when it is optimised: %s", dyn_str_at(&error));
+}
+
+/* The region is the build thread's own until it is written: others look at nothing that the passes change. */
+static DynReason write_region(void *what, DynStr *out) {
+    DynRegion *r = what;
+    dyn_region_optimise(r);
+    if (!r->malformed) {
+        dyn_region_source(r, out);
     }
+    return r->malformed ? DYN_R_INTERNAL : DYN_R_OK;
+}
+
+static void say_malformed(const DynRegion *r) {
+    DynStr error = {0};
+    (void)dyn_region_verify(r, &error);
+    dyn_count("loops", "malformed");
+    dyn_log(DYN_LOG_loops, "a loop's region is malformed when it is optimised: %s", dyn_str_at(&error));
     dyn_str_free(&error);
+}
+
+static void region_is_written(void *what, bool torn) {
+    DynRegion *r = what;
+    r->writing--;
+    r->torn = r->torn || torn;
+    if (!torn && r->malformed) {
+        say_malformed(r);
+    }
+    if (r->dropped && r->writing == 0) {
+        dyn_region_free(r);
+    }
 }
 
 /* The region has its job before anybody waits: whoever waits gives up the GIL, and other threads come to the same region. */
 static int submit(DynRegion *r, bool first) {
-    DynStr source = {0};
-    dyn_region_optimise(r);
-    if (r->malformed) {
-        return -1;
-    }
-    dyn_region_source(r, &source);
-    DynBuildText *text = source.failed ? NULL : dyn_build_text(dyn_str_at(&source), first);
-    dyn_str_free(&source);
+    static const DynBuildWriter writer = {write_region, region_is_written};
+    r->writing++;
+    DynBuildText *text = dyn_build_text(&writer, r, first);
+    r->writing -= text == NULL;
     DynRegionCode *code = text == NULL || r->native != NULL ? NULL : PyMem_RawCalloc(1, sizeof(*code));
     if (code != NULL) {
         code->text = text;
@@ -72,6 +93,9 @@ DynRegionState dyn_region_state(DynRegion *r) {
         native->function = (DynRegionFunction)dyn_build_text_symbol(native->text, DYN_REGION_SYMBOL);
         return native->function == NULL ? DYN_REGION_FAILED : DYN_REGION_READY;
     case DYN_TEXT_DROPPED:
+        if (r->torn) {
+            return DYN_REGION_FAILED;
+        }
         dyn_build_text_free(native->text);
         PyMem_RawFree(native);
         r->native = NULL;
@@ -84,7 +108,7 @@ DynReason dyn_region_failure(DynRegion *r, const char **detail) {
     if (detail != NULL) {
         *detail = r->malformed ? "its region is malformed when it is optimised" : "";
     }
-    if (r->malformed) {
+    if (!r->torn && r->malformed) {
         return DYN_R_INTERNAL;
     }
     return r->native == NULL ? DYN_R_OK : dyn_build_text_failure(r->native->text, detail);
@@ -118,18 +142,28 @@ int dyn_region_traverse(const DynRegion *r, visitproc visit, void *arg) {
     return 0;
 }
 
-/* What another thread removes while it runs is freed when it has ended. */
+void dyn_region_print_source(const DynRegion *r, DynStr *out) {
+    if (r->writing == 0 || r->native == NULL || dyn_build_text_is_written(r->native->text)) {
+        dyn_region_source(r, out);
+    } else {
+        dyn_str_puts(out, "/* a loop whose C is being written */\n");
+    }
+}
+
+/* What another thread removes while it runs, or while it is written, is freed when that has ended. What a fork has torn isn't. */
 void dyn_region_free(DynRegion *r) {
     if (r == NULL) {
         return;
     }
-    if (r->running > 0) {
-        r->removed = true;
-        return;
-    }
-    if (r->native != NULL) {
+    if (r->native != NULL && r->running == 0) {
         dyn_build_text_free(r->native->text);
         PyMem_RawFree(r->native);
+        r->native = NULL;
+    }
+    r->removed = r->running > 0;
+    r->dropped = !r->removed && (r->writing > 0 || r->torn);
+    if (r->removed || r->dropped) {
+        return;
     }
     for (uint32_t i = 0; i < r->blocks.n; i++) {
         dyn_vec_free(&r->blocks.at[i].v);
