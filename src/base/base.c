@@ -4,6 +4,7 @@
  * Nothing here sets a Python exception: failure is NULL, -1 or DynStr.failed. Only dyn_str_putd needs the GIL; the rest works
  * in any thread, since all memory is PyMem_Raw*. */
 #include "base/base.h"
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -269,20 +270,7 @@ void dyn_format(char *to, size_t room, const char *format, ...) {
     va_end(args);
 }
 
-void dyn_str_putd(DynStr *s, double value) {
-    if (isfinite(value)) {
-        char *text = PyOS_double_to_string(value, 'r', 0, Py_DTSF_ADD_DOT_0, NULL); /* in no locale, unlike printf */
-        if (text == NULL) {
-            PyErr_Clear();
-            s->failed = true;
-            return;
-        }
-        dyn_str_puts(s, text);
-        PyMem_Free(text);
-        return;
-    }
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof(bits));
+static void put_not_finite(DynStr *s, double value, uint64_t bits) {
     const char *sign = bits >> 63 ? "-" : "";
     uint64_t payload = bits & 0x7ffffffffffffull; /* without the quiet bit */
     if (isinf(value)) {
@@ -292,6 +280,38 @@ void dyn_str_putd(DynStr *s, double value) {
     } else {
         dyn_str_printf(s, "%s__builtin_nan(\"0x%llx\")", sign, (unsigned long long)payload);
     }
+}
+
+/* CPython keeps the memory of its conversion with the thread's interpreter: without the GIL there is none, and it would crash. */
+void dyn_str_putd(DynStr *s, double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    assert(PyGILState_Check());
+    if (!isfinite(value)) {
+        put_not_finite(s, value, bits);
+        return;
+    }
+    char *text = PyOS_double_to_string(value, 'r', 0, Py_DTSF_ADD_DOT_0, NULL); /* in no locale, unlike printf */
+    if (text == NULL) {
+        PyErr_Clear();
+        s->failed = true;
+        return;
+    }
+    dyn_str_puts(s, text);
+    PyMem_Free(text);
+}
+
+/* From the bits: printf's %a writes the point of the program's locale. */
+void dyn_str_puthex(DynStr *s, double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    int exponent = (int)(bits >> 52 & 0x7ff);
+    unsigned long long fraction = bits & 0xfffffffffffffull;
+    if (!isfinite(value)) {
+        put_not_finite(s, value, bits);
+        return;
+    }
+    dyn_str_printf(s, "%s0x%d.%013llxp%d", bits >> 63 ? "-" : "", exponent > 0, fraction, exponent > 0 ? exponent - 1023 : -1022);
 }
 
 void dyn_str_free(DynStr *s) {

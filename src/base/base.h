@@ -102,7 +102,9 @@ DYN_HIDDEN void dyn_str_printf(DynStr *s, const char *format, ...) DYN_PRINTF(2,
 DYN_HIDDEN void dyn_str_vprintf(DynStr *s, const char *format, va_list args) DYN_PRINTF(2, 0);
 /* Into so many bytes, cut off behind the last conversion that fits. Faster than snprintf in a process with NumPy: base.c. */
 DYN_HIDDEN void dyn_format(char *to, size_t room, const char *format, ...) DYN_PRINTF(3, 4);
-DYN_HIDDEN void dyn_str_putd(DynStr *s, double value); /* a C literal that reads back to the same bits, also inf and nan */
+/* C literals that read back to the same bits, also of inf and nan: in decimal, with the GIL; in hexadecimal, in any thread. */
+DYN_HIDDEN void dyn_str_putd(DynStr *s, double value);
+DYN_HIDDEN void dyn_str_puthex(DynStr *s, double value);
 DYN_HIDDEN void dyn_str_free(DynStr *s);
 DYN_HIDDEN const char *dyn_str_at(const DynStr *s); /* never NULL */
 

@@ -225,12 +225,12 @@ struct DynRegion {
     bool optimised;              /* The passes of codegen/region have been over it, … */
     bool malformed;              /* … and what they made breaks the rules. It isn't compiled. */
     uint32_t running;            /* Runs of it that go on, … */
-    uint32_t writing;            /* … and jobs of the build thread that write it as C. */
-    bool removed, dropped;       /* It is freed when the runs, and when the jobs have ended. */
-    bool torn;                   /* A fork came while it was written: what it points to is nobody's. */
-    bool forced;                 /* Test: its C can be told to leave at any exit. */
-    uint32_t force, after;       /* Test: leave at this exit (DYN_NONE: at none) when it is passed for the after-th time. */
-    bool interpreted;            /* Test: run by the interpreter. */
+    uint32_t writing;      /* … and jobs of the build thread that write it as C: registers, blocks and the two above are its. */
+    bool removed, dropped; /* It is freed when the runs, and when the jobs have ended. */
+    bool torn;             /* A fork came while it was written: what it points to is nobody's. */
+    bool forced;           /* Test: its C can be told to leave at any exit. */
+    uint32_t force, after; /* Test: leave at this exit (DYN_NONE: at none) when it is passed for the after-th time. */
+    bool interpreted;      /* Test: run by the interpreter. */
 };
 DYN_HIDDEN DynRegion *dyn_region_new(void);
 DYN_HIDDEN uint32_t dyn_region_reg(DynRegion *r, char type); /* DYN_NONE: no memory */

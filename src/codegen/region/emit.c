@@ -1,6 +1,6 @@
 /* emit.c: region IR → C. One function: registers are its locals, blocks its labels, and each exit a label behind them that writes
  * what the exit shows into args->values and returns the exit's number. Instructions are the text of region_ops.def. Called by
- * run.c.
+ * run.c, mostly in the build thread: the GIL isn't held, and nothing of CPython's is called.
  */
 #include "codegen/region/region_code.h"
 #include "ir/region_foreign.h"
@@ -77,7 +77,7 @@ static void emit_instr(const DynRegion *r, const DynRegionInstr *in, DynStr *out
         break;
     case DYN_RO_DCONST:
         dyn_str_printf(out, "  r%u = ", in->dst);
-        dyn_str_putd(out, in->imm.f);
+        dyn_str_puthex(out, in->imm.f);
         dyn_str_puts(out, ";\n");
         break;
     case DYN_RO_IMOV:

@@ -21,7 +21,9 @@ void dyn_region_optimise(DynRegion *r) {
     }
 }
 
-/* The region is the build thread's own until it is written: others look at nothing that the passes change. */
+/* In the build thread, without the GIL: numbers and raw memory alone, and nothing of CPython's, which keeps memory of its own
+ * with a thread's interpreter, of which this one has none. The region's registers and blocks are this thread's until it is
+ * written; the objects that the region holds, its facts, entries and exits stay as they are, and belong to who has the GIL. */
 static DynReason write_region(void *what, DynStr *out) {
     DynRegion *r = what;
     dyn_region_optimise(r);
