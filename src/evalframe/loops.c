@@ -283,6 +283,9 @@ DynLoopState dyn_loops_put_off(DynLoops *l, uint32_t i, double worth_ns) {
     return begin_cold(l, i);
 }
 
+static bool any_planned;
+bool dyn_loops_any_planned(void) { return any_planned; }
+
 DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyObject *const *slots, uint32_t nstack,
                             PyObject *globals, PyObject *builtins) {
     DynLoop *loop = &l->loops[i];
@@ -290,6 +293,7 @@ DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyO
     bool room = loop->nregions < DYN_LOOP_VERSIONS && l->cache != NULL;
     unsigned unless = l->recording ? (l->few_trips ? DYN_UNLESS_PATHS : 0) | (l->unrolled ? DYN_UNLESS_ARRAYS : 0) : 0;
     DynRegion *r = room ? l->engine->plan(decoded, l->headers[i], slots, nstack, globals, builtins, unless, &why) : NULL;
+    any_planned = true;
     if (r != NULL && loop->nregions == DYN_LOOP_VERSIONS) { /* another thread was faster: planning may run Python code */
         l->engine->free(r);
         r = NULL;

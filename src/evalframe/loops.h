@@ -136,6 +136,7 @@ DYN_HIDDEN void dyn_loops_refresh(DynLoops *l); /* a call begins: ways that were
 DYN_HIDDEN bool dyn_loops_open(DynLoops *l, uint32_t i, bool open);
 DYN_HIDDEN DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyObject *const *slots, uint32_t nstack,
                                        PyObject *globals, PyObject *builtins);
+DYN_HIDDEN bool dyn_loops_any_planned(void); /* in this process: the first time takes much longer than the next ones */
 DYN_HIDDEN bool dyn_loops_may_put_off(const DynLoops *l); /* nobody waits, and a compiler makes its regions */
 /* The loop is planned when it has run for a while: what runs shorter than planning takes is left alone. */
 DYN_HIDDEN DynLoopState dyn_loops_put_off(DynLoops *l, uint32_t i, double worth_ns);

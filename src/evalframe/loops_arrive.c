@@ -14,6 +14,7 @@
 #define MOST_WHILE 1024      /* … where nobody knows how often it will be arrived at yet, … */
 #define SHARE_WHILE 8        /* … and has run for one part of so many of what makes it worth planning, unless … */
 #define MOST_ASKED 64        /* … it rests after so many */
+#define FIRST_PLAN_NS 2e7    /* The first planning in a process takes .8 ms more than others: its loop has to run for longer. */
 #define MOST_COLD_NS 2e6     /* So long a loop runs before its region, which is planned, is built. */
 #define SMALL_NS 10e3        /* a region that runs for less is weighed: */
 #define WEIGHED 64           /* for so many arrivals it is in turns native and CPython's, … */
@@ -25,9 +26,9 @@
 #define SAMPLED 128          /* of one that runs for longer than SMALL_NS so many trips are CPython's, to compare trips, … */
 #define LEAST_SAMPLED 24     /* … or fewer, where they take longer natively than … */
 #define SAMPLED_NS 500e3     /* … this in all; the first quarter isn't counted, as a loop begins with what it does once */
-#define CLEAR_TRIPS 8        /* After so many of them it is clear … */
-#define CLEARLY 8            /* … where CPython takes so many times as long. */
-#define MOST_TRIP_NS 20e3    /* unless a trip takes so long natively that CPython's might take too long */
+#define CLEAR_TRIPS 8        /* After so many trips it is clear … */
+#define CLEARLY 8         /* … where CPython takes so many times as long, or a cold loop so small a part of what is enough. */
+#define MOST_TRIP_NS 20e3 /* unless a trip takes so long natively that CPython's might take too long */
 
 typedef struct WayIn {
     PyObject_HEAD DynLoops *loops;   /* borrowed; NULL: it is gone */
@@ -342,15 +343,19 @@ static bool is_to_be_asked(const DynLoop *loop, Py_ssize_t left, bool for_a_whil
     return loop->arrived >= (for_a_while ? MOST_WHILE : SHARE_WHILE * MOST_WHILE);
 }
 
+double dyn_loops_enough(const DynLoop *loop) {
+    return loop->nregions > 0 ? MOST_COLD_NS : loop->worth_ns + (dyn_loops_any_planned() ? 0 : FIRST_PLAN_NS);
+}
+
 /* Is it nested in a cold loop, which goes on soon? That has run for as long, and is planned as a whole at its next arrival; if it
  * can't be, or doesn't arrive, this one's turn comes when it has run for as long once more. */
 static bool leaves_it_to_outer(DynLoops *l, uint32_t i, double rest_ns) {
     DynLoop *inner = &l->loops[i];
     for (uint32_t k = 0; k < l->nloops && rest_ns < inner->worth_ns / SHARE_WHILE; k++) {
         DynLoop *outer = &l->loops[k];
-        bool cold = outer->state == DYN_LOOP_COLD && outer->nregions == 0 && outer->ran_ns < outer->worth_ns;
+        bool cold = outer->state == DYN_LOOP_COLD && outer->nregions == 0 && outer->ran_ns < dyn_loops_enough(outer);
         if (cold && (l->made->ways[k].inner >> i & 1) != 0) {
-            outer->ran_ns = outer->worth_ns;
+            outer->ran_ns = dyn_loops_enough(outer);
             outer->arrived = 0;
             dyn_loops_rouse(l, k);
             inner->since = dyn_loops_ran(l);
@@ -362,8 +367,6 @@ static bool leaves_it_to_outer(DynLoops *l, uint32_t i, double rest_ns) {
     return false;
 }
 
-double dyn_loops_enough(const DynLoop *loop) { return loop->nregions > 0 ? MOST_COLD_NS : loop->worth_ns; }
-
 /* Has the loop run for so long, or so often, that its code is worth planning, and a compiler's time? Then that is asked. One that
  * is through before long is left alone until the next call, and its time counts. */
 static bool is_hot(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
@@ -372,16 +375,19 @@ static bool is_hot(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     loop->counted = loop->arrived++ == 0 ? now : loop->counted;
     double enough = dyn_loops_enough(loop), ran = ran_so_far(l, i, now);
     Py_ssize_t left = trips_left(l, i, s);
+    double rest = left < 0 ? 0 : rest_of(loop, left, now);
+    bool is_short = left >= 0 && loop->arrived > CLEAR_TRIPS && ran + CLEARLY * rest < enough;
     if (ran < enough && left < 0 && loop->arrived >= MOST_ASKED && dyn_loops_rest(l, i)) {
         loop->ran_ns = ran;
         loop->arrived = 0;
         return false;
     }
-    if (ran < enough && !is_to_be_asked(loop, left, ran >= enough / SHARE_WHILE)) {
+    if (ran < enough && !is_short && !is_to_be_asked(loop, left, ran >= enough / SHARE_WHILE)) {
+        loop->counted += dyn_cycles() - now; /* what is done here isn't the loop's */
         return false;
     }
-    if (ran < enough && left >= 0 && ran + rest_of(loop, left, now) < enough) {
-        loop->ran_ns = ran + rest_of(loop, left, now);
+    if (ran < enough && left >= 0 && ran + rest < enough) {
+        loop->ran_ns = ran + rest;
         loop->arrived = 0;
         dyn_loops_open(l, i, false);
         return false;
@@ -389,7 +395,7 @@ static bool is_hot(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     if (loop->nregions > 0) {
         return dyn_loops_build(l, i) == DYN_LOOP_NATIVE;
     }
-    if (leaves_it_to_outer(l, i, left < 0 ? 0 : rest_of(loop, left, now))) {
+    if (leaves_it_to_outer(l, i, rest)) {
         return false;
     }
     return dyn_loops_plan(l, i, l->decoded, s->at, s->nstack, dyn_frame_globals(f), dyn_frame_builtins(f)) == DYN_LOOP_NATIVE;
