@@ -1,8 +1,8 @@
 /* cpy_lookup.c: looking things up in instances, dicts and sets as CPython does, where that can't run code. Called by native loops
  * and their planner (tracer/region, ir/region_world.c), with the GIL. Owns nothing.
  *
- * The tables are gone through as Objects/dictobject.c and setobject.c do. A key of another type than int and str with the hash
- * that is looked for would be asked whether it is the same: then nothing is said. */
+ * The tables are gone through as Objects/dictobject.c and setobject.c do. Keys are ints, strings, and tuples of plain values. A
+ * key of another type with the hash that is looked for would be asked whether it is the same: then nothing is said. */
 #include "base/cpy_internal.h"
 #include "base/cpy_region.h"
 #include <internal/pycore_dict.h>
@@ -92,17 +92,33 @@ bool dyn_cpy_shares_key(PyTypeObject *t, PyObject *name) {
 /* ---- keys */
 
 typedef struct Key {
-    int64_t number; /* text NULL: an int. */
-    PyObject *text;
+    int64_t number;   /* object NULL: an int. */
+    PyObject *object; /* A str, or a tuple of plain values. */
     Py_hash_t hash;
 } Key;
 
-static Key int_key(int64_t number) {
+static Py_hash_t hash_of_int(int64_t number) {
     const uint64_t modulus = _PyHASH_MODULUS;
     uint64_t size = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
     Py_hash_t hash = (Py_hash_t)(size < modulus ? size : size % modulus);
     hash = number < 0 ? -hash : hash;
-    return (Key){number, NULL, hash == -1 ? -2 : hash};
+    return hash == -1 ? -2 : hash;
+}
+
+static Key int_key(int64_t number) { return (Key){number, NULL, hash_of_int(number)}; }
+
+/* An int of at most one digit. */
+static bool is_small(PyObject *o, int64_t *number) {
+    const PyLongObject *l = (const PyLongObject *)o;
+#if DYN_PY >= 312
+    uintptr_t tag = l->long_value.lv_tag;
+    *number = (1 - (int64_t)(tag & 3)) * (int64_t)l->long_value.ob_digit[0];
+    return PyLong_CheckExact(o) && tag < 2 << 3;
+#else
+    Py_ssize_t size = Py_SIZE(o);
+    *number = size == 0 ? 0 : size * (int64_t)l->ob_digit[0];
+    return PyLong_CheckExact(o) && size >= -1 && size <= 1;
+#endif
 }
 
 static Py_hash_t hash_of(PyObject *text) {
@@ -110,40 +126,123 @@ static Py_hash_t hash_of(PyObject *text) {
     return hash != -1 ? hash : PyObject_Hash(text);
 }
 
-static Key text_key(PyObject *text) { return (Key){0, text, hash_of(text)}; }
+bool dyn_cpy_is_plain_key(PyObject *o, int depth) {
+    bool plain = PyLong_CheckExact(o) || PyUnicode_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o) || o == Py_None;
+    if (plain || depth == 0 || !PyTuple_CheckExact(o)) {
+        return plain;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); i++) {
+        if (!dyn_cpy_is_plain_key(PyTuple_GET_ITEM(o, i), depth - 1)) {
+            return false;
+        }
+    }
+    return true;
+}
 
-/* An int of at most one digit. */
-static bool is_small(PyObject *o, int64_t *number) {
-#if DYN_PY >= 312
-    const PyLongObject *l = (const PyLongObject *)o;
-    uintptr_t tag = l->long_value.lv_tag;
-    *number = (1 - (int64_t)(tag & 3)) * (int64_t)l->long_value.ob_digit[0];
-    return PyLong_CheckExact(o) && tag < 2 << 3;
+void dyn_cpy_tuple_changed(PyObject *tuple) {
+#if DYN_PY >= 314
+    ((PyTupleObject *)tuple)->ob_hash = -1;
 #else
-    (void)o;
-    (void)number;
-    return false;
+    (void)tuple; /* it keeps no hash */
 #endif
+}
+
+/* As Objects/tupleobject.c has it, of small ints and strings; false: there are others among them. */
+static bool hash_of_tuple(PyObject *o, Py_hash_t *hash) {
+    const Py_uhash_t prime[] = {UINT64_C(11400714785074694791), UINT64_C(14029467366897019727), UINT64_C(2870177450012600261)};
+    const Py_ssize_t n = PyTuple_GET_SIZE(o);
+    Py_uhash_t all = prime[2];
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PyTuple_GET_ITEM(o, i);
+        int64_t number;
+        Py_uhash_t lane;
+        if (is_small(item, &number)) {
+            lane = (Py_uhash_t)hash_of_int(number);
+        } else if (PyUnicode_CheckExact(item)) {
+            lane = (Py_uhash_t)hash_of(item);
+        } else {
+            return false;
+        }
+        all += lane * prime[1];
+        all = (all << 31 | all >> 33) * prime[0];
+    }
+    all += (Py_uhash_t)n ^ (prime[2] ^ UINT64_C(3527539));
+    *hash = all == (Py_uhash_t)-1 ? 1546275796 : (Py_hash_t)all;
+    return true;
+}
+
+/* false: asking for its hash, or whether it is equal to another, may run code. */
+static bool object_key(PyObject *o, Key *key) {
+    *key = (Key){0, o, 0};
+    if (PyUnicode_CheckExact(o)) {
+        key->hash = hash_of(o);
+        return true;
+    }
+    if (!PyTuple_CheckExact(o)) {
+        return false;
+    }
+    if (!hash_of_tuple(o, &key->hash)) {
+        if (!dyn_cpy_is_plain_key(o, DYN_CPY_KEY_DEPTH)) {
+            return false;
+        }
+        key->hash = PyObject_Hash(o);
+    }
+    return true;
+}
+
+/* Of small ints and strings; -1: there are others among them. */
+static int are_same_items(PyObject *a, PyObject *b) {
+    Py_ssize_t n = PyTuple_GET_SIZE(a);
+    if (PyTuple_GET_SIZE(b) != n) {
+        return 0;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *x = PyTuple_GET_ITEM(a, i), *y = PyTuple_GET_ITEM(b, i);
+        int64_t p, q;
+        bool small = is_small(x, &p) && is_small(y, &q), texts = PyUnicode_CheckExact(x) && PyUnicode_CheckExact(y);
+        if (!small && !texts) {
+            return -1;
+        }
+        if (small ? p != q : x != y && PyUnicode_Compare(x, y) != 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Of a tuple that is a key, with the same hash. */
+static int is_same_tuple(PyObject *tuple, PyObject *o) {
+    if (!PyTuple_CheckExact(o)) {
+        return dyn_cpy_is_plain_key(o, 0) ? 0 : -1;
+    }
+    int same = are_same_items(o, tuple);
+    if (same >= 0) {
+        return same;
+    }
+    return dyn_cpy_is_plain_key(o, DYN_CPY_KEY_DEPTH) ? PyObject_RichCompareBool(o, tuple, Py_EQ) : -1;
 }
 
 /* Of a key with the same hash: 1, 0, or -1: that can't be said. */
 static int is_same(const Key *key, PyObject *o) {
     int overflow = 0;
     int64_t small;
-    if (key->text == NULL && is_small(o, &small)) {
+    if (key->object == NULL && is_small(o, &small)) {
         return small == key->number;
     }
-    if (o == key->text) {
+    if (o == key->object) {
         return 1;
     }
+    if (key->object != NULL && PyTuple_CheckExact(key->object)) {
+        return is_same_tuple(key->object, o);
+    }
     if (PyUnicode_CheckExact(o)) {
-        return key->text != NULL && PyUnicode_Compare(o, key->text) == 0;
+        return key->object != NULL && PyUnicode_Compare(o, key->object) == 0;
     }
     if (PyLong_CheckExact(o) || PyBool_Check(o)) {
         int64_t number = PyLong_AsLongLongAndOverflow(o, &overflow);
-        return key->text == NULL && overflow == 0 && number == key->number;
+        return key->object == NULL && overflow == 0 && number == key->number;
     }
-    return -1;
+    return PyTuple_CheckExact(o) ? 0 : -1;
 }
 
 /* ---- dicts */
@@ -168,7 +267,7 @@ static int find(PyObject *dict, const Key *key, PyObject ***place) {
     if (((PyDictObject *)dict)->ma_values != NULL) {
         return 1;
     }
-    if (!general && key->text == NULL) { /* strings alone */
+    if (!general && (key->object == NULL || !PyUnicode_CheckExact(key->object))) { /* strings alone */
         return 0;
     }
     for (;; perturb >>= SHIFT, i = mask & (i * 5 + perturb + 1)) {
@@ -194,9 +293,10 @@ int dyn_cpy_dict_place_int(PyObject *dict, int64_t number, PyObject ***place) {
     return find(dict, &key, place);
 }
 
-int dyn_cpy_dict_place_text(PyObject *dict, PyObject *text, PyObject ***place) {
-    Key key = text_key(text);
-    return find(dict, &key, place);
+int dyn_cpy_dict_place_key(PyObject *dict, PyObject *o, PyObject ***place) {
+    Key key;
+    *place = NULL;
+    return object_key(o, &key) ? find(dict, &key, place) : 1;
 }
 
 int dyn_cpy_dict_find_int(PyObject *dict, int64_t number, PyObject **value) {
@@ -206,11 +306,18 @@ int dyn_cpy_dict_find_int(PyObject *dict, int64_t number, PyObject **value) {
     return unknown;
 }
 
-int dyn_cpy_dict_find_text(PyObject *dict, PyObject *text, PyObject **value) {
+int dyn_cpy_dict_find_key(PyObject *dict, PyObject *o, PyObject **value) {
     PyObject **place;
-    int unknown = dyn_cpy_dict_place_text(dict, text, &place);
+    int unknown = dyn_cpy_dict_place_key(dict, o, &place);
     *value = place == NULL ? NULL : *place;
     return unknown;
+}
+
+PyObject *dyn_cpy_dict_key_of(PyObject *dict, PyObject **place) {
+    bool general = ((PyDictObject *)dict)->ma_keys->dk_kind == DICT_KEYS_GENERAL;
+    char *value = (char *)place;
+    return general ? ((PyDictKeyEntry *)(void *)(value - offsetof(PyDictKeyEntry, me_value)))->me_key
+                   : ((PyDictUnicodeEntry *)(void *)(value - offsetof(PyDictUnicodeEntry, me_value)))->me_key;
 }
 
 void dyn_cpy_dict_changed(PyObject *dict) {
@@ -218,7 +325,7 @@ void dyn_cpy_dict_changed(PyObject *dict) {
     static uint64_t versions = UINT64_C(1) << 63; /* CPython itself counts from 0 */
     ((PyDictObject *)dict)->ma_version_tag = ++versions;
 #else
-    (void)dict; /* of those that nobody watches nobody asks */
+    (void)dict;  /* of those that nobody watches nobody asks */
 #endif
 }
 
@@ -237,7 +344,8 @@ bool dyn_cpy_dict_is_watched(PyObject *dict) {
 
 enum { PROBES = 9 };
 
-static int has(PyObject *o, const Key *key, int64_t *found) {
+/* *stored: the key as it lies there, borrowed. */
+static int has(PyObject *o, const Key *key, int64_t *found, PyObject **stored) {
     const PySetObject *set = (const PySetObject *)o;
     uint64_t mask = (uint64_t)set->mask, perturb = (uint64_t)key->hash, i = perturb & mask;
     *found = 0;
@@ -250,6 +358,7 @@ static int has(PyObject *o, const Key *key, int64_t *found) {
             int same = entry->hash == key->hash ? is_same(key, entry->key) : 0;
             if (same != 0) {
                 *found = 1;
+                *stored = entry->key;
                 return same < 0;
             }
         }
@@ -258,10 +367,18 @@ static int has(PyObject *o, const Key *key, int64_t *found) {
 
 int dyn_cpy_set_has_int(PyObject *set, int64_t number, int64_t *found) {
     Key key = int_key(number);
-    return has(set, &key, found);
+    PyObject *stored;
+    return has(set, &key, found, &stored);
 }
 
-int dyn_cpy_set_has_text(PyObject *set, PyObject *text, int64_t *found) {
-    Key key = text_key(text);
-    return has(set, &key, found);
+int dyn_cpy_set_find_key(PyObject *set, PyObject *o, int64_t *found, PyObject **stored) {
+    Key key;
+    *found = 0;
+    *stored = NULL;
+    return object_key(o, &key) ? has(set, &key, found, stored) : 1;
+}
+
+int dyn_cpy_set_has_key(PyObject *set, PyObject *o, int64_t *found) {
+    PyObject *stored;
+    return dyn_cpy_set_find_key(set, o, found, &stored);
 }

@@ -29,15 +29,22 @@ DYN_HIDDEN bool dyn_cpy_field(PyTypeObject *t, PyObject *name, bool *direct, int
 DYN_HIDDEN bool dyn_cpy_shares_key(PyTypeObject *t, PyObject *name); /* an instance may have such an attribute of its own */
 /* Instances have no fields but those that the class names (`__slots__`). */
 DYN_HIDDEN bool dyn_cpy_has_no_dict(PyTypeObject *t);
-/* Dicts and sets: looks for an int, or a str, without running code. 1: that can't be said. *value: borrowed; NULL: it has none.
- */
+/* Dicts and sets: looks for an int, or an object that is a str or a tuple of plain values, without running code. 1: that can't be
+ * said. *value: borrowed; NULL: it has none. */
 DYN_HIDDEN int dyn_cpy_dict_find_int(PyObject *dict, int64_t key, PyObject **value);
-DYN_HIDDEN int dyn_cpy_dict_find_text(PyObject *dict, PyObject *key, PyObject **value);
+DYN_HIDDEN int dyn_cpy_dict_find_key(PyObject *dict, PyObject *key, PyObject **value);
 DYN_HIDDEN int dyn_cpy_dict_place_int(PyObject *dict, int64_t key, PyObject ***place); /* where the value lies, or NULL */
-DYN_HIDDEN int dyn_cpy_dict_place_text(PyObject *dict, PyObject *key, PyObject ***place);
-DYN_HIDDEN void dyn_cpy_dict_changed(PyObject *dict); /* a value in its place got another one: its version says so */
+DYN_HIDDEN int dyn_cpy_dict_place_key(PyObject *dict, PyObject *key, PyObject ***place);
+/* An int, float, bool, str or None, or a tuple of such values, and of such tuples so deep: hashing and comparing it runs no code.
+ */
+enum { DYN_CPY_KEY_DEPTH = 4 };
+DYN_HIDDEN bool dyn_cpy_is_plain_key(PyObject *o, int depth);
+DYN_HIDDEN void dyn_cpy_tuple_changed(PyObject *tuple); /* an item of a tuple that nobody else has: its hash is another one */
+DYN_HIDDEN void dyn_cpy_dict_changed(PyObject *dict);   /* a value in its place got another one: its version says so */
+DYN_HIDDEN PyObject *dyn_cpy_dict_key_of(PyObject *dict, PyObject **place); /* of the value that lies there; borrowed */
+DYN_HIDDEN int dyn_cpy_set_find_key(PyObject *set, PyObject *key, int64_t *has, PyObject **stored); /* stored: borrowed */
 DYN_HIDDEN int dyn_cpy_set_has_int(PyObject *set, int64_t key, int64_t *has);
-DYN_HIDDEN int dyn_cpy_set_has_text(PyObject *set, PyObject *key, int64_t *has);
+DYN_HIDDEN int dyn_cpy_set_has_key(PyObject *set, PyObject *key, int64_t *has);
 /* The class of deques whose items are found; borrowed, NULL: there is none. Of an exact one: an item, borrowed, how many it may
  * have (-1: any number), and its own methods: an item is added, or one taken out, which is the caller's. */
 DYN_HIDDEN PyTypeObject *dyn_cpy_deque_type(void);

@@ -277,6 +277,12 @@ typedef struct DynRegionMade {
     PyThreadState *thread;
 } DynRegionMade;
 extern DYN_HIDDEN DynRegionMade *dyn_region_made; /* Of the run that goes on. */
+/* Of that run: where it has how many objects it made, and how many are so many that it looks for those that it can drop. */
+extern DYN_HIDDEN struct DynRegionCrowd {
+    const uint32_t *n;
+    uint32_t many;
+} dyn_region_crowd;
+DYN_HIDDEN void dyn_region_enter_made(DynRegionMade *made); /* it is that of the run that goes on; NULL: there is none */
 /* Operations on whole arrays (region_arrays.c): memory for results until they are stored, flags of the processor, and NumPy's own
  * reductions of n doubles that lie `stride` bytes apart; 1: CPython has to do it. */
 DYN_HIDDEN char *dyn_region_scratch(int64_t bytes, int64_t which); /* borrowed; NULL: too large, or no memory */
@@ -323,6 +329,17 @@ static inline bool dyn_region_is_foreign_call(uint16_t op) {
     return op == DYN_RO_CALLI || op == DYN_RO_CALLD || op == DYN_RO_CALLN;
 }
 DYN_HIDDEN void dyn_region_drop_made(DynRegionMade *made);
+DYN_HIDDEN bool dyn_region_has_room(int64_t items);     /* for another object that the run has, with so many items */
+DYN_HIDDEN PyObject *dyn_region_keep_made(PyObject *o); /* it is the run's, borrowed from here on; NULL: memory was out */
+/* Tuples that are looked up, and strings that are cut out and joined (region_keys.c); 1 or NULL: CPython has to do it. */
+DYN_HIDDEN PyObject *dyn_region_key(int64_t n); /* borrowed, until the next one */
+DYN_HIDDEN int dyn_region_key_int(PyObject *tuple, int64_t i, int64_t x);
+DYN_HIDDEN int dyn_region_key_float(PyObject *tuple, int64_t i, double x);
+DYN_HIDDEN int dyn_region_key_bool(PyObject *tuple, int64_t i, int64_t x);
+DYN_HIDDEN int dyn_region_key_object(PyObject *tuple, int64_t i, PyObject *o);
+DYN_HIDDEN int dyn_region_same_tuple(PyObject *a, PyObject *b, int64_t *d);
+DYN_HIDDEN PyObject *dyn_region_text_slice(PyObject *text, int64_t where); /* where: as SLICE has it */
+DYN_HIDDEN PyObject *dyn_region_text_join(PyObject *a, PyObject *b);
 /* An object that is taken out of another one lives on: this takes its reference over. Only where nobody sees that, which is asked
  * before. */
 DYN_HIDDEN bool dyn_region_can_keep(PyObject *o);

@@ -10,6 +10,7 @@
  *
  * Values behind the bar are those of the stack; a tuple stands in front of its items. Called by the test door and for logs; owns
  * nothing. The parser knows no objects: `const:3` is the fourth object, of which only the one who made the region has any. */
+#include "base/cpy_region.h"
 #include "ir/region_foreign.h"
 #include "ir/region_ir.h"
 #include <stdlib.h>
@@ -24,18 +25,31 @@ DynRegion *dyn_region_new(void) {
 
 uint32_t dyn_region_reg(DynRegion *r, char type) { return dyn_vec_push(&r->regs, type) < 0 ? DYN_NONE : r->regs.n - 1; }
 
-/* A list of few numbers, or of such lists. */
+/* A list of few numbers and strings, or of such lists. */
 static bool is_plain_list(PyObject *o, int depth, int *left) {
     bool plain = (PyList_CheckExact(o) || PyTuple_CheckExact(o)) && depth > 0;
     for (Py_ssize_t i = 0; plain && i < PySequence_Fast_GET_SIZE(o); i++) {
         PyObject *item = PySequence_Fast_GET_ITEM(o, i);
-        bool number = PyFloat_CheckExact(item) || PyLong_CheckExact(item) || PyBool_Check(item) || item == Py_None;
-        plain = --*left > 0 && (number || is_plain_list(item, depth - 1, left));
+        plain = --*left > 0 && (dyn_cpy_is_plain_key(item, 0) || is_plain_list(item, depth - 1, left));
     }
     return plain;
 }
 
-enum { MOST_ITEMS = 4096 }; /* that are looked at in a list */
+/* A dict or set of few plain values, and such lists. */
+static bool is_plain_dict(PyObject *o, int *left) {
+    PyObject *found[2] = {NULL, NULL};
+    bool plain = true;
+    for (int64_t at = dyn_cpy_dict_next(o, 0, found); plain && at != 0; at = dyn_cpy_dict_next(o, at, found)) {
+        plain = --*left > 0 && dyn_cpy_is_plain_key(found[0], DYN_CPY_KEY_DEPTH);
+        plain = plain && (found[1] == NULL || dyn_cpy_is_plain_key(found[1], DYN_CPY_KEY_DEPTH) ||
+                          is_plain_list(found[1], DYN_RL_DEPTH, left));
+    }
+    return plain;
+}
+
+static bool is_scalar(PyObject *o) { return PyArray_IsScalar(o, Number) || PyArray_IsScalar(o, Bool); }
+
+enum { MOST_ITEMS = 4096 }; /* that are looked at in a list, dict or set */
 
 bool dyn_region_is_droppable(PyObject *o) {
     int left = MOST_ITEMS;
@@ -60,11 +74,14 @@ bool dyn_region_is_droppable(PyObject *o) {
     if (PyList_CheckExact(o) || PyTuple_CheckExact(o)) {
         return is_plain_list(o, DYN_RL_DEPTH, &left);
     }
-    if (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
-        return false; /* a class of someone's own may have a __del__ */
+    if (PyDict_CheckExact(o) || PySet_CheckExact(o)) {
+        bool referred = PySet_CheckExact(o) && ((PySetObject *)o)->weakreflist != NULL;
+        return !referred && is_plain_dict(o, &left);
     }
-    return PyComplex_CheckExact(o) || PyBytes_CheckExact(o) || Py_IS_TYPE(o, &PyRange_Type) || PyArray_IsScalar(o, Number) ||
-           PyArray_IsScalar(o, Bool);
+    if (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) { /* a class of someone's own may have a __del__ */
+        return dyn_cpy_drops_quietly(o, is_scalar);
+    }
+    return PyComplex_CheckExact(o) || PyBytes_CheckExact(o) || Py_IS_TYPE(o, &PyRange_Type) || is_scalar(o);
 }
 
 static bool has_loops(const PyUFuncObject *f, int n) {

@@ -167,7 +167,7 @@ static PyObject *keep(PyObject *list) {
     return list;
 }
 
-static PyObject *keep_made(PyObject *o) {
+PyObject *dyn_region_keep_made(PyObject *o) {
     if (o == NULL) {
         PyErr_Clear();
     } else {
@@ -189,11 +189,68 @@ static void forget_held(DynRegionMade *made) {
     made->n = left;
 }
 
+/* ---- what a loop has made, and no value is any more */
+
+enum { MANY = DYN_REGION_MADE / 4, HELD = 512 };
+struct DynRegionCrowd dyn_region_crowd;
+static struct {
+    PyObject *at[HELD]; /* Owned. */
+    uint32_t n;
+} held;
+
+static void expect_crowd(const DynRegionMade *made, uint32_t many) {
+    dyn_region_crowd.n = &made->n;
+    dyn_region_crowd.many = many < DYN_REGION_MADE ? many : DYN_REGION_MADE;
+}
+
+void dyn_region_enter_made(DynRegionMade *made) {
+    dyn_region_made = made;
+    if (made != NULL) {
+        expect_crowd(made, made->n + MANY);
+    }
+}
+
+/* A value that is alive; NULL: it is none. */
+static int hold_made(PyObject *o) {
+    if (o != NULL && held.n < HELD) {
+        held.at[held.n] = Py_NewRef(o);
+    }
+    held.n += o != NULL;
+    return 0;
+}
+
+/* What a value is the run keeps; what is in other objects lives on there, and what would run code stays until the run ends. */
+static int sweep(void) {
+    DynRegionMade *made = dyn_region_made;
+    bool all = held.n <= HELD;
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < made->n; i++) {
+        PyObject *o = made->at[i];
+        if (all && (Py_REFCNT(o) > 1 || dyn_cpy_drops_quietly(o, is_np_number))) {
+            Py_DECREF(o);
+        } else {
+            made->at[left++] = o;
+        }
+    }
+    made->n = left;
+    for (uint32_t i = 0; i < held.n && i < HELD; i++) {
+        PyObject *o = held.at[i];
+        if (Py_REFCNT(o) == 1 && made->n < DYN_REGION_MADE) { /* it was the run's alone */
+            made->at[made->n++] = o;
+        } else {
+            Py_DECREF(o);
+        }
+    }
+    held.n = 0;
+    expect_crowd(made, 2 * made->n > MANY ? 2 * made->n : MANY);
+    return 0;
+}
+
 /* Where most of what was made is nobody else's, looking for room again and again would take longer than leaving the loop once,
  * which gives it all back. */
 #define CROWDED (DYN_REGION_MADE / 4 * 3)
 
-static bool has_room(int64_t items) {
+bool dyn_region_has_room(int64_t items) {
     DynRegionMade *made = dyn_region_made;
     if (made != NULL && made->n == DYN_REGION_MADE) {
         forget_held(made);
@@ -204,10 +261,10 @@ static bool has_room(int64_t items) {
     return made != NULL && made->n < DYN_REGION_MADE && items >= 0 && made->nitems + items < MOST_ITEMS;
 }
 
-static PyObject *new_list(void) { return has_room(0) ? keep(PyList_New(0)) : NULL; }
+static PyObject *new_list(void) { return dyn_region_has_room(0) ? keep(PyList_New(0)) : NULL; }
 
 static PyObject *list_range(int64_t start, int64_t n, int64_t step) {
-    PyObject *list = n < 0 || !has_room(n) ? NULL : PyList_New((Py_ssize_t)n);
+    PyObject *list = n < 0 || !dyn_region_has_room(n) ? NULL : PyList_New((Py_ssize_t)n);
     for (int64_t i = 0; list != NULL && i < n; i++) {
         PyObject *number = PyLong_FromLongLong(start + i * step);
         if (number == NULL) {
@@ -222,12 +279,12 @@ static PyObject *list_range(int64_t start, int64_t n, int64_t step) {
 
 static PyObject *repeat(PyObject *list, int64_t n) {
     int64_t items;
-    bool fits = !__builtin_mul_overflow((int64_t)PyList_GET_SIZE(list), n < 0 ? 0 : n, &items) && has_room(items);
+    bool fits = !__builtin_mul_overflow((int64_t)PyList_GET_SIZE(list), n < 0 ? 0 : n, &items) && dyn_region_has_room(items);
     return fits ? keep(PySequence_Repeat(list, (Py_ssize_t)n)) : NULL;
 }
 
 static PyObject *concat(PyObject *a, PyObject *b) {
-    return has_room((int64_t)PyList_GET_SIZE(a) + PyList_GET_SIZE(b)) ? keep(PySequence_Concat(a, b)) : NULL;
+    return dyn_region_has_room((int64_t)PyList_GET_SIZE(a) + PyList_GET_SIZE(b)) ? keep(PySequence_Concat(a, b)) : NULL;
 }
 
 /* An object that was taken out of another one lives on. */
@@ -248,19 +305,26 @@ bool dyn_region_can_keep(PyObject *o) {
 
 /* Of so many times None, which are replaced before anybody sees it. */
 static PyObject *new_tuple(int64_t n) {
-    PyObject *tuple = has_room(1) ? PyTuple_New((Py_ssize_t)n) : NULL;
+    PyObject *tuple = dyn_region_has_room(1) ? PyTuple_New((Py_ssize_t)n) : NULL;
     for (int64_t i = 0; tuple != NULL && i < n; i++) {
         PyTuple_SET_ITEM(tuple, i, Py_NewRef(Py_None));
     }
-    return keep_made(tuple);
+    return dyn_region_keep_made(tuple);
 }
 
-static PyObject *new_dict(void) { return has_room(1) ? keep_made(PyDict_New()) : NULL; }
+static PyObject *new_dict(void) { return dyn_region_has_room(1) ? dyn_region_keep_made(PyDict_New()) : NULL; }
+static PyObject *new_set(void) { return dyn_region_has_room(1) ? dyn_region_keep_made(PySet_New(NULL)) : NULL; }
 
 /* Numbers that are objects in lists: the run has them until others do. */
-static PyObject *box_f64(double x) { return has_room(1) ? keep_made(dyn_npscalar_new(DYN_F64, (DynScalar){.f = x})) : NULL; }
-static PyObject *box_i64(int64_t x) { return has_room(1) ? keep_made(dyn_npscalar_new(DYN_I64, (DynScalar){.i = x})) : NULL; }
-static PyObject *box_complex(double re, double im) { return has_room(1) ? keep_made(PyComplex_FromDoubles(re, im)) : NULL; }
+static PyObject *box_f64(double x) {
+    return dyn_region_has_room(1) ? dyn_region_keep_made(dyn_npscalar_new(DYN_F64, (DynScalar){.f = x})) : NULL;
+}
+static PyObject *box_i64(int64_t x) {
+    return dyn_region_has_room(1) ? dyn_region_keep_made(dyn_npscalar_new(DYN_I64, (DynScalar){.i = x})) : NULL;
+}
+static PyObject *box_complex(double re, double im) {
+    return dyn_region_has_room(1) ? dyn_region_keep_made(PyComplex_FromDoubles(re, im)) : NULL;
+}
 
 /* A number that the next instruction puts into an object. Takes the reference over. */
 static PyObject *box(PyObject *o) {
@@ -274,7 +338,7 @@ static PyObject *box_float(double x) { return box(PyFloat_FromDouble(x)); }
 static PyObject *box_int(int64_t x) { return box(PyLong_FromLongLong(x)); }
 
 /* Of a class whose instances are made so (plan_construct): its __init__ runs natively. */
-static PyObject *new_instance(PyTypeObject *t) { return has_room(1) ? keep_made(t->tp_alloc(t, 0)) : NULL; }
+static PyObject *new_instance(PyTypeObject *t) { return dyn_region_has_room(1) ? dyn_region_keep_made(t->tp_alloc(t, 0)) : NULL; }
 
 /* An attribute of an instance that nobody else has seen yet. Takes the reference over. */
 static int set_name(PyObject *o, PyObject *name, PyObject *value) {
@@ -499,7 +563,7 @@ static int64_t slice_count(int64_t where) { return where & 0x7fffffff; }
 
 static PyObject *list_slice(PyObject *list, int64_t where, int64_t step) {
     int64_t start = slice_start(where), n = slice_count(where);
-    PyObject *made = has_room(n) ? PyList_New((Py_ssize_t)n) : NULL;
+    PyObject *made = dyn_region_has_room(n) ? PyList_New((Py_ssize_t)n) : NULL;
     for (int64_t i = 0; made != NULL && i < n; i++) {
         PyList_SET_ITEM(made, i, Py_NewRef(PyList_GET_ITEM(list, start + i * step)));
     }
@@ -547,7 +611,7 @@ static bool place_of_int(PyObject *dict, int64_t key, PyObject ***place) {
     return dyn_cpy_dict_place_int(dict, key, place) == 0 && !dyn_cpy_dict_is_watched(dict);
 }
 static bool place_of_key(PyObject *dict, PyObject *key, PyObject ***place) {
-    return dyn_cpy_dict_place_text(dict, key, place) == 0 && !dyn_cpy_dict_is_watched(dict);
+    return dyn_cpy_dict_place_key(dict, key, place) == 0 && !dyn_cpy_dict_is_watched(dict);
 }
 
 /* A value in its place gets another one. */
@@ -577,14 +641,19 @@ static int dict_set(PyObject *dict, PyObject *key, PyObject *old, PyObject *o) {
     return failed;
 }
 
-/* A key that lies there goes, and CPython has to know of a value that may hold objects. Takes the reference to the key over. */
+/* A key that lies there goes, and CPython has to know of a value that may hold objects. Takes the reference to the key over. The
+ * loop may have the key's object yet. */
 static int dict_remove(PyObject *dict, PyObject *key, PyObject **at) {
-    PyObject *old = at == NULL || key == NULL || !dyn_region_can_keep(*at) ? NULL : Py_NewRef(*at);
+    PyObject *stored = at == NULL ? NULL : dyn_cpy_dict_key_of(dict, at);
+    bool can = stored != NULL && key != NULL && dyn_region_can_keep(*at) && dyn_region_can_keep(stored) && dyn_region_has_room(2);
+    PyObject *old = can ? Py_NewRef(*at) : NULL;
+    stored = can ? Py_NewRef(stored) : NULL;
     bool failed = old == NULL || PyDict_DelItem(dict, key) < 0;
     PyErr_Clear();
     Py_XDECREF(key);
     if (old != NULL) {
         dyn_region_keep_object(old);
+        dyn_region_keep_object(stored);
     }
     return failed;
 }
@@ -639,28 +708,46 @@ static int set_put(PyObject *set, PyObject *key, bool found, int64_t has) {
     return !done;
 }
 
-/* Dropping a key that was found here runs no code: it is an int, a bool or a str. */
-static int set_take(PyObject *set, PyObject *key, bool found, int64_t has) {
-    bool done = found && key != NULL && (has == 0 || PySet_Discard(set, key) == 1);
+static int set_add_int(PyObject *set, int64_t key) {
+    int64_t has = 0;
+    bool found = dyn_cpy_set_has_int(set, key, &has) == 0;
+    return set_put(set, PyLong_FromLongLong(key), found, has);
+}
+
+static int set_add_key(PyObject *set, PyObject *key) {
+    int64_t has = 0;
+    bool found = dyn_cpy_set_has_key(set, key, &has) == 0;
+    return set_put(set, Py_NewRef(key), found, has);
+}
+
+/* Dropping a key that was found runs no code: it is a plain value. */
+static int set_discard_int(PyObject *set, int64_t x) {
+    int64_t has = 0;
+    bool found = dyn_cpy_set_has_int(set, x, &has) == 0;
+    PyObject *key = found && has != 0 ? PyLong_FromLongLong(x) : NULL;
+    bool done = found && (has == 0 || (key != NULL && PySet_Discard(set, key) == 1));
     PyErr_Clear();
     Py_XDECREF(key);
     return !done;
 }
 
-/* set_add_…, set_discard_…: has_item says whether the key is there, and `object` is a reference to it. */
-#define SET_CHANGES(name, type, has_item, object)            \
-    static int set_add_##name(PyObject *set, type key) {     \
-        int64_t has = 0;                                     \
-        bool found = has_item(set, key, &has) == 0;          \
-        return set_put(set, object, found, has);             \
-    }                                                        \
-    static int set_discard_##name(PyObject *set, type key) { \
-        int64_t has = 0;                                     \
-        bool found = has_item(set, key, &has) == 0;          \
-        return set_take(set, object, found, has);            \
+/* The loop may have the object yet that lies there. */
+static int set_discard_key(PyObject *set, PyObject *key) {
+    int64_t has = 0;
+    PyObject *stored;
+    bool found = dyn_cpy_set_find_key(set, key, &has, &stored) == 0;
+    if (!found || has == 0) {
+        return !found;
     }
-SET_CHANGES(int, int64_t, dyn_cpy_set_has_int, PyLong_FromLongLong(key))
-SET_CHANGES(key, PyObject *, dyn_cpy_set_has_text, Py_NewRef(key))
+    if (!dyn_region_has_room(1) || !dyn_region_can_keep(stored)) {
+        return 1;
+    }
+    Py_INCREF(stored);
+    bool failed = PySet_Discard(set, key) != 1;
+    PyErr_Clear();
+    dyn_region_keep_object(stored);
+    return failed;
+}
 
 static PyObject *found[2]; /* the key and the value of the last step of an iterator, borrowed */
 

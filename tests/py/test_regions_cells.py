@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from regions import on_stack
+from regions import check, on_stack
 
 import dynoc
 from dynoc import _dynoc
@@ -198,3 +198,72 @@ def test_every_exit_puts_the_value_into_the_cell():
             left = _dynoc._region_run(region, slots, on_stack(iter(range(9))), interpreted, force, 2)
             assert isinstance(made.cell_contents, float) and left is not None
             force += 1
+
+
+# ---- an inlined function's own cells
+
+
+def is_prime(n):
+    limit = int(n**0.5) + 1
+    return n > 1 and all(n % i for i in range(2, limit))
+
+
+def is_safe(columns, row, column):
+    return not any(columns[r] == column or abs(columns[r] - column) == row - r for r in range(row))
+
+
+def spread(x, k):
+    k += 1
+    total = sum(x * i + k for i in range(k))
+    k *= 2
+    return total + sum(x for i in range(k)) + len([x + k for i in range(k)])
+
+
+def primes(n, found):
+    for i in range(n):
+        if is_prime(i):
+            found.append(i)
+    return found
+
+
+def safe_places(columns, n, total):
+    for row in range(n):
+        for column in range(n):
+            if is_safe(columns, row, column):
+                total += spread(column, row)
+    return total
+
+
+def test_own_cells_of_inlined_functions():
+    check(primes, (30, []), [iter(range(30))])
+    check(safe_places, ([0, 2, 4, 1], 4, 0), [iter(range(4))])
+
+
+def fails_late(n, total):
+    for i in range(n):
+        total += ratio(i, 5)
+    return total
+
+
+def ratio(i, k):
+    return sum(10 // (k - i - j) for j in range(2))
+
+
+def test_an_exception_among_own_cells():
+    check(fails_late, (8, 0), [iter(range(8))], leaves="EXCEPTION")
+
+
+def unset(flag, k):
+    if flag:
+        x = k
+    return sum(x for _ in range(k))
+
+
+def sometimes_unset(flags, total):
+    for i in range(len(flags)):
+        total += unset(flags[i], i)
+    return total
+
+
+def test_an_own_cell_without_a_value():
+    check(sometimes_unset, ([1, 1, 1, 0, 1], 0), [iter(range(5))])

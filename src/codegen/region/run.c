@@ -682,11 +682,11 @@ static bool run_from(DynRegionRun *run, const DynRegionEntry *e, DynRegionExit *
     if (!begin_beside_others(run, &made, e)) {
         return false;
     }
-    dyn_region_made = &made;
+    dyn_region_enter_made(&made);
     dyn_region_forget_arrays();
     bool held = r->makes && dyn_cpy_hold_collector();
     exit->exit = r->interpreted ? dyn_region_interpret(r, e->block, run->values, breaker) : (uint32_t)r->native->function(&args);
-    dyn_region_made = outer;
+    dyn_region_enter_made(outer);
     dyn_region_undo(); /* of a call that hasn't ended */
     dyn_cpy_release_collector(held);
     const DynRegionOut *x = &r->exits.at[exit->exit];

@@ -239,6 +239,11 @@ static bool call_list(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *
     return n < 2 ? plan_list_of(p, n == 0 ? NULL : &args[0], out) : no(p, "another number of arguments");
 }
 
+static bool call_dict(Plan *p, int set, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)args;
+    return plan_call_dict(p, set != 0, n, out);
+}
+
 static bool call_isinstance(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
     bool is;
@@ -380,6 +385,8 @@ static const struct Row {
     {"builtins", "float", call_float, 0},
     {"builtins", "int", call_int_type, DYN_RO_COUNT},
     {"builtins", "list", call_list, 0},
+    {"builtins", "dict", call_dict, 0},
+    {"builtins", "set", call_dict, 1},
     {"builtins", "bool", call_bool, 0},
     {"builtins", "complex", call_complex, 0},
     {"builtins", "isinstance", call_isinstance, 0},
@@ -540,8 +547,8 @@ static bool can_inline(Plan *p, PyFunctionObject *f, uint32_t n) {
     if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_VARARGS | CO_VARKEYWORDS)) {
         return no(p, "a function of this kind");
     }
-    if (code->co_kwonlyargcount > 0 || dyn_code_ncells(code) > 0 || !PyDict_CheckExact(f->func_builtins)) {
-        return no(p, "a function with cells or keyword-only parameters");
+    if (code->co_kwonlyargcount > 0 || !PyDict_CheckExact(f->func_builtins)) {
+        return no(p, "a function with keyword-only parameters");
     }
     Py_ssize_t defaults = f->func_defaults == NULL ? 0 : PyTuple_GET_SIZE(f->func_defaults);
     if ((Py_ssize_t)n > code->co_argcount || (Py_ssize_t)n < code->co_argcount - defaults) {
@@ -606,6 +613,9 @@ Went plan_return(Plan *p, PlanValue v) {
     }
     if (plan_frame(p)->driver != PLAN_CALL) {
         return plan_end_generator(p);
+    }
+    if (v.v.kind == DYN_RK_GEN || v.v.kind == DYN_RK_FUNC) { /* its variables may be those of this call */
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a function that returns another one, or a generator");
     }
     if (plan_frame(p)->constructs ? plan_object(p, &v) != Py_None : plan_object(p, &v) == Py_NotImplemented) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a method that gives something unusual");

@@ -1,7 +1,6 @@
-/* dicts.c: dicts with ints, strings and characters as keys, defaultdicts and Counters among them, and sets: looked up, stored,
- * asked. Called by step.c and
- * methods.c. Looking a key up runs no code: where that can't be said of the keys that are there, the region is left
- * (base/cpy_lookup.c). A dict's values are items as those of lists are. */
+/* dicts.c: dicts with ints, strings, characters and tuples of plain values as keys, defaultdicts and Counters among them, and
+ * sets: looked up, stored, asked, and made. Called by step.c and methods.c. Looking a key up runs no code: where that can't be
+ * said of the keys that are there, the region is left (base/cpy_lookup.c). A dict's values are items as those of lists are. */
 #include "tracer/region/plan.h"
 
 static bool no(Plan *p, DynReason why, const char *what) {
@@ -38,7 +37,7 @@ static bool key_of(Plan *p, PlanValue *key, bool *is_int, uint32_t *reg) {
     } else if (text.v.kind == DYN_RK_TEXT && text.v.n == DYN_TEXT_STR) {
         *reg = text.v.regs[0];
     } else {
-        return no(p, DYN_R_UNSUPPORTED_VALUE, "a key that is no int and no string");
+        return plan_key_tuple(p, key, reg);
     }
     return true;
 }
@@ -81,14 +80,22 @@ static Went push_instead(Plan *p, PlanValue v, uint32_t slots) {
     return plan_go(p, plan_frame(p)->at + 1);
 }
 
+/* Those that the loop makes. */
+static PlanValue new_dict(Plan *p) {
+    return plan_made(p, DYN_RK_DICT, plan_emit_or(p, DYN_RO_NEWDICT, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY));
+}
+
+static PlanValue new_set(Plan *p) {
+    return plan_made(p, DYN_RK_SET, plan_emit_or(p, DYN_RO_NEWSET, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY));
+}
+
 /* What an item is that isn't there, of a dict that has a default. */
 static PlanValue default_of(Plan *p, const PlanValue *dict) {
     switch (dict->v.n) {
     case DYN_DICT_FLOAT: return plan_float(0.0);
     case DYN_DICT_LIST:
         return plan_made(p, DYN_RK_LIST, plan_emit_or(p, DYN_RO_NEWLIST, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY));
-    case DYN_DICT_DICT:
-        return plan_made(p, DYN_RK_DICT, plan_emit_or(p, DYN_RO_NEWDICT, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY));
+    case DYN_DICT_DICT: return new_dict(p);
     default: return plan_int(0);
     }
 }
@@ -267,11 +274,87 @@ bool plan_take_from_set(Plan *p, PlanValue set, PlanValue key, bool raises) {
     return true;
 }
 
-/* {} */
-Went plan_build_map(Plan *p, uint32_t pairs) {
-    if (pairs > 0) {
-        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a dict with items");
+/* ---- dicts and sets that the loop makes */
+
+bool plan_call_dict(Plan *p, bool set, uint32_t n, PlanValue *out) {
+    if (n > 0) {
+        return no(p, DYN_R_UNSUPPORTED_OP, "a dict or set of something");
     }
-    plan_push(p, plan_made(p, DYN_RK_DICT, plan_emit_or(p, DYN_RO_NEWDICT, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY)));
+    *out = set ? new_set(p) : new_dict(p);
+    return true;
+}
+
+/* An item of a display: what it is made of is told apart from the dict itself. */
+static bool put_pair(Plan *p, PlanValue dict, uint32_t i, PlanValue key, PlanValue v) {
+    p->part = PLAN_DISPLAY_PART + i;
+    bool put = plan_store_in_dict(p, dict, key, v);
+    p->part = 0;
+    return put;
+}
+
+/* {}, {a: b} */
+Went plan_build_map(Plan *p, uint32_t pairs) {
+    PlanValue dict = new_dict(p);
+    for (uint32_t i = pairs; i-- > 0;) {
+        if (!put_pair(p, dict, i, *plan_top(p, 2 * i + 1), *plan_top(p, 2 * i))) {
+            return WENT_NOWHERE;
+        }
+    }
+    p->s.n -= 2 * pairs;
+    plan_push(p, dict);
     return WENT_ON;
+}
+
+/* {"a": b}, before CPython 3.14: the keys are a constant tuple on top. */
+Went plan_build_const_key_map(Plan *p, uint32_t n) {
+    PyObject *keys = plan_object(p, plan_top(p, 0));
+    PlanValue dict = new_dict(p);
+    if (keys == NULL || !PyTuple_CheckExact(keys) || PyTuple_GET_SIZE(keys) != (Py_ssize_t)n) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a dict whose keys aren't known");
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (!put_pair(p, dict, i, plan_const(p, PyTuple_GET_ITEM(keys, i)), *plan_top(p, n - i))) {
+            return WENT_NOWHERE;
+        }
+    }
+    p->s.n -= n + 1;
+    plan_push(p, dict);
+    return WENT_ON;
+}
+
+Went plan_build_set(Plan *p, uint32_t n) {
+    PlanValue set = new_set(p);
+    for (uint32_t i = n; i-- > 0;) {
+        if (!plan_add_to_set(p, set, *plan_top(p, i))) {
+            return WENT_NOWHERE;
+        }
+    }
+    p->s.n -= n;
+    plan_push(p, set);
+    return WENT_ON;
+}
+
+/* In a comprehension: the dict or set is nobody's yet, but in the loop's own function CPython may be in the middle of it. */
+static Went added(Plan *p, uint32_t slots) {
+    p->s.n -= slots;
+    if (p->s.nframes == 1) {
+        plan_effect(p, plan_frame(p)->at + 1);
+    }
+    return WENT_ON;
+}
+
+Went plan_map_add(Plan *p, uint32_t below) {
+    PlanValue dict = *plan_top(p, below + 1);
+    if (dict.v.kind != DYN_RK_DICT) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a dict of a comprehension that isn't known");
+    }
+    return plan_store_in_dict(p, dict, *plan_top(p, 1), *plan_top(p, 0)) ? added(p, 2) : WENT_NOWHERE;
+}
+
+Went plan_set_add(Plan *p, uint32_t below) {
+    PlanValue set = *plan_top(p, below);
+    if (set.v.kind != DYN_RK_SET) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a set of a comprehension that isn't known");
+    }
+    return plan_add_to_set(p, set, *plan_top(p, 0)) ? added(p, 1) : WENT_NOWHERE;
 }

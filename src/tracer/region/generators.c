@@ -4,7 +4,8 @@
  *
  * Below the frame of the generator's code lies what was made of the items so far. It has no effects of its own, so that a way out
  * from within leads to the statement of the loop's function, which CPython begins anew. A cell that the loop stores to is a
- * value with what is in it; exits put that into the cell. */
+ * value with what is in it; exits put that into the cell. An inlined function's own cells are nobody's but its inner functions':
+ * the slot has the value itself, and what those hold says where it is. */
 #include "tracer/region/plan.h"
 #include "base/cpy_region.h"
 #include <opcode.h>
@@ -27,7 +28,24 @@ PlanValue plan_of_cell(Plan *p, PyObject *cell, uint32_t slot) {
     return v;
 }
 
-/* The slot of the loop's function whose cell the variable is, or DYN_NONE. */
+/* A variable that an inlined function shares with its inner functions, as one of these has it. */
+PlanValue plan_own_cell(Plan *p, uint32_t slot) {
+    PlanValue v = plan_value(DYN_RK_CELL, DYN_NONE);
+    v.v.ref = plan_frame(p)->base + slot;
+    return v;
+}
+
+bool plan_is_own_cell(Plan *p, uint32_t slot) {
+    enum { CELL = 0x40 }; /* CPython's CO_FAST_CELL */
+    return p->s.nframes > 1 && (dyn_code_local_kind(plan_frame(p)->c->code, (int)slot) & CELL) != 0;
+}
+
+/* It is the place among the values of a variable of an inlined function. */
+static bool is_inlined(const Plan *p, uint32_t slot) {
+    return slot != DYN_NONE && p->s.nframes > 1 && slot >= p->s.frames[1].base;
+}
+
+/* The slot whose cell the variable is: of the loop's function, or a place of an inlined one; or DYN_NONE. */
 static uint32_t slot_of(Plan *p, const DynInstr *in) {
     const PlanFrame *frame = plan_frame(p);
     if (p->s.nframes == 1) {
@@ -35,7 +53,7 @@ static uint32_t slot_of(Plan *p, const DynInstr *in) {
     }
     uint32_t first = (uint32_t)(dyn_code_nlocalsplus(frame->c->code) - dyn_code_nfree(frame->c->code));
     if (in->arg < first) {
-        return DYN_NONE;
+        return frame->base + in->arg;
     }
     if (frame->cells != NULL) {
         const DynRegionValue *v = &frame->cells[in->arg - first].v;
@@ -57,6 +75,10 @@ static uint32_t slot_of(Plan *p, const DynInstr *in) {
 
 Went plan_load_cell(Plan *p, const DynInstr *in) {
     uint32_t slot = slot_of(p, in);
+    if (is_inlined(p, slot)) {
+        plan_push(p, p->s.values[slot]);
+        return plan_top(p, 0)->v.kind != DYN_RK_NULL ? WENT_ON : plan_unknown(p, DYN_R_EXCEPTION, "the variable has no value");
+    }
     if (slot == DYN_NONE || p->s.values[slot].v.kind != DYN_RK_CELL) {
         return plan_deref(p, in, slot);
     }
@@ -71,6 +93,13 @@ Went plan_load_cell(Plan *p, const DynInstr *in) {
 Went plan_store_cell(Plan *p, const DynInstr *in) {
     uint32_t slot = slot_of(p, in);
     PlanValue *cell = slot == DYN_NONE ? NULL : &p->s.values[slot], *items = DYN_NEW_N(&p->arena, PlanValue, 1);
+    if (is_inlined(p, slot)) {
+        if (plan_is_expression(plan_top(p, 0)) && !plan_make_array(p, plan_top(p, 0), plan_top(p, 0))) {
+            return WENT_NOWHERE;
+        }
+        *cell = plan_pop(p);
+        return WENT_ON;
+    }
     if (cell != NULL && items != NULL && !p->stored_cells[slot]) {
         p->stored_cells[slot] = true;
         p->again = true;

@@ -226,7 +226,7 @@ bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out) {
     }
     a = plan_text(p, &a);
     if (a.v.kind == DYN_RK_TEXT) {
-        return plan_text_item(p, a, index, out);
+        return index.v.kind == DYN_RK_SLICE ? plan_text_slice(p, a, index, out) : plan_text_item(p, a, index, out);
     }
     if (index.v.kind == DYN_RK_SLICE) {
         return plan_slice_item(p, a, index, out);

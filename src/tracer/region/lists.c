@@ -17,26 +17,31 @@ static bool no(Plan *p, DynReason why, const char *what) {
 static const struct Kind {
     uint32_t bit;
     DynRegionKind kind;
-    DynRegionOp is, as, storing[7]; /* DYN_RO_COUNT: there is none; by PlanStoring. */
+    DynRegionOp is, as, storing[8]; /* DYN_RO_COUNT: there is none; by PlanStoring. */
 } kinds[] = {
     {DYN_RL_FLOAT,
      DYN_RK_FLOAT,
      DYN_RO_ISFLOAT,
      DYN_RO_ASFLOAT,
-     {DYN_RO_SETFLOAT, DYN_RO_APPFLOAT, DYN_RO_PUTFLOAT, DYN_RO_DISETFLOAT, DYN_RO_DPSETFLOAT, DYN_RO_NAMEFLOAT,
-      DYN_RO_BOXFLOAT}},
+     {DYN_RO_SETFLOAT, DYN_RO_APPFLOAT, DYN_RO_PUTFLOAT, DYN_RO_DISETFLOAT, DYN_RO_DPSETFLOAT, DYN_RO_NAMEFLOAT, DYN_RO_BOXFLOAT,
+      DYN_RO_KEYFLOAT}},
     {DYN_RL_INT,
      DYN_RK_INT,
      DYN_RO_ISINT,
      DYN_RO_ASINT,
-     {DYN_RO_SETINT, DYN_RO_APPINT, DYN_RO_PUTINT, DYN_RO_DISETINT, DYN_RO_DPSETINT, DYN_RO_NAMEINT, DYN_RO_BOXINT}},
+     {DYN_RO_SETINT, DYN_RO_APPINT, DYN_RO_PUTINT, DYN_RO_DISETINT, DYN_RO_DPSETINT, DYN_RO_NAMEINT, DYN_RO_BOXINT,
+      DYN_RO_KEYINT}},
     {DYN_RL_BOOL,
      DYN_RK_BOOL,
      DYN_RO_ISBOOL,
      DYN_RO_ASBOOL,
-     {DYN_RO_SETBOOL, DYN_RO_APPBOOL, DYN_RO_PUTBOOL, DYN_RO_DISETBOOL, DYN_RO_DPSETBOOL, DYN_RO_NAMEBOOL, DYN_RO_BOXBOOL}},
-#define OBJECTS \
-    { DYN_RO_COUNT, DYN_RO_APPOBJECT, DYN_RO_PUTOBJECT, DYN_RO_DISETOBJECT, DYN_RO_DPSETOBJECT, DYN_RO_NAMEOBJECT, DYN_RO_PMOV }
+     {DYN_RO_SETBOOL, DYN_RO_APPBOOL, DYN_RO_PUTBOOL, DYN_RO_DISETBOOL, DYN_RO_DPSETBOOL, DYN_RO_NAMEBOOL, DYN_RO_BOXBOOL,
+      DYN_RO_KEYBOOL}},
+#define OBJECTS                                                                                                      \
+    {                                                                                                                \
+        DYN_RO_COUNT, DYN_RO_APPOBJECT, DYN_RO_PUTOBJECT, DYN_RO_DISETOBJECT, DYN_RO_DPSETOBJECT, DYN_RO_NAMEOBJECT, \
+            DYN_RO_PMOV, DYN_RO_KEYOBJECT                                                                            \
+    }
     {DYN_RL_COMPLEX, DYN_RK_COMPLEX, DYN_RO_ISCOMPLEX, DYN_RO_ASREAL, OBJECTS},
     {DYN_RL_NP_F64, DYN_RK_NP, DYN_RO_ISNPF64, DYN_RO_ASNPF64, OBJECTS},
     {DYN_RL_NP_I64, DYN_RK_NP, DYN_RO_ISNPI64, DYN_RO_ASNPI64, OBJECTS},
@@ -50,7 +55,7 @@ static const struct Kind {
      DYN_RK_CONST,
      DYN_RO_ISNONE,
      DYN_RO_ASNONE,
-     {DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT}},
+     {DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT, DYN_RO_COUNT}},
 #undef OBJECTS
 };
 
@@ -114,16 +119,6 @@ uint32_t plan_list_size(Plan *p, const PlanValue *v) { return plan_emit(p, DYN_R
 
 /* ---- items */
 
-/* A str whose codes are below 256: what the object is, where its bytes lie, how many there are. */
-static PlanValue text_item(Plan *p, uint32_t item, uint32_t data) {
-    PlanValue v = plan_value(DYN_RK_TEXT, item);
-    v.v.n = DYN_TEXT_STR;
-    v.v.nregs = 3;
-    v.v.regs[1] = data;
-    v.v.regs[2] = plan_emit(p, DYN_RO_OSIZE, item, DYN_NONE, DYN_NONE);
-    return v;
-}
-
 /* The item, of this kind: left where it isn't. */
 static PlanValue item_as(Plan *p, const PlanItem *item, Alternative a) {
     const struct Kind *k = a.k;
@@ -137,7 +132,7 @@ static PlanValue item_as(Plan *p, const PlanItem *item, Alternative a) {
     } else if (k->kind == DYN_RK_INST) {
         v = plan_instance(p, a.class, reg);
     } else if (k->kind == DYN_RK_TEXT) {
-        v = text_item(p, item->reg, reg);
+        v = plan_text_at(p, item->reg, reg);
     } else if (k->kind == DYN_RK_NP) {
         v = plan_np(k->bit == DYN_RL_NP_F64 ? DYN_F64 : DYN_I64, reg);
     } else if (k->kind == DYN_RK_COMPLEX) {
@@ -213,6 +208,9 @@ static void take_out(Plan *p, const PlanItem *item) {
 static void push_as(Plan *p, const PlanItem *item, Alternative a, uint32_t drop) {
     PlanValue v = item_as(p, item, a);
     take_out(p, item);
+    if (item->list != DYN_NONE && !plan_is_python_number(&v)) { /* the run has it from here on */
+        plan_makes(p);
+    }
     p->s.n -= drop;
     plan_push(p, v);
     if (item->list != DYN_NONE) {
@@ -281,25 +279,36 @@ bool plan_holds(Plan *p, uint32_t shape, const PlanValue *v) {
     return true;
 }
 
-/* A tuple that was none becomes an object. */
-static bool make_tuple(Plan *p, PlanValue *v) {
-    uint32_t reg = plan_emit_or(p, DYN_RO_NEWTUPLE, plan_iconst(p, v->v.n), DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY);
+/* Item k of a tuple that becomes an object is stored in it; the shape of what it is. */
+static bool store_part(Plan *p, PlanValue item, uint32_t tuple, uint32_t k, bool is_key, PlanShape *of) {
+    DynRegionOp op;
+    uint32_t at, part = p->part;
+    p->part = part * PLAN_PARTS + k + 1;
+    bool stored = plan_storing(p, &item, is_key ? PLAN_KEY : PLAN_PUT, &op, &at) && plan_shape_of(p, &item, of);
+    p->part = part;
+    if (!stored) {
+        return false;
+    }
+    if (is_key) {
+        plan_emit_or(p, op, tuple, plan_iconst(p, k), at, DYN_R_UNSUPPORTED_VALUE);
+    } else {
+        uint32_t place = plan_emit(p, DYN_RO_PADD, tuple, plan_iconst(p, DYN_CPY_TUPLE_ITEMS + 8 * k), DYN_NONE);
+        plan_emit_or(p, op, place, at, DYN_NONE, DYN_R_NO_MEMORY);
+    }
+    return true;
+}
+
+/* A tuple that was none becomes an object; is_key: the one that is only looked up. */
+static bool make_tuple(Plan *p, PlanValue *v, bool is_key) {
+    DynRegionOp made = is_key ? DYN_RO_KEYTUPLE : DYN_RO_NEWTUPLE;
+    uint32_t reg = plan_emit_or(p, made, plan_iconst(p, v->v.n), DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY);
     PlanValue out = plan_made(p, DYN_RK_LIST, reg);
     PlanShape contents = {.nparts = v->v.n};
-    uint32_t part = p->part;
     for (uint32_t k = 0; k < v->v.n; k++) {
-        PlanValue item = v->items[k];
         PlanShape of;
-        DynRegionOp op;
-        uint32_t at;
-        p->part = part * PLAN_PARTS + k + 1;
-        bool stored = plan_storing(p, &item, PLAN_PUT, &op, &at) && plan_shape_of(p, &item, &of);
-        p->part = part;
-        if (!stored) {
+        if (!store_part(p, v->items[k], reg, k, is_key, &of)) {
             return false;
         }
-        uint32_t place = plan_emit(p, DYN_RO_PADD, reg, plan_iconst(p, DYN_CPY_TUPLE_ITEMS + 8 * k), DYN_NONE);
-        plan_emit_or(p, op, place, at, DYN_NONE, DYN_R_NO_MEMORY);
         contents.parts[k] = plan_shape(p, plan_contents(&out))->nparts == v->v.n ? plan_shape(p, plan_contents(&out))->parts[k]
                                                                                  : (uint16_t)plan_new_shape(p);
         plan_join(p, contents.parts[k], &of);
@@ -309,6 +318,92 @@ static bool make_tuple(Plan *p, PlanValue *v) {
     out.v.flags = DYN_RF_TUPLE;
     out.v.ref = plan_bits(p, plan_contents(&out));
     *v = out;
+    return true;
+}
+
+/* May it be hashed, and compared, without running code? Of a tuple that is an object that is asked when the loop runs. */
+static bool is_key_part(Plan *p, const PlanValue *v) {
+    bool number = v->v.kind == DYN_RK_INT || v->v.kind == DYN_RK_FLOAT || v->v.kind == DYN_RK_BOOL || v->v.kind == DYN_RK_CHAR;
+    bool text = v->v.kind == DYN_RK_TEXT && v->v.n == DYN_TEXT_STR;
+    PyObject *o = plan_object(p, v);
+    bool known = o == Py_None || (o != NULL && (PyUnicode_CheckExact(o) || PyTuple_CheckExact(o)));
+    bool is = number || text || known || v->v.kind == DYN_RK_TUPLE || (v->v.kind == DYN_RK_LIST && v->v.flags & DYN_RF_TUPLE);
+    for (uint32_t k = 0; v->v.kind == DYN_RK_TUPLE && k < v->v.n; k++) {
+        is = is && is_key_part(p, &v->items[k]);
+    }
+    return is;
+}
+
+bool plan_key_tuple(Plan *p, PlanValue *v, uint32_t *reg) {
+    *v = plan_tuple_object(p, v);
+    if (!is_key_part(p, v) || (v->v.kind == DYN_RK_TUPLE ? v->v.n == 0 : v->v.kind != DYN_RK_LIST)) {
+        return no(p, DYN_R_UNSUPPORTED_VALUE, "a key that is no int, no string and no tuple of such values");
+    }
+    uint32_t part = p->part;
+    p->part = part + PLAN_KEY_PART;
+    bool made = v->v.kind != DYN_RK_TUPLE || make_tuple(p, v, true);
+    p->part = part;
+    if (!made) {
+        return false;
+    }
+    *reg = v->v.regs[0];
+    return true;
+}
+
+/* Are two parts of tuples the same? A nan is, where it is the same object. */
+static bool same_parts(Plan *p, PlanValue a, PlanValue b, uint32_t *reg) {
+    PlanValue same;
+    int known;
+    bool floats = a.v.kind == DYN_RK_FLOAT && b.v.kind == DYN_RK_FLOAT;
+    if (!is_key_part(p, &a) || !is_key_part(p, &b)) {
+        return no(p, DYN_R_UNSUPPORTED_OP, "a comparison of tuples with such items");
+    }
+    if (floats) {
+        uint32_t x = plan_reg(p, &a);
+        plan_emit_or(p, DYN_RO_BOTHNAN, x, plan_reg(p, &b), DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    }
+    if (!plan_compare(p, Py_EQ, a, b, &same) || !plan_truth(p, &same, &known, reg)) {
+        return false;
+    }
+    *reg = known >= 0 ? plan_iconst(p, known) : *reg;
+    return true;
+}
+
+/* Of two tuples that are no objects all parts are compared, which has no effect. */
+static bool same_tuples(Plan *p, PlanValue a, PlanValue b, uint32_t *reg) {
+    *reg = plan_iconst(p, a.v.n == b.v.n);
+    for (uint32_t k = 0; a.v.n == b.v.n && k < a.v.n; k++) {
+        uint32_t same;
+        if (!same_parts(p, a.items[k], b.items[k], &same)) {
+            return false;
+        }
+        *reg = plan_emit(p, DYN_RO_IAND, *reg, same, DYN_NONE);
+    }
+    return true;
+}
+
+bool plan_is_tuple(Plan *p, const PlanValue *v) {
+    PyObject *o = plan_object(p, v);
+    return v->v.kind == DYN_RK_TUPLE || (v->v.kind == DYN_RK_LIST && v->v.flags & DYN_RF_TUPLE) ||
+           (o != NULL && PyTuple_CheckExact(o));
+}
+
+bool plan_compare_tuples(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
+    uint32_t x, y, reg;
+    if (op != Py_EQ && op != Py_NE) {
+        return no(p, DYN_R_UNSUPPORTED_OP, "an order of tuples");
+    }
+    if (a.v.kind == DYN_RK_TUPLE && b.v.kind == DYN_RK_TUPLE) {
+        if (!same_tuples(p, a, b, &reg)) {
+            return false;
+        }
+    } else { /* there is one tuple that is only looked at */
+        if (!plan_key_tuple(p, &a, &x) || !plan_key_tuple(p, &b, &y)) {
+            return false;
+        }
+        reg = plan_emit_or(p, DYN_RO_SAMETUPLE, x, y, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    }
+    *out = plan_value(DYN_RK_BOOL, op == Py_EQ ? reg : plan_emit(p, DYN_RO_NOT, reg, DYN_NONE, DYN_NONE));
     return true;
 }
 
@@ -329,7 +424,7 @@ static uint32_t stored_reg(Plan *p, PlanValue *v) {
 
 bool plan_storing(Plan *p, PlanValue *v, PlanStoring how, DynRegionOp *op, uint32_t *reg) {
     bool other_scalar = plan_is_np_complex(v) || (v->v.kind == DYN_RK_NP && v->v.dtype != DYN_F64 && v->v.dtype != DYN_I64);
-    if (v->v.kind == DYN_RK_TUPLE && v->v.n > 0 && !make_tuple(p, v)) {
+    if (v->v.kind == DYN_RK_TUPLE && v->v.n > 0 && !make_tuple(p, v, false)) {
         return false;
     }
     PlanValue text = plan_text(p, v), tuple = plan_tuple_object(p, v);
@@ -426,7 +521,7 @@ PlanValue plan_made(Plan *p, DynRegionKind kind, uint32_t reg) {
     uint32_t shape = plan_root(p, made_here(p));
     v.v.shape = (uint16_t)shape;
     v.v.ref = kind == DYN_RK_LIST ? plan_bits(p, shape) : DYN_NONE;
-    p->r->makes = true;
+    plan_makes(p);
     return v;
 }
 
@@ -451,7 +546,10 @@ Went plan_build_list(Plan *p, uint32_t n) {
     }
     v.v.ref = plan_bits(p, plan_contents(&v));
     for (uint32_t i = n; i-- > 0;) {
-        if (!plan_append(p, v, *plan_top(p, i))) {
+        p->part = PLAN_DISPLAY_PART + i; /* what an item is made of is told apart from the list itself */
+        bool appended = plan_append(p, v, *plan_top(p, i));
+        p->part = 0;
+        if (!appended) {
             return WENT_NOWHERE;
         }
     }

@@ -317,6 +317,9 @@ bool plan_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     if (plan_is_whole(&a) || plan_is_whole(&b)) {
         return plan_array_binary(p, op, a, b, out);
     }
+    if (op == NB_ADD && plan_is_str(p, &a) && plan_is_str(p, &b)) {
+        return plan_text_join(p, a, b, out);
+    }
     if (!plan_is_number(&a) || !plan_is_number(&b)) {
         return no(p, "an operand that is no number");
     }
@@ -361,6 +364,9 @@ bool plan_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     }
     if (plan_is_whole(&a) || plan_is_whole(&b)) {
         return plan_array_compare(p, op, a, b, out);
+    }
+    if (plan_is_tuple(p, &a) && plan_is_tuple(p, &b)) {
+        return plan_compare_tuples(p, op, a, b, out);
     }
     if (!plan_is_number(&a) || !plan_is_number(&b)) {
         return plan_compare_texts(p, op, a, b, out);

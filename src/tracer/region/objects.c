@@ -174,7 +174,7 @@ Went plan_construct(Plan *p, PyObject *type, const PlanValue *args, uint32_t n, 
     }
     PlanValue o =
         plan_instance(p, class, plan_emit_or(p, DYN_RO_NEWINST, plan_class_reg(p, class), DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY));
-    p->r->makes = true;
+    plan_makes(p);
     passed[0] = o;
     passed[0].v.flags = DYN_RF_FRESH;
     memcpy(passed + 1, args, n * sizeof *args);

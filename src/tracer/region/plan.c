@@ -678,6 +678,7 @@ static void carry(Plan *to, const Plan *from) {
     to->no_literals = from->no_literals;
     to->opaque = from->opaque;
     to->hints = from->hints;
+    to->makers = from->makers;
     to->shapes = from->shapes;
     to->known = from->known;
     to->known_shapes = from->known_shapes;
@@ -723,6 +724,7 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
         r = NULL;
     }
     dyn_vec_free(&p->hints);
+    dyn_vec_free(&p->makers);
     dyn_vec_free(&p->shapes);
     dyn_vec_free(&p->known);
     dyn_vec_free(&p->known_shapes);

@@ -22,6 +22,8 @@
 #define PLAN_INNER (PLAN_LISTS - PLAN_SITES - 1) /* In place of the number of a slot: it isn't in one. */
 #define PLAN_LITERAL 64u                         /* The most items of a list that np.array takes. */
 #define PLAN_ITEMS 8u                            /* The most items of a tuple that is no object. */
+#define PLAN_KEY_PART 5000u                      /* The parts of an instruction that are keys; those of a display begin at: */
+#define PLAN_DISPLAY_PART 100u
 
 /* A value on the way: what it is and in which registers. */
 typedef struct PlanValue {
@@ -152,6 +154,8 @@ typedef struct Plan {
     DYN_VEC(PyObject *) known;      /* Borrowed: objects that come in in iterators and constants, … */
     DYN_VEC(uint32_t) known_shapes; /* … and the shapes of what is in them. */
     PlanSite sites[PLAN_SITES];     /* Where lists are made. */
+    DYN_VEC(PlanSite) makers;       /* Instructions that make objects: sweeps.c. */
+    uint32_t unswept;               /* Bit k: loop k of the frame itself has a jump back by now. */
     uint32_t nsites, part;
     bool stored_cells[PLAN_VALUES]; /* The loop stores to the cell in this slot. */
     bool ends[PLAN_LISTS];          /* Its variable gets another value. */
@@ -195,6 +199,10 @@ DYN_HIDDEN const PlanLoops *plan_loops_of(Plan *p, const DynCode *c, const uint8
 static inline bool plan_is_live(const PlanLoops *l, uint32_t at, uint32_t slot) {
     return l->live == NULL || l->live[(size_t)at * l->nslots + slot] != 0;
 }
+
+/* ---- sweeps.c */
+DYN_HIDDEN void plan_makes(Plan *p);                /* the instruction that is followed makes objects */
+DYN_HIDDEN void plan_sweep(Plan *p, uint32_t head); /* at a jump back there: those that are nobody's any more go */
 
 /* ---- unread.c: forgets what slots hold that isn't read at the place */
 DYN_HIDDEN void plan_forget_unread(Plan *p);
@@ -463,7 +471,12 @@ DYN_HIDDEN bool plan_delete_key(Plan *p, PlanValue dict, PlanValue key);
 DYN_HIDDEN bool plan_add_to_set(Plan *p, PlanValue set, PlanValue key);
 DYN_HIDDEN bool plan_take_from_set(Plan *p, PlanValue set, PlanValue key, bool raises);
 DYN_HIDDEN bool plan_in_dict(Plan *p, PlanValue key, PlanValue dict, bool negated, PlanValue *out); /* or a set */
+DYN_HIDDEN bool plan_call_dict(Plan *p, bool set, uint32_t n, PlanValue *out);                      /* dict(), set() */
 DYN_HIDDEN Went plan_build_map(Plan *p, uint32_t pairs);
+DYN_HIDDEN Went plan_build_const_key_map(Plan *p, uint32_t n);
+DYN_HIDDEN Went plan_build_set(Plan *p, uint32_t n);
+DYN_HIDDEN Went plan_map_add(Plan *p, uint32_t below); /* below: as LIST_APPEND has it */
+DYN_HIDDEN Went plan_set_add(Plan *p, uint32_t below);
 
 /* ---- queues.c: heapq, and deques */
 DYN_HIDDEN bool plan_is_heap_function(PyObject *o);
@@ -530,8 +543,21 @@ DYN_HIDDEN Went plan_push_item(Plan *p, const PlanItem *item, uint32_t drop);
 DYN_HIDDEN bool plan_single_item(Plan *p, const PlanItem *item, PlanValue *out); /* where there is one kind */
 DYN_HIDDEN bool plan_holds(Plan *p, uint32_t shape, const PlanValue *v);         /* it is stored there; false: nothing to store */
 /* The instruction that stores v in an object; false: that isn't in the language. */
-typedef enum PlanStoring { PLAN_SET, PLAN_APPEND, PLAN_PUT, PLAN_DICT_INT, PLAN_DICT_OBJECT, PLAN_NAME, PLAN_BOX } PlanStoring;
+typedef enum PlanStoring {
+    PLAN_SET,
+    PLAN_APPEND,
+    PLAN_PUT,
+    PLAN_DICT_INT,
+    PLAN_DICT_OBJECT,
+    PLAN_NAME,
+    PLAN_BOX,
+    PLAN_KEY
+} PlanStoring;
 DYN_HIDDEN bool plan_storing(Plan *p, PlanValue *v, PlanStoring how, DynRegionOp *op, uint32_t *reg);
+/* A tuple as an object that is looked up, until the next one is: *v is that. */
+DYN_HIDDEN bool plan_key_tuple(Plan *p, PlanValue *v, uint32_t *reg);
+DYN_HIDDEN bool plan_is_tuple(Plan *p, const PlanValue *v); /* an object or not */
+DYN_HIDDEN bool plan_compare_tuples(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
 DYN_HIDDEN bool plan_boxed(Plan *p, PlanValue *v, uint32_t *reg); /* as an object */
 DYN_HIDDEN bool plan_list_index(Plan *p, const PlanValue *list, PlanValue *index, uint32_t *reg);
 DYN_HIDDEN bool plan_delete_item(Plan *p, PlanValue list, PlanValue index);
@@ -549,6 +575,10 @@ DYN_HIDDEN PlanItem plan_list_next(Plan *p, PlanValue *it);       /* the next it
 
 /* ---- texts.c */
 DYN_HIDDEN PlanValue plan_text_of(uint32_t object, uint32_t data, uint32_t size, uint32_t which);
+DYN_HIDDEN PlanValue plan_text_at(Plan *p, uint32_t object, uint32_t data); /* a str, and where its bytes lie */
+DYN_HIDDEN bool plan_text_slice(Plan *p, PlanValue text, PlanValue slice, PlanValue *out);
+DYN_HIDDEN bool plan_is_str(Plan *p, const PlanValue *v); /* a character too */
+DYN_HIDDEN bool plan_text_join(Plan *p, PlanValue a, PlanValue b, PlanValue *out);
 DYN_HIDDEN bool plan_of_text(Plan *p, PyObject *o, PlanValue *v);
 DYN_HIDDEN PlanValue plan_text(Plan *p, const PlanValue *v); /* of a CONST that is a text; else the value itself */
 DYN_HIDDEN bool plan_as_char(const Plan *p, const PlanValue *v, PlanValue *out);     /* false: it isn't one character */
@@ -576,6 +606,8 @@ DYN_HIDDEN bool plan_call_complex(Plan *p, const PlanValue *args, uint32_t n, Pl
 
 /* ---- generators.c */
 DYN_HIDDEN PlanValue plan_of_cell(Plan *p, PyObject *cell, uint32_t slot);
+DYN_HIDDEN bool plan_is_own_cell(Plan *p, uint32_t slot); /* of an inlined function, which shares it with inner ones */
+DYN_HIDDEN PlanValue plan_own_cell(Plan *p, uint32_t slot);
 DYN_HIDDEN Went plan_load_cell(Plan *p, const DynInstr *in);
 DYN_HIDDEN Went plan_store_cell(Plan *p, const DynInstr *in);
 DYN_HIDDEN Went plan_make_function(Plan *p, uint32_t flags);

@@ -14,6 +14,10 @@ static bool is_object(const PlanValue *v) {
 
 static Went load_fast(Plan *p, const DynInstr *in) {
     PlanValue *slot = &p->s.values[plan_frame(p)->base + in->arg];
+    if (plan_is_own_cell(p, in->arg)) { /* for a function that is made */
+        plan_push(p, plan_own_cell(p, in->arg));
+        return WENT_ON;
+    }
     if (slot->v.kind == DYN_RK_NULL || slot->v.flags & DYN_RF_MAYBE) {
         return plan_unknown(p, DYN_R_EXCEPTION, "the variable has no value");
     }
@@ -236,6 +240,7 @@ void plan_poll(Plan *p) {
         plan_effect(p, plan_frame(p)->at);
     }
     plan_emit_or(p, DYN_RO_POLL, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_OK);
+    plan_sweep(p, plan_instr(p)->target);
 }
 
 static Went jump(Plan *p, const DynInstr *in) {
@@ -498,6 +503,7 @@ Went plan_step(Plan *p, const DynInstr *in) {
     case DYN_I_LOAD_COMMON_CONSTANT: return push_const(p, dyn_cpy_common_constant(in->arg));
     case DYN_I_LOAD_SMALL_INT: plan_push(p, plan_int(in->arg)); return WENT_ON;
     case DYN_I_COPY_FREE_VARS: return p->s.nframes > 1 ? WENT_ON : plan_unknown(p, DYN_R_UNSUPPORTED_OPCODE, "in a loop");
+    case DYN_I_MAKE_CELL: return p->s.nframes > 1 ? WENT_ON : plan_unknown(p, DYN_R_UNSUPPORTED_OPCODE, "in a loop");
     case DYN_I_LOAD_DEREF: return plan_load_cell(p, in);
     case DYN_I_STORE_DEREF: return plan_store_cell(p, in);
     case DYN_I_MAKE_FUNCTION: return plan_make_function(p, in->arg);
@@ -525,6 +531,10 @@ Went plan_step(Plan *p, const DynInstr *in) {
     case DYN_I_BINARY_SLICE: return binary_slice(p);
     case DYN_I_BUILD_SLICE: return plan_build_slice(p, in->arg);
     case DYN_I_BUILD_MAP: return plan_build_map(p, in->arg);
+    case DYN_I_BUILD_CONST_KEY_MAP: return plan_build_const_key_map(p, in->arg);
+    case DYN_I_BUILD_SET: return plan_build_set(p, in->arg);
+    case DYN_I_MAP_ADD: return plan_map_add(p, in->arg);
+    case DYN_I_SET_ADD: return plan_set_add(p, in->arg);
     case DYN_I_STORE_ATTR: return store_attr(p, in);
     case DYN_I_LIST_EXTEND: return list_extend(p, in->arg);
     case DYN_I_CONTAINS_OP: return contains(p, in);

@@ -31,6 +31,61 @@ bool plan_of_text(Plan *p, PyObject *o, PlanValue *v) {
     return true;
 }
 
+PlanValue plan_text_at(Plan *p, uint32_t object, uint32_t data) {
+    PlanValue v = plan_value(DYN_RK_TEXT, object);
+    v.v.n = DYN_TEXT_STR;
+    v.v.nregs = 3;
+    v.v.regs[1] = data;
+    v.v.regs[2] = plan_emit(p, DYN_RO_OSIZE, object, DYN_NONE, DYN_NONE);
+    return v;
+}
+
+/* One that the loop has made. */
+static PlanValue made_text(Plan *p, uint32_t object) {
+    plan_makes(p);
+    return plan_text_at(p, object, plan_emit_or(p, DYN_RO_ASSTR, object, DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE));
+}
+
+bool plan_text_slice(Plan *p, PlanValue text, PlanValue slice, PlanValue *out) {
+    uint32_t where, by;
+    PlanValue step = slice.items[2];
+    bool plain = plan_object(p, &step) == Py_None || (step.known && step.v.kind == DYN_RK_INT && step.number.i == 1);
+    if (text.v.n != DYN_TEXT_STR || !plain) {
+        return no(p, DYN_R_UNSUPPORTED_OP, "a slice of bytes, or one with a step");
+    }
+    if (!plan_slice_of(p, text.v.regs[2], &slice, &where, &by)) {
+        return false;
+    }
+    *out = made_text(p, plan_emit_or(p, DYN_RO_TSLICE, text.v.regs[0], where, DYN_NONE, DYN_R_UNSUPPORTED_VALUE));
+    return true;
+}
+
+/* Its object; a character has one of CPython's. false: it is no string. */
+static bool text_object(Plan *p, PlanValue v, uint32_t *reg) {
+    if (v.v.kind == DYN_RK_CHAR) {
+        *reg = plan_emit_or(p, DYN_RO_CHAROBJECT, plan_reg(p, &v), DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY);
+        return true;
+    }
+    v = plan_text(p, &v);
+    *reg = v.v.regs[0];
+    return v.v.kind == DYN_RK_TEXT && v.v.n == DYN_TEXT_STR;
+}
+
+bool plan_is_str(Plan *p, const PlanValue *v) {
+    PyObject *o = plan_object(p, v);
+    return v->v.kind == DYN_RK_CHAR || (v->v.kind == DYN_RK_TEXT && v->v.n == DYN_TEXT_STR) ||
+           (o != NULL && PyUnicode_CheckExact(o));
+}
+
+bool plan_text_join(Plan *p, PlanValue a, PlanValue b, PlanValue *out) {
+    uint32_t x, y;
+    if (!text_object(p, a, &x) || !text_object(p, b, &y)) {
+        return no(p, DYN_R_UNSUPPORTED_OP, "a sum of something else than strings whose characters' codes are below 256");
+    }
+    *out = made_text(p, plan_emit_or(p, DYN_RO_TJOIN, x, y, DYN_NONE, DYN_R_UNSUPPORTED_VALUE));
+    return true;
+}
+
 PlanValue plan_text(Plan *p, const PlanValue *v) {
     PyObject *o = plan_object(p, v);
     PlanValue out;
