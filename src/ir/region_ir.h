@@ -104,7 +104,11 @@ DYN_HIDDEN int dyn_region_boxed_complex(PyObject *function, int64_t kinds, DynSc
 enum { DYN_RNG_PYTHON, DYN_RNG_STATE, DYN_RNG_GENERATOR };
 /* Is the object one that loops can draw from now? Which, and what draws a double, from what. */
 DYN_HIDDEN bool dyn_region_rng(PyObject *o, uint8_t *which, void **function, void **state);
-DYN_HIDDEN PyTypeObject *dyn_region_rng_type(uint8_t which);             /* The class of all of a kind that was met; borrowed. */
+DYN_HIDDEN PyTypeObject *dyn_region_rng_type(uint8_t which); /* The class of all of a kind that was met; borrowed. */
+DYN_HIDDEN int dyn_region_gauss(PyObject *o, double mu, double sigma, double *d); /* 1: likewise */
+DYN_HIDDEN double dyn_region_normalvariate(PyObject *o, double mu, double sigma);
+DYN_HIDDEN double dyn_region_expovariate(PyObject *o, double rate);
+DYN_HIDDEN int dyn_region_shuffle(PyObject *o, PyObject *list);
 DYN_HIDDEN int dyn_region_randbelow(PyObject *o, int64_t n, int64_t *d); /* of random.Random; 1: nothing has happened */
 /* What a str of the one character is asked: str.isspace and its like, by the place in dyn_region_questions. */
 DYN_HIDDEN int64_t dyn_region_char_is(int64_t code, int64_t question);

@@ -3,9 +3,11 @@
  * (codegen/region/run.c), and by generated code, with the GIL. Holds references to the classes and methods for good. */
 #include "base/cpy_region.h"
 #include "ir/region_ir.h"
+#include <math.h>
 #include <numpy/random/bitgen.h>
 
-static const char *const names[] = {"random", "getrandbits", "_randbelow", "randrange", "randint", "uniform"};
+static const char *const names[] = {"random",  "getrandbits", "_randbelow",    "randrange",   "randint",
+                                    "uniform", "gauss",       "normalvariate", "expovariate", "shuffle"};
 enum { RANDOM, GETRANDBITS, NAMES = DYN_COUNTOF(names) };
 static PyObject *originals[NAMES];                       /* Of random.Random. */
 static PyTypeObject *python_type, *state_type, *np_type; /* NULL: its module isn't there, or it isn't what it was. */
@@ -115,6 +117,59 @@ int dyn_region_randbelow(PyObject *o, int64_t n, int64_t *d) {
     } while (*d >= n);
     Py_DECREF(bits);
     return lost;
+}
+
+/* ---- distributions, as Lib/random.py has them, in the same order of operations. A draw that there is no memory for is nan. */
+
+/* Two roundings, whatever instructions the machine has. */
+static double spread(double mu, double sigma, double z) {
+    volatile double product = z * sigma;
+    return mu + product;
+}
+
+/* random.Random.gauss makes two numbers at a time, and keeps the second as an attribute. */
+int dyn_region_gauss(PyObject *o, double mu, double sigma, double *d) {
+    static PyObject *name;
+    name = name != NULL ? name : PyUnicode_InternFromString("gauss_next");
+    PyObject *kept = name == NULL ? NULL : PyObject_GenericGetAttr(o, name), *next = Py_NewRef(Py_None);
+    double z = kept != NULL && PyFloat_CheckExact(kept) ? PyFloat_AS_DOUBLE(kept) : Py_NAN;
+    bool fails = kept == NULL || (kept != Py_None && !PyFloat_CheckExact(kept));
+    if (kept == Py_None) {
+        double turn = draw_python(o) * (2.0 * Py_MATH_PI), radius = sqrt(-2.0 * log(1.0 - draw_python(o)));
+        z = cos(turn) * radius;
+        Py_SETREF(next, PyFloat_FromDouble(sin(turn) * radius));
+    }
+    fails = fails || next == NULL || PyObject_GenericSetAttr(o, name, next) < 0;
+    PyErr_Clear();
+    Py_XDECREF(kept);
+    Py_XDECREF(next);
+    *d = spread(mu, sigma, z);
+    return fails;
+}
+
+double dyn_region_normalvariate(PyObject *o, double mu, double sigma) {
+    const double magic = 4.0 * exp(-0.5) / sqrt(2.0);
+    for (;;) {
+        double u = draw_python(o), v = 1.0 - draw_python(o), z = magic * (u - 0.5) / v, square = z * z / 4.0;
+        if (!(square > -log(v))) {
+            return spread(mu, sigma, z);
+        }
+    }
+}
+
+double dyn_region_expovariate(PyObject *o, double rate) { return -log(1.0 - draw_python(o)) / rate; }
+
+/* From the last item on each is exchanged with one in front of it, or itself. */
+int dyn_region_shuffle(PyObject *o, PyObject *list) {
+    for (int64_t i = PyList_GET_SIZE(list) - 1, k = 0; i > 0; i--) {
+        if (dyn_region_randbelow(o, i + 1, &k) != 0) {
+            return 1;
+        }
+        PyObject *item = PyList_GET_ITEM(list, i);
+        PyList_SET_ITEM(list, i, PyList_GET_ITEM(list, k));
+        PyList_SET_ITEM(list, k, item);
+    }
+    return 0;
 }
 
 /* Nobody is in the middle of drawing from it, without the GIL. */

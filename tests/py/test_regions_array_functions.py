@@ -41,6 +41,10 @@ def orders(x, k, n):
         e = np.sort(k[::-1])
         f = np.flatnonzero(x > 0.3 * i)
         g = np.flatnonzero(k)
+        (h,) = np.nonzero(k - 1)
+        for j in np.where(x < 0)[0]:
+            d += x[j]
+        g = np.hstack([g, h, k.nonzero()[0]])
         x = x[::-1] + i
     return a, b, c, d, e, f, g
 

@@ -52,6 +52,67 @@ def test_instances():
     assert native(fast)
 
 
+def by_distribution(rnd, n, deck):
+    out = []
+    for k in range(n):
+        out.append(rnd.gauss(0, 1) + rnd.gauss(k, 0.5) + rnd.gauss())
+        out.append(rnd.normalvariate(2, k) + rnd.normalvariate())
+        out.append(rnd.expovariate(k + 1) - rnd.expovariate(0.25))
+        rnd.shuffle(deck)
+        out.append(deck[0] * deck[-1])
+    return out
+
+
+def test_distributions():
+    fast = dynoc.optimize(by_distribution, wait=True)
+    for seed in range(3):
+        a, b = random.Random(seed), random.Random(seed)
+        for n in (1, 4, 301):
+            for deck in ([5], [*range(52)], [x * 0.5 for x in range(7)]):
+                p, q = [*deck], [*deck]
+                assert fast(a, n, p) == by_distribution(b, n, q)
+                assert p == q and a.getstate() == b.getstate() and a.gauss_next == b.gauss_next
+    assert native(fast)
+
+
+def test_a_rate_of_zero_is_cpythons():
+    def waits(rnd, rates):
+        total = 0.0
+        for rate in rates:
+            total += rnd.expovariate(rate)
+        return total
+
+    fast = dynoc.optimize(waits, wait=True)
+    for rates in ([1.0] * 50, [1.0] * 20 + [0.0] + [1.0] * 5, [2.0] * 30):
+        a, b = random.Random(1), random.Random(1)
+        try:
+            expected = waits(b, rates)
+        except ZeroDivisionError:
+            with pytest.raises(ZeroDivisionError):
+                fast(a, rates)
+        else:
+            assert fast(a, rates) == expected
+        assert a.getstate() == b.getstate()
+
+
+def test_a_class_with_another_gauss():
+    class Loaded(random.Random):
+        def gauss(self, mu=0.0, sigma=1.0):
+            return 7.0
+
+    def total(rnd, n):
+        s = 0.0
+        for _ in range(n):
+            s += rnd.gauss(0, 1)
+        return s
+
+    fast = dynoc.optimize(total, wait=True)
+    for rnd in (random.Random(3), Loaded(3)):
+        for n in (40, 41):
+            again = copy.deepcopy(rnd)
+            assert fast(rnd, n) == total(again, n)
+
+
 NUMPYS = [np.random.default_rng, np.random.RandomState, lambda s: np.random.Generator(np.random.MT19937(s))]
 
 

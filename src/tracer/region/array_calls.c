@@ -493,8 +493,7 @@ static bool call_logical(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValu
 }
 
 static bool call_where(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
-    (void)arg;
-    return n == 3 ? plan_array_select(p, args, out) : no(p, "np.where of a condition alone");
+    return n == 3 ? plan_array_select(p, args, out) : plan_call_nonzero(p, arg, args, n, out);
 }
 
 static bool call_cross(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
@@ -594,6 +593,7 @@ static const struct Row {
     {"numpy", "argsort", "a axis", plan_call_argsort, 0},
     {"numpy", "searchsorted", "a v side", plan_call_searchsorted, 0},
     {"numpy", "flatnonzero", "a", plan_call_flatnonzero, 0},
+    {"numpy", "nonzero", "a", plan_call_nonzero, 0},
     {"numpy", "roll", "a shift", plan_call_roll, 0},
     {"numpy", "stack", "arrays axis", plan_call_stack, 0},
     {"numpy", "vstack", "tup", plan_call_stack, 0},
@@ -644,6 +644,7 @@ static const struct Row methods[] = {
     {NULL, "cumsum", "a axis", plan_call_running, DYN_RO_DADD},
     {NULL, "var", MOMENT, plan_call_variance, 0},
     {NULL, "std", MOMENT, plan_call_variance, 1},
+    {NULL, "nonzero", "a", plan_call_nonzero, 0},
     {NULL, "argsort", "a axis", plan_call_argsort, 0},
     {NULL, "searchsorted", "a v side", plan_call_searchsorted, 0},
     {NULL, "dot", "a b", call_dot, 0},

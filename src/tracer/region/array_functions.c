@@ -247,6 +247,19 @@ bool plan_call_flatnonzero(Plan *p, int arg, PlanValue *args, uint32_t n, PlanVa
     return plan_places(p, &mask, out);
 }
 
+/* np.nonzero(x), np.where(x) of a vector: a tuple of that alone. */
+bool plan_call_nonzero(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, 1);
+    if (items == NULL) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return false;
+    }
+    *out = plan_value(DYN_RK_TUPLE, DYN_NONE);
+    out->v.n = 1;
+    out->items = items;
+    return plan_call_flatnonzero(p, arg, args, n, items);
+}
+
 /* ---- joined vectors */
 
 /* np.roll of a vector by an int: its end, and then its beginning. */

@@ -395,7 +395,7 @@ DYN_HIDDEN PlanHandler plan_call_copy;
 /* ---- array_functions.c */
 DYN_HIDDEN PlanHandler plan_call_astype, plan_call_part, plan_call_angle, plan_call_conjugate, plan_call_linspace, plan_call_diff,
     plan_call_running, plan_call_variance, plan_call_sort, plan_call_argsort, plan_call_searchsorted, plan_call_flatnonzero,
-    plan_call_roll, plan_call_stack;
+    plan_call_nonzero, plan_call_roll, plan_call_stack;
 typedef enum PlanKnown { PLAN_CALLED, PLAN_REFUSED, PLAN_NOT_KNOWN } PlanKnown;
 DYN_HIDDEN PlanKnown plan_call_array(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, PyObject *names, PlanValue *out);
 DYN_HIDDEN PyObject *plan_array_method(const char *name); /* borrowed; NULL: it isn't in the language */

@@ -105,6 +105,58 @@ static Went uniform(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, 
     return drawn(p, plan_value(DYN_RK_FLOAT, plan_emit(p, DYN_RO_DADD, low, u, DYN_NONE)), slots);
 }
 
+/* Numbers of Python's as doubles, and those that are the default of the others. */
+static bool doubles(Plan *p, const PlanValue *args, uint32_t n, uint32_t *reg, const double *otherwise, uint32_t most) {
+    for (uint32_t i = 0; i < most; i++) {
+        PlanValue v = i < n ? args[i] : plan_float(otherwise[i]);
+        if (!plan_is_python_number(&v)) {
+            plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a parameter of random numbers that is no number of Python's");
+            return false;
+        }
+        plan_double(p, v, &reg[i]);
+    }
+    plan_settle_doubts(p);
+    return true;
+}
+
+static Went gauss(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    const double otherwise[] = {0.0, 1.0};
+    uint32_t reg[2];
+    if (!doubles(p, args, n, reg, otherwise, 2)) {
+        return WENT_NOWHERE;
+    }
+    uint32_t drawn_one = plan_emit_or(p, DYN_RO_GAUSS, self.v.regs[0], reg[0], reg[1], DYN_R_UNSUPPORTED_VALUE);
+    return drawn(p, plan_value(DYN_RK_FLOAT, drawn_one), slots);
+}
+
+static Went normalvariate(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    const double otherwise[] = {0.0, 1.0};
+    uint32_t reg[2];
+    if (!doubles(p, args, n, reg, otherwise, 2)) {
+        return WENT_NOWHERE;
+    }
+    return drawn(p, plan_value(DYN_RK_FLOAT, plan_emit(p, DYN_RO_NORMAL, self.v.regs[0], reg[0], reg[1])), slots);
+}
+
+static Went expovariate(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    uint32_t reg;
+    if (!doubles(p, args, n, &reg, NULL, 1)) {
+        return WENT_NOWHERE;
+    }
+    plan_leave_unless(p, plan_emit(p, DYN_RO_DNE, reg, plan_dconst(p, 0.0), DYN_NONE), DYN_R_EXCEPTION);
+    return drawn(p, plan_value(DYN_RK_FLOAT, plan_emit(p, DYN_RO_EXPO, self.v.regs[0], reg, DYN_NONE)), slots);
+}
+
+static Went shuffle(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    (void)n;
+    if (args[0].v.kind != DYN_RK_LIST || args[0].v.flags & DYN_RF_TUPLE) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "something else than a list is shuffled");
+    }
+    plan_settle_doubts(p);
+    plan_emit_or(p, DYN_RO_SHUFFLE, self.v.regs[0], args[0].v.regs[0], DYN_NONE, DYN_R_NO_MEMORY);
+    return drawn(p, plan_const(p, Py_None), slots);
+}
+
 #define OF(which) (1u << DYN_RNG_##which)
 static const struct Method {
     const char *name;
@@ -118,6 +170,10 @@ static const struct Method {
                {"randrange", randrange, 1, 2, OF(PYTHON)},
                {"randint", randint, 2, 2, OF(PYTHON)},
                {"uniform", uniform, 2, 2, OF(PYTHON)},
+               {"gauss", gauss, 0, 2, OF(PYTHON)},
+               {"normalvariate", normalvariate, 0, 2, OF(PYTHON)},
+               {"expovariate", expovariate, 1, 1, OF(PYTHON)},
+               {"shuffle", shuffle, 1, 1, OF(PYTHON)},
                {"uniform", NULL, 0, 2, OF(STATE) | OF(GENERATOR), 'D'},
                {"normal", NULL, 0, 2, OF(STATE) | OF(GENERATOR), 'D'},
                {"standard_normal", NULL, 0, 0, OF(STATE) | OF(GENERATOR), 'D'},
