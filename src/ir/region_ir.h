@@ -256,8 +256,8 @@ DYN_HIDDEN bool dyn_region_is_droppable(
 typedef struct DynRegionLog {
     int64_t n, nobjects;
     struct {
-        PyObject **place; /* NULL: `o` itself is a float whose number was `number`. */
-        PyObject *o;      /* With a place: what was there, owned. */
+        PyObject **place; /* NULL: `o` itself is a float whose number was `number`. Or it stands for an item that was appended. */
+        PyObject *o;      /* With a place: what was there, owned. Or the list, owned, which had `number` items. */
         double number;
     } at[DYN_REGION_LOGGED];
 } DynRegionLog;

@@ -622,3 +622,120 @@ def test_a_variable_that_gets_the_object_of_another():
     for _ in range(3):
         assert fast(Place(1), Place(2), 5) == 21111
     assert fast.loops[0].startswith("native")
+
+
+class Stack:
+    def __init__(self):
+        self.items, self.n, self.most = [], 0, 0
+
+    def push(self, x):
+        self.items.append(x)
+        self.n += 1
+        if self.n > self.most:
+            self.most = self.n
+
+    def pop(self):
+        x = self.items.pop()
+        self.n -= 1
+        return x
+
+    def top_two(self):
+        a = self.items.pop()
+        b = self.items.pop()
+        self.items.append(a * b % 1000)
+        return a + b
+
+
+def computes(stack, n, total):
+    for i in range(n):
+        stack.push(i)
+        stack.push(i * i)
+        if i % 3 == 1:
+            total += stack.top_two()
+        if i % 4 == 3:
+            total -= stack.pop()
+    return total, stack.items, stack.n, stack.most
+
+
+def test_methods_that_append_and_pop_before_they_store():
+    """Where such a method is left in its middle, all that it did is undone, and CPython calls it."""
+    made = Stack()
+    expected = computes(made, 40, 0)
+    region = dynoc.optimize(computes, wait=True)
+    for _ in range(4):
+        assert region(Stack(), 40, 0) == expected
+    assert all(loop.startswith("native") for loop in region.loops)
+    for n in (5, 300, 2000):
+        assert region(Stack(), n, 0) == computes(Stack(), n, 0)
+
+
+def test_an_exception_behind_an_append():
+    def fails(stack, values, total):
+        for v in values:
+            stack.push(v)
+            total += 10 // v
+        return total
+
+    def late(stack, values):
+        for v in values:
+            stack.items.append(v)
+            stack.n += v
+        return stack.n
+
+    for values in ([1, 2, 5, 0, 3], [3] * 50):
+        for function, args in ((fails, (values, 0)), (late, (values,)), (late, ([*values, 2**62, 2**62],))):
+            region = dynoc.optimize(function, wait=True)
+            for _ in range(3):
+                ends = []
+                for run in (function, region):
+                    stack = Stack()
+                    try:
+                        ends.append((run(stack, *args), stack.items, stack.n, stack.most))
+                    except ZeroDivisionError as error:
+                        ends.append((str(error), stack.items, stack.n, stack.most))
+                assert ends[0] == ends[1]
+
+
+def test_an_overflow_behind_an_append_and_a_pop():
+    def grows(stack, n):
+        for i in range(n):
+            stack.push(i)
+            stack.n *= 3
+            if i % 5 == 4:
+                stack.pop()
+        return stack.n, stack.items, stack.most
+
+    region = dynoc.optimize(grows, wait=True)
+    for _ in range(4):
+        assert region(Stack(), 90) == grows(Stack(), 90)
+
+
+def test_what_cant_be_taken_out_stays():
+    """Objects with a destructor are CPython's to take out: the method that would is left in front of that, and not undone twice."""
+    ended = []
+
+    class Noisy:
+        def __init__(self, n):
+            self.n = n
+
+        def __del__(self):
+            ended.append(self.n)
+
+    def drained(stack, n, total):
+        for _ in range(n):
+            total += stack.pop().n
+            ended.append(-total)
+        return total
+
+    def outcome(run):
+        ended.clear()
+        stack = Stack()
+        for i in range(60):
+            stack.push(Noisy(i))
+        result = run(stack, 40, 0), stack.n, [item.n for item in stack.items]
+        return result, [*ended]
+
+    region = dynoc.optimize(drained, wait=True)
+    expected = outcome(drained)
+    for _ in range(3):
+        assert outcome(region) == expected

@@ -207,13 +207,19 @@ static void take_out(Plan *p, const PlanItem *item) {
 
 static void push_as(Plan *p, const PlanItem *item, Alternative a, uint32_t drop) {
     PlanValue v = item_as(p, item, a);
+    bool logs = item->list != DYN_NONE && item->last && p->s.nframes > 1 && p->resume_at != DYN_NONE;
+    if (logs) { /* within an inlined call it is undone where the region is left before that has ended */
+        plan_settle_doubts(p);
+        plan_emit_or(p, DYN_RO_NOTEPOP, item->list, DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+        p->s.logged = true;
+    }
     take_out(p, item);
     if (item->list != DYN_NONE && !plan_is_python_number(&v)) { /* the run has it from here on */
         plan_makes(p);
     }
     p->s.n -= drop;
     plan_push(p, v);
-    if (item->list != DYN_NONE) {
+    if (item->list != DYN_NONE && !logs) {
         plan_effect(p, plan_frame(p)->at + 1);
     }
 }

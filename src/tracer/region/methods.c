@@ -9,8 +9,19 @@ static Went done(Plan *p, uint32_t slots, PlanValue result) {
     return WENT_ON;
 }
 
+/* Within an inlined call it is noted, and undone where the region is left before that call has ended. */
 static Went append(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
     (void)n;
+    if (p->s.nframes > 1 && p->resume_at != DYN_NONE) {
+        plan_emit_or(p, DYN_RO_NOTEAPPEND, self.v.regs[0], DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+        p->s.logged = true;
+        if (!plan_append(p, self, args[0])) {
+            return WENT_NOWHERE;
+        }
+        p->s.n -= slots;
+        plan_push(p, plan_const(p, Py_None));
+        return WENT_ON;
+    }
     return plan_append(p, self, args[0]) ? done(p, slots, plan_const(p, Py_None)) : WENT_NOWHERE;
 }
 
@@ -20,6 +31,7 @@ static Went pop(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint
         return WENT_NOWHERE;
     }
     item.list = self.v.regs[0];
+    item.last = n == 0;
     return plan_push_item(p, &item, slots);
 }
 

@@ -528,6 +528,7 @@ typedef struct PlanItem {
     uint32_t reg, shape;
     uint32_t list, index; /* DYN_NONE: it stays there. Of a dict the key, */
     DynRegionOp remove;   /* and what removes it; of a list 0. */
+    bool last;            /* It is a list's last one. */
 } PlanItem;
 DYN_HIDDEN bool plan_of_list(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
 DYN_HIDDEN bool plan_of_list_iterator(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
