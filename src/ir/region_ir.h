@@ -263,6 +263,11 @@ typedef struct DynRegionLog {
 } DynRegionLog;
 extern DYN_HIDDEN DynRegionLog dyn_region_log;
 DYN_HIDDEN void dyn_region_undo(void);
+DYN_HIDDEN int dyn_region_log_object(PyObject **place); /* these three: 1: there is no room, or it couldn't be undone */
+DYN_HIDDEN int dyn_region_log_append(PyObject *list);
+DYN_HIDDEN int dyn_region_log_pop(PyObject *list);
+DYN_HIDDEN int dyn_region_commit(void); /* the call has ended */
+DYN_HIDDEN bool dyn_region_is_np_number(PyObject *o);
 /* Lists and dicts that a run has made, and objects that it has taken out of others: they live until it ends, or longer where the
  * frame has them then. */
 #define DYN_REGION_MADE 1024

@@ -711,7 +711,7 @@ def test_an_overflow_behind_an_append_and_a_pop():
 
 
 def test_what_cant_be_taken_out_stays():
-    """Objects with a destructor are CPython's to take out: the method that would is left in front of that, and not undone twice."""
+    """Objects with a destructor are CPython's to take out: the method is left in front of that, and not undone twice."""
     ended = []
 
     class Noisy:

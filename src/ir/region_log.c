@@ -1,0 +1,120 @@
+/* region_log.c: what an inlined call in a native loop has stored in objects, appended to lists and taken from their ends: noted
+ * before it happens, and undone where the region is left before that call has ended. Called by generated code through
+ * region_world.def and, to undo it, by codegen/region when a run has ended. With the GIL. The log owns what it names. */
+#include "base/cpy_region.h"
+#include "ir/region_ir.h"
+
+DynRegionLog dyn_region_log;
+
+int dyn_region_log_object(PyObject **place) {
+    DynRegionLog *log = &dyn_region_log;
+    if (*place != NULL && !dyn_cpy_drops_quietly(*place, dyn_region_is_np_number)) {
+        return 1;
+    }
+    log->at[log->n].place = place;
+    log->at[log->n++].o = Py_XNewRef(*place);
+    log->nobjects++;
+    return 0;
+}
+
+/* In place of a place: an item was appended to the list `o`, which had `number` of them; or its last one was taken out, which
+ * is the `o` in front. */
+static PyObject *appended[1], *taken_out[1];
+
+/* A place in the list's memory that was noted would be lost where the list gets other memory. */
+static bool is_noted_within(const PyListObject *list) {
+    const DynRegionLog *log = &dyn_region_log;
+    for (int64_t i = 0; i < log->n; i++) {
+        if (log->at[i].place >= list->ob_item && log->at[i].place < list->ob_item + list->allocated) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int dyn_region_log_append(PyObject *o) {
+    DynRegionLog *log = &dyn_region_log;
+    const PyListObject *list = (const PyListObject *)o;
+    bool moves = Py_SIZE(o) == list->allocated;
+    if (log->n == DYN_REGION_LOGGED || (moves && is_noted_within(list))) {
+        return 1;
+    }
+    log->at[log->n].place = appended;
+    log->at[log->n].number = (double)PyList_GET_SIZE(o);
+    log->at[log->n++].o = Py_NewRef(o);
+    log->nobjects++;
+    return 0;
+}
+
+int dyn_region_log_pop(PyObject *o) {
+    DynRegionLog *log = &dyn_region_log;
+    const PyListObject *list = (const PyListObject *)o;
+    Py_ssize_t n = PyList_GET_SIZE(o);
+    bool stays = n > 0 && n - 1 >= list->allocated >> 1; /* its memory, so that nothing is needed to put it back */
+    if (!stays || log->n + 1 >= DYN_REGION_LOGGED) {
+        return 1;
+    }
+    log->at[log->n].place = NULL;
+    log->at[log->n++].o = Py_NewRef(PyList_GET_ITEM(o, n - 1));
+    log->at[log->n].place = taken_out;
+    log->at[log->n].number = (double)n;
+    log->at[log->n++].o = Py_NewRef(o);
+    log->nobjects++;
+    return 0;
+}
+
+/* What was taken out of a list of so many items comes back, if it was. */
+static void put_back(PyObject *list, double number, PyObject *item) {
+    if (PyList_GET_SIZE(list) < (Py_ssize_t)number) {
+        (void)PyList_Append(list, item);
+        PyErr_Clear();
+    }
+    Py_DECREF(item);
+    Py_DECREF(list);
+}
+
+/* The list is as long as it was. What was appended is in other objects too, or was made for it. */
+static void take_back(PyObject *list, double number) {
+    if (PyList_GET_SIZE(list) > (Py_ssize_t)number) {
+        (void)PyList_SetSlice(list, (Py_ssize_t)number, PyList_GET_SIZE(list), NULL);
+        PyErr_Clear();
+    }
+    Py_DECREF(list);
+}
+
+int dyn_region_commit(void) {
+    DynRegionLog *log = &dyn_region_log;
+    while (log->n > 0) {
+        log->n--;
+        if (log->at[log->n].place == taken_out) {
+            Py_DECREF(log->at[log->n].o);
+            log->n--;
+            dyn_region_keep_object(log->at[log->n].o);
+        } else if (log->at[log->n].place != NULL && log->at[log->n].o != NULL) {
+            dyn_region_keep_object(log->at[log->n].o);
+        }
+    }
+    log->nobjects = 0;
+    return 0;
+}
+
+void dyn_region_undo(void) {
+    DynRegionLog *log = &dyn_region_log;
+    while (log->n > 0) {
+        log->n--;
+        PyObject **place = log->at[log->n].place, *o = log->at[log->n].o;
+        if (place == NULL) {
+            ((PyFloatObject *)o)->ob_fval = log->at[log->n].number;
+        } else if (place == appended) {
+            take_back(o, log->at[log->n].number);
+        } else if (place == taken_out) {
+            double number = log->at[log->n].number;
+            put_back(o, number, log->at[--log->n].o);
+        } else {
+            PyObject *now = *place;
+            *place = o;
+            Py_XDECREF(now);
+        }
+    }
+    log->nobjects = 0;
+}
