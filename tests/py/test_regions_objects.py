@@ -739,3 +739,68 @@ def test_what_cant_be_taken_out_stays():
     expected = outcome(drained)
     for _ in range(3):
         assert outcome(region) == expected
+
+
+class Grid:
+    """What syntax and builtin functions call of an instance."""
+
+    def __init__(self, width, cells):
+        self.width, self.cells = width, cells
+
+    def __len__(self):
+        return len(self.cells) - self.width
+
+    def __getitem__(self, at):
+        return self.cells[at[0] * self.width + at[1]]
+
+    def __setitem__(self, at, value):
+        self.cells[at[0] * self.width + at[1]] = value
+
+    def __call__(self, x, scale=2):
+        return x * scale + self.width
+
+
+def swept(grid, n, total):
+    for i in range(n):
+        for j in range(grid.width):
+            grid[i, j] = grid[i, j] + grid(i, 3) - grid(j)
+            total += grid[i, j]
+        total += len(grid)
+    return total, grid.cells
+
+
+def test_special_methods():
+    region = dynoc.optimize(swept, wait=True)
+    for n in (0, 1, 5, 5, 5):
+        expected = swept(Grid(4, [*range(20)]), n, 0)
+        assert region(Grid(4, [*range(20)]), n, 0) == expected
+    assert all(loop.startswith("native") for loop in region.loops)
+
+
+def test_special_methods_that_fail():
+    for cells, n in (([*range(20)], 6), ([2**62] * 20, 5), ([1, 2], 1), ([1, 2, "x", 4], 1), ([*range(20)], 5)):
+        ends = []
+        for run in (swept, dynoc.optimize(swept, wait=True)):
+            for _ in range(3):
+                grid = Grid(4, [*cells])
+                try:
+                    ends.append((run(grid, n, 0), grid.cells))
+                except Exception as error:
+                    ends.append((type(error), str(error), grid.cells))
+        assert ends[:3] == ends[3:]
+
+
+def test_a_length_below_zero():
+    def lengths(grid, n, total):
+        for _ in range(n):
+            total += len(grid)
+            grid.width += 1
+        return total
+
+    region = dynoc.optimize(lengths, wait=True)
+    assert region(Grid(0, [0] * 50), 40, 0) == lengths(Grid(0, [0] * 50), 40, 0)
+    for run in (lengths, region):
+        grid = Grid(0, [0] * 50)
+        with pytest.raises(ValueError, match="should return >= 0"):
+            run(grid, 60, 0)
+        assert grid.width == 51

@@ -227,8 +227,7 @@ static bool store_literal(Plan *p, const PlanValue *v, const PlanValue *to, uint
             if (!plan_complex_parts(p, v->items[i], parts)) {
                 return false;
             }
-            plan_emit(p, DYN_RO_STF64, to->v.regs[1], plan_iconst(p, (int64_t)(at + i) * 16), parts[0]);
-            plan_emit(p, DYN_RO_STF64, to->v.regs[1], plan_iconst(p, (int64_t)(at + i) * 16 + 8), parts[1]);
+            plan_store_parts(p, to, plan_iconst(p, (int64_t)(at + i) * dyn_dtypes[dt].size), parts);
         } else if (plan_as_element(p, v->items[i], dt, &reg)) {
             plan_emit(p, plan_store_op(dt), to->v.regs[1], plan_iconst(p, (int64_t)(at + i) * dyn_dtypes[dt].size), reg);
         } else {

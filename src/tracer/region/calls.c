@@ -617,14 +617,23 @@ Went plan_return(Plan *p, PlanValue v) {
     if (v.v.kind == DYN_RK_GEN || v.v.kind == DYN_RK_FUNC) { /* its variables may be those of this call */
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a function that returns another one, or a generator");
     }
-    if (plan_frame(p)->constructs ? plan_object(p, &v) != Py_None : plan_object(p, &v) == Py_NotImplemented) {
+    const PlanFrame *frame = plan_frame(p);
+    const PlanReturns returns = (PlanReturns)frame->returns;
+    bool usual = returns == PLAN_INSTANCE ? plan_object(p, &v) == Py_None
+                 : returns == PLAN_LENGTH ? v.v.kind == DYN_RK_INT
+                                          : plan_object(p, &v) != Py_NotImplemented;
+    if (!usual) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a method that gives something unusual");
     }
-    const PlanFrame *frame = plan_frame(p);
-    PlanValue result = frame->constructs ? p->s.values[frame->base - 1] : v;
+    if (returns == PLAN_LENGTH) {
+        plan_leave_unless(p, plan_emit(p, DYN_RO_ILE, plan_iconst(p, 0), plan_reg(p, &v), DYN_NONE), DYN_R_EXCEPTION);
+    }
+    PlanValue result = returns == PLAN_INSTANCE ? p->s.values[frame->base - 1] : v;
     p->s.n = frame->base - frame->below;
     p->s.nframes--;
-    plan_push(p, result);
+    if (returns != PLAN_NOTHING) {
+        plan_push(p, result);
+    }
     plan_ended(p);
     return plan_go(p, plan_frame(p)->at + 1);
 }
@@ -665,6 +674,9 @@ static Went call_known(Plan *p, PyObject *o, PlanValue *args, uint32_t n, PyObje
         return call_extreme(p, o == max_object, args, n, slots);
     }
     for (size_t i = 0; i < DYN_COUNTOF(rows); i++) {
+        if (objects[i] == o && rows[i].handler == call_len && n == 1 && args[0].v.kind == DYN_RK_INST) {
+            return plan_special(p, "__len__", args, 1, slots, PLAN_LENGTH);
+        }
         if (objects[i] == o) {
             if (!rows[i].handler(p, rows[i].arg, args, n, &out)) {
                 return WENT_NOWHERE;
@@ -757,6 +769,11 @@ Went plan_call(Plan *p, const DynInstr *in) {
     if (callee->v.kind == DYN_RK_MADE && self->v.kind == DYN_RK_NULL) {
         PyFunctionObject *made = (PyFunctionObject *)p->made.at[callee->v.shape].function;
         return follow_into(p, made, callee->v.shape + 1u, base + 2, n, slots);
+    }
+    if (callee->v.kind == DYN_RK_INST && self->v.kind == DYN_RK_NULL && names == NULL && n + 1 < DYN_COUNTOF(args)) {
+        args[0] = *callee;
+        memcpy(args + 1, base + 2, n * sizeof *args);
+        return plan_special(p, "__call__", args, n + 1, slots, PLAN_RESULT);
     }
     if (self->v.kind != DYN_RK_NULL || o == NULL) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a callable that isn't known");

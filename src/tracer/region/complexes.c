@@ -246,6 +246,12 @@ bool plan_complex_unary(Plan *p, int op, PlanValue a, PlanValue *out) {
     return op != DYN_I_UNARY_INVERT || no(p, "~ of a complex number");
 }
 
+void plan_store_parts(Plan *p, const PlanValue *a, uint32_t offset, const uint32_t parts[2]) {
+    uint32_t behind = plan_emit(p, DYN_RO_IADDW, offset, plan_iconst(p, sizeof(double)), DYN_NONE);
+    plan_emit(p, DYN_RO_STF64, a->v.regs[1], offset, parts[0]);
+    plan_emit(p, DYN_RO_STF64, a->v.regs[1], behind, parts[1]);
+}
+
 /* abs(z): left where it isn't finite, which may be an error. */
 PlanValue plan_complex_abs(Plan *p, const PlanValue *a) {
     uint32_t size = plan_emit_or(p, DYN_RO_HYPOT, a->v.regs[0], a->v.regs[1], DYN_NONE, DYN_R_EXCEPTION);

@@ -209,9 +209,11 @@ static bool fold_by_loop(Plan *p, PlanFoldKind kind, PlanValue a, PlanValue *out
     leave_without_elements(p, kind, n);
     PlanValue to = plan_memory(p, dt);
     double begin = kind == PLAN_FOLD_PROD ? 1.0 : 0.0;
-    plan_emit(p, DYN_RO_STF64, to.v.regs[1], first, plan_dconst(p, begin));
+    const uint32_t parts[2] = {plan_dconst(p, begin), plan_dconst(p, 0.0)};
     if (dt == DYN_C128) {
-        plan_emit(p, DYN_RO_STF64, to.v.regs[1], plan_iconst(p, sizeof(double)), plan_dconst(p, 0.0));
+        plan_store_parts(p, &to, first, parts);
+    } else {
+        plan_emit(p, DYN_RO_STF64, to.v.regs[1], first, parts[0]);
     }
     plan_emit(p, DYN_RO_OPERAND, to.v.regs[1], first, n);
     plan_emit(p, DYN_RO_OPERAND, a.v.regs[1], stride, n);

@@ -300,10 +300,8 @@ static bool store_complex(Plan *p, const PlanValue *a, PlanValue *index, uint32_
         return false;
     }
     uint32_t offset = offset_of(p, a, index, n);
-    uint32_t behind = plan_emit(p, DYN_RO_IADDW, offset, plan_iconst(p, sizeof(double)), DYN_NONE);
     plan_settle_doubts(p);
-    plan_emit(p, DYN_RO_STF64, a->v.regs[1], offset, parts[0]);
-    plan_emit(p, DYN_RO_STF64, a->v.regs[1], behind, parts[1]);
+    plan_store_parts(p, a, offset, parts);
     return true;
 }
 

@@ -181,12 +181,28 @@ Went plan_construct(Plan *p, PyObject *type, const PlanValue *args, uint32_t n, 
     plan_push(p, o);
     Went went = plan_call_function(p, (PyFunctionObject *)init, passed, n + 1, slots + 1);
     if (went == WENT_ON) {
-        plan_frame(p)->constructs = true;
+        plan_frame(p)->returns = PLAN_INSTANCE;
     }
     return went;
 }
 
 /* ---- what classes say of their instances */
+
+Went plan_special(Plan *p, const char *name, const PlanValue *passed, uint32_t n, uint32_t slots, PlanReturns returns) {
+    PyObject *interned = PyUnicode_InternFromString(name);
+    PlanValue function;
+    bool found = interned != NULL && plan_class_method(p, &passed[0], interned, &function);
+    PyErr_Clear();
+    Py_XDECREF(interned);
+    if (!found) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a special method that is no function of the object's class");
+    }
+    Went went = plan_call_function(p, (PyFunctionObject *)plan_object(p, &function), passed, n, slots);
+    if (went == WENT_ON) {
+        plan_frame(p)->returns = (uint8_t)returns;
+    }
+    return went;
+}
 
 static const char *const operators[][2] = {
     [NB_ADD] = {"__add__", "__radd__"},
@@ -205,16 +221,9 @@ Went plan_operator(Plan *p, int op, PlanValue a, PlanValue b) {
     PyTypeObject *t = left ? p->classes[plan_class_number(p, &a)].type : NULL;
     PyTypeObject *other = b.v.kind == DYN_RK_INST ? p->classes[plan_class_number(p, &b)].type : NULL;
     known = known && (left || plan_is_number(&a)) && (t == NULL || other == NULL || t == other || !PyType_IsSubtype(other, t));
-    PyObject *name = known ? PyUnicode_InternFromString(operators[op][!left]) : NULL;
-    PlanValue function;
-    bool found = name != NULL && plan_class_method(p, left ? &a : &b, name, &function);
-    PyErr_Clear();
-    Py_XDECREF(name);
-    if (!found) {
-        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "an operator of objects that loops in native code don't know");
-    }
-    PlanValue passed[2] = {left ? a : b, left ? b : a};
-    return plan_call_function(p, (PyFunctionObject *)plan_object(p, &function), passed, 2, 2);
+    const PlanValue passed[2] = {left ? a : b, left ? b : a};
+    return known ? plan_special(p, operators[op][!left], passed, 2, 2, PLAN_RESULT)
+                 : plan_unknown(p, DYN_R_UNSUPPORTED_OP, "an operator of objects that loops in native code don't know");
 }
 
 Went plan_of_class(Plan *p, PlanValue o, PyObject *name) {

@@ -145,7 +145,7 @@ static void key_value(DynStr *key, const PlanValue *v) {
 static void key_state(Plan *p, DynStr *key, uint32_t resume_at, uint32_t resume_n) {
     for (uint32_t i = 0; i < p->s.nframes; i++) {
         const PlanFrame *f = &p->s.frames[i];
-        const uint64_t row[3] = {(uintptr_t)f->c, (uint64_t)f->at << 1 | f->constructs, (uint64_t)f->below << 32 | f->depth};
+        const uint64_t row[3] = {(uintptr_t)f->c, (uint64_t)f->at << 2 | f->returns, (uint64_t)f->below << 32 | f->depth};
         dyn_str_put(key, row, sizeof row);
         dyn_str_put(key, f->blocks, f->depth * sizeof *f->blocks);
     }

@@ -81,6 +81,10 @@ typedef struct PlanHint {
 /* What a frame's code is followed for: a call, or a generator's items. */
 typedef enum PlanDriver { PLAN_CALL, PLAN_SUM, PLAN_ANY, PLAN_ALL, PLAN_MIN, PLAN_MAX } PlanDriver;
 
+/* What a call gives: what its function returns; of an __init__ the instance, which lies below its slots; that as a length; of a
+ * __setitem__ nothing. */
+typedef enum PlanReturns { PLAN_RESULT, PLAN_INSTANCE, PLAN_LENGTH, PLAN_NOTHING } PlanReturns;
+
 /* A frame of the function, or of one that is inlined. */
 typedef struct PlanFrame {
     const DynCode *c;
@@ -91,7 +95,7 @@ typedef struct PlanFrame {
     PlanDriver driver;
     uint32_t base;          /* Where its slots begin among the values; its stack lies behind them. */
     uint32_t at;            /* The canonical instruction that it is at: of a caller, its call. */
-    bool constructs;        /* It is an __init__: the instance lies below its slots, and is what the call gives. */
+    uint8_t returns;        /* PlanReturns: what the call gives. */
     uint32_t below;         /* So many values below its slots are the call's: they are dropped when it returns. */
     const PlanLoops *loops; /* Of c. */
     /* The loops that it is in, from the outermost, and the block of each one's head that led here: trips of other types have
@@ -451,6 +455,8 @@ DYN_HIDDEN PlanValue plan_instance(Plan *p, uint32_t class, uint32_t reg);
 DYN_HIDDEN uint32_t plan_class_reg(Plan *p, uint32_t class);      /* a register with the class, which is taken for granted */
 DYN_HIDDEN uint32_t plan_class_of_type(Plan *p, PyTypeObject *t); /* DYN_NONE: its instances can't be looked into */
 DYN_HIDDEN Went plan_construct(Plan *p, PyObject *type, const PlanValue *args, uint32_t n, uint32_t slots);
+/* A method that syntax or a builtin function calls: passed[0] is the instance, which with the others lies in `slots` values. */
+DYN_HIDDEN Went plan_special(Plan *p, const char *name, const PlanValue *passed, uint32_t n, uint32_t slots, PlanReturns returns);
 DYN_HIDDEN Went plan_operator(Plan *p, int op, PlanValue a, PlanValue b); /* one of them is an instance */
 DYN_HIDDEN Went plan_of_class(Plan *p, PlanValue o, PyObject *name);      /* a property of its class, or a number there */
 DYN_HIDDEN bool plan_is_instance(Plan *p, const PlanValue *o, const PlanValue *of, bool *is);
@@ -602,6 +608,7 @@ DYN_HIDDEN bool plan_complex_compare(Plan *p, int op, PlanValue a, PlanValue b, 
 DYN_HIDDEN bool plan_complex_unary(Plan *p, int op, PlanValue a, PlanValue *out);
 DYN_HIDDEN uint32_t plan_complex_truth(Plan *p, const PlanValue *v);
 DYN_HIDDEN bool plan_complex_parts(Plan *p, PlanValue v, uint32_t parts[2]); /* of any number: false if it is none */
+DYN_HIDDEN void plan_store_parts(Plan *p, const PlanValue *a, uint32_t offset, const uint32_t parts[2]); /* of an element */
 DYN_HIDDEN PlanValue plan_complex_abs(Plan *p, const PlanValue *a);
 DYN_HIDDEN bool plan_call_complex(Plan *p, const PlanValue *args, uint32_t n, PlanValue *out);
 

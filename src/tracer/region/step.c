@@ -314,6 +314,9 @@ static Went operation(Plan *p, const DynInstr *in) {
         if (plan_top(p, 1)->v.kind == DYN_RK_DICT) {
             return plan_dict_item(p, *plan_top(p, 1), top);
         }
+        if (plan_top(p, 1)->v.kind == DYN_RK_INST && top.v.kind != DYN_RK_SLICE) {
+            return plan_special(p, "__getitem__", (const PlanValue[]){*plan_top(p, 1), top}, 2, 2, PLAN_RESULT);
+        }
         return result(p, plan_item(p, *plan_top(p, 1), top, &out), 2, out);
     case DYN_I_TO_BOOL: {
         int known;
@@ -340,6 +343,9 @@ static Went contains(Plan *p, const DynInstr *in) {
 
 static Went store_subscr(Plan *p) {
     PlanValue index = plan_const_slice(p, *plan_top(p, 0)), a = *plan_top(p, 1), v = *plan_top(p, 2);
+    if (a.v.kind == DYN_RK_INST && index.v.kind != DYN_RK_SLICE) {
+        return plan_special(p, "__setitem__", (const PlanValue[]){a, index, v}, 3, 3, PLAN_NOTHING);
+    }
     if (!plan_store_item(p, a, index, v)) {
         return WENT_NOWHERE;
     }
