@@ -82,10 +82,17 @@ static DynLooks look_at_instance(PyObject *o, Look how) {
     return looks;
 }
 
-static bool is_known_module(PyObject *module) {
-    const char *name = PyModule_GetName(module);
+/* Modules that native loops know functions and classes of, and that have nothing to do with arrays. */
+static const char *const known_modules[] = {"math", "cmath", "random", "operator", "collections", "heapq"};
+
+bool dyn_looks_at_known_module(PyObject *o) {
+    const char *name = PyModule_CheckExact(o) ? PyModule_GetName(o) : NULL;
+    bool known = false;
     PyErr_Clear();
-    return name != NULL && (strcmp(name, "math") == 0 || strcmp(name, "random") == 0 || strcmp(name, "cmath") == 0);
+    for (size_t i = 0; name != NULL && i < DYN_COUNTOF(known_modules) && !known; i++) {
+        known = strcmp(name, known_modules[i]) == 0;
+    }
+    return known;
 }
 
 static bool is_number_or_text(PyObject *o) {
@@ -127,7 +134,7 @@ static DynLooks look_at(PyObject *o, Look how) {
     if (instance) {
         return look_at_instance(o, how);
     }
-    return PyModule_CheckExact(o) && is_known_module(o) ? DYN_LOOKS_LIKE_NUMBERS : DYN_LOOKS_LIKE_NOTHING;
+    return dyn_looks_at_known_module(o) ? DYN_LOOKS_LIKE_NUMBERS : DYN_LOOKS_LIKE_NOTHING;
 }
 
 DynLooks dyn_looks_of_frame(DynFrame *f) {

@@ -13,4 +13,6 @@ typedef enum DynLooks {
 DYN_HIDDEN DynLooks dyn_looks_of_frame(DynFrame *f);
 /* … and of a call of the function that is to begin, with arguments in n slots (NULL: none). */
 DYN_HIDDEN DynLooks dyn_looks_of_call(PyObject *function, PyObject *const *slots, size_t n);
+/* Is this a module of which a function with native loops may use something? */
+DYN_HIDDEN bool dyn_looks_at_known_module(PyObject *o);
 #endif

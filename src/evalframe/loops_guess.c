@@ -261,12 +261,6 @@ static bool is_plain_function(PyObject *function, int depth) {
     return plain;
 }
 
-static bool is_plain_module(PyObject *module) {
-    const char *name = PyModule_GetName(module);
-    PyErr_Clear();
-    return name != NULL && (strcmp(name, "math") == 0 || strcmp(name, "random") == 0 || strcmp(name, "cmath") == 0);
-}
-
 static bool is_plain(PyObject *o, int depth) {
     bool number =
         o == NULL || o == Py_None || PyLong_CheckExact(o) || PyBool_Check(o) || PyFloat_CheckExact(o) || PyComplex_CheckExact(o);
@@ -294,7 +288,7 @@ static bool is_plain(PyObject *o, int depth) {
     if (items != NULL) {
         return is_plain(items, depth);
     }
-    return PyFunction_Check(o) ? is_plain_function(o, depth - 1) : PyModule_CheckExact(o) && is_plain_module(o);
+    return PyFunction_Check(o) ? is_plain_function(o, depth - 1) : dyn_looks_at_known_module(o);
 }
 
 /* An array whose elements are numbers, and that NumPy alone knows how to read. */

@@ -1,8 +1,11 @@
 """Loops that run natively, from the program's side: results and exceptions, how they become native, what is told of them."""
 
+import collections
 import gc
+import heapq
 import logging
 import math
+import operator
 import os
 import signal
 import subprocess
@@ -153,6 +156,33 @@ def test_nothing_to_record():
     assert fast(1, 3) == 8 and not fast.refusals
     assert [loop.split(":")[0] for loop in fast.loops] == ["CPython's until it has run for a while"]
     assert (fast(np.ones(4), 3) == 8).all() and fast(1, 4) == 16
+
+
+def through(graph, start):
+    seen = {start}
+    queue = collections.deque([start])
+    while queue:
+        for other in graph[queue.popleft()]:
+            if other not in seen:
+                seen.add(other)
+                queue.append(other)
+    return sorted(seen)
+
+
+def smallest(items):
+    heap = []
+    for item in items:
+        heapq.heappush(heap, -item if operator.gt(item, 4) else item)
+    return heap[0]
+
+
+@pytest.mark.parametrize("program", [(through, ([[1, 2], [3], [], [0]], 0)), (smallest, ([3, 1, 7],))])
+def test_nothing_to_record_with_modules(program):
+    """Modules whose functions and classes native loops know have no arrays in them."""
+    function, arguments = program
+    fast = dynoc.optimize(twin(function))
+    assert fast(*arguments) == function(*arguments) and not fast.refusals
+    assert {loop.split(":")[0] for loop in fast.loops} == {"CPython's until it has run for a while"}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
