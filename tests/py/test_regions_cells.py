@@ -267,3 +267,23 @@ def sometimes_unset(flags, total):
 
 def test_an_own_cell_without_a_value():
     check(sometimes_unset, ([1, 1, 1, 0, 1], 0), [iter(range(5))])
+
+
+def stored_above(xs, bound, value):
+    best = 0
+
+    def show():
+        return best
+
+    for x in xs:
+        if x > bound:
+            best = value
+    return best, show()
+
+
+@pytest.mark.parametrize("value", [2**70, 2.5, "text", (1, 2), None, [1]], ids=repr)
+def test_a_cell_that_comes_in_holds_what_it_holds(value):
+    """Not what the loop would have stored in it: an object of another variable, which nothing else tells from an int."""
+    fast = dynoc.optimize(stored_above, wait=True)
+    for bound in (5, 1, 5, 0, 7):
+        assert fast([1.0, 2.0, 3.0], bound, value) == stored_above([1.0, 2.0, 3.0], bound, value)

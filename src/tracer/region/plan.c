@@ -198,11 +198,22 @@ static bool can_come_in(const Plan *p, const DynRegionValue *v, uint32_t i) {
     return v->kind != DYN_RK_TUPLE && v->kind != DYN_RK_VIEW && v->kind != DYN_RK_RANGE;
 }
 
+/* The same for a value with what is in it. What was stored in a cell may be the object of another slot, or one of several things:
+ * what is in a cell that comes in isn't known to be that. */
+static bool can_come_in_whole(const Plan *p, const PlanValue *v, uint32_t i) {
+    if (v->v.kind == DYN_RK_CELL) {
+        const DynRegionValue *held = &v->items[0].v;
+        bool unsure = held->kind == DYN_RK_ENTRY || held->flags & DYN_RF_MAYBE;
+        return !unsure && can_come_in(p, &v->v, i) && can_come_in(p, held, i);
+    }
+    return can_come_in(p, &v->v, i);
+}
+
 static void add_entry(Plan *p, const PlanVersion *v) {
     DynRegionEntry e = {.block = v->block};
     bool can = true;
     for (uint32_t i = 0; i < v->state->n; i++) {
-        can = can && can_come_in(p, &v->state->values[i].v, i);
+        can = can && can_come_in_whole(p, &v->state->values[i], i);
         plan_list(p, &e.values, &v->state->values[i]);
     }
     if (can && dyn_vec_push(&p->r->entries, e) < 0) {
