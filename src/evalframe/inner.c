@@ -40,13 +40,22 @@ static PyObject *inner_call(PyObject *self, PyObject *const *args, size_t nargsf
     return result;
 }
 
-/* ---- operators. No other method is there to be asked: the recorder saw to it. */
+/* ---- operators. No other method in Python is there to be asked: the recorder saw to it. */
 
-static PyObject *operated(PyObject *a, PyObject *b, const char *sign) {
+/* The method of the right operand, an array or a number of another kind. New reference: NotImplemented also where it has none. */
+static PyObject *reflect(PyObject *left, PyObject *b, const char *name) {
+    PyObject *f = Py_IS_TYPE(b, Py_TYPE(left)) ? NULL : dyn_cpy_lookup_named(Py_TYPE(b), name);
+    return f == NULL ? Py_NewRef(Py_NotImplemented) : PyObject_CallFunctionObjArgs(f, b, left, NULL);
+}
+
+static PyObject *operated(PyObject *a, PyObject *b, const char *reflected, const char *sign) {
     if (!Py_IS_TYPE(a, &Inner_Type)) {
         Py_RETURN_NOTIMPLEMENTED;
     }
     PyObject *left = Py_XNewRef(((Inner *)a)->more), *result = go_on((Inner *)a);
+    if (result == Py_NotImplemented && left != NULL) {
+        Py_SETREF(result, reflect(left, b, reflected));
+    }
     if (result == Py_NotImplemented && left != NULL) {
         PyErr_Format(PyExc_TypeError, "unsupported operand type(s) for %s: '%.100s' and '%.100s'", sign, Py_TYPE(left)->tp_name,
                      Py_TYPE(b)->tp_name);
@@ -56,31 +65,31 @@ static PyObject *operated(PyObject *a, PyObject *b, const char *sign) {
     return result;
 }
 
-/* OPERATOR(slot, sign) */
-#define OPERATORS(OPERATOR)      \
-    OPERATOR(add, "+")           \
-    OPERATOR(subtract, "-")      \
-    OPERATOR(multiply, "*")      \
-    OPERATOR(remainder, "%")     \
-    OPERATOR(lshift, "<<")       \
-    OPERATOR(rshift, ">>")       \
-    OPERATOR(and, "&")           \
-    OPERATOR(xor, "^")           \
-    OPERATOR(or, "|")            \
-    OPERATOR(floor_divide, "//") \
-    OPERATOR(true_divide, "/")   \
-    OPERATOR(matrix_multiply, "@")
-#define OPERATOR(slot, sign)                                                              \
-    static PyObject *do_##slot(PyObject *a, PyObject *b) { return operated(a, b, sign); } \
-    static PyObject *do_inplace_##slot(PyObject *a, PyObject *b) { return operated(a, b, sign "="); }
+/* OPERATOR(slot, reflected, sign) */
+#define OPERATORS(OPERATOR)                       \
+    OPERATOR(add, "__radd__", "+")                \
+    OPERATOR(subtract, "__rsub__", "-")           \
+    OPERATOR(multiply, "__rmul__", "*")           \
+    OPERATOR(remainder, "__rmod__", "%")          \
+    OPERATOR(lshift, "__rlshift__", "<<")         \
+    OPERATOR(rshift, "__rrshift__", ">>")         \
+    OPERATOR(and, "__rand__", "&")                \
+    OPERATOR(xor, "__rxor__", "^")                \
+    OPERATOR(or, "__ror__", "|")                  \
+    OPERATOR(floor_divide, "__rfloordiv__", "//") \
+    OPERATOR(true_divide, "__rtruediv__", "/")    \
+    OPERATOR(matrix_multiply, "__rmatmul__", "@")
+#define OPERATOR(slot, reflected, sign)                                                              \
+    static PyObject *do_##slot(PyObject *a, PyObject *b) { return operated(a, b, reflected, sign); } \
+    static PyObject *do_inplace_##slot(PyObject *a, PyObject *b) { return operated(a, b, reflected, sign "="); }
 OPERATORS(OPERATOR)
 #undef OPERATOR
-static PyObject *do_power(PyObject *a, PyObject *b, PyObject *modulo) { return operated(a, b, "** or pow()"); }
-static PyObject *do_inplace_power(PyObject *a, PyObject *b, PyObject *modulo) { return operated(a, b, "**="); }
+static PyObject *do_power(PyObject *a, PyObject *b, PyObject *modulo) { return operated(a, b, "__rpow__", "** or pow()"); }
+static PyObject *do_inplace_power(PyObject *a, PyObject *b, PyObject *modulo) { return operated(a, b, "__rpow__", "**="); }
 static PyObject *do_unary(PyObject *self) { return go_on((Inner *)self); }
 
 static PyNumberMethods as_number = {
-#define OPERATOR(slot, sign) .nb_##slot = do_##slot, .nb_inplace_##slot = do_inplace_##slot,
+#define OPERATOR(slot, reflected, sign) .nb_##slot = do_##slot, .nb_inplace_##slot = do_inplace_##slot,
     OPERATORS(OPERATOR)
 #undef OPERATOR
         .nb_power = do_power,
