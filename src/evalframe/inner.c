@@ -45,7 +45,8 @@ static PyObject *inner_call(PyObject *self, PyObject *const *args, size_t nargsf
 /* The method of the right operand, an array or a number of another kind. New reference: NotImplemented also where it has none. */
 static PyObject *reflect(PyObject *left, PyObject *b, const char *name) {
     PyObject *f = Py_IS_TYPE(b, Py_TYPE(left)) ? NULL : dyn_cpy_lookup_named(Py_TYPE(b), name);
-    return f == NULL ? Py_NewRef(Py_NotImplemented) : PyObject_CallFunctionObjArgs(f, b, left, NULL);
+    bool builtin = f != NULL && Py_IS_TYPE(f, &PyWrapperDescr_Type);
+    return builtin ? PyObject_CallFunctionObjArgs(f, b, left, NULL) : Py_NewRef(Py_NotImplemented);
 }
 
 static PyObject *operated(PyObject *a, PyObject *b, const char *reflected, const char *sign) {

@@ -31,8 +31,9 @@ static bool agrees_with_array(const DynRec *r, const DynVal *v, PyObject *o) {
 
 static bool agrees_with_number(const DynRec *r, const DynVal *v, PyObject *o) {
     const DynSym *s = dyn_sym_at(&r->cap->syms, rec_sym_of(v));
-    if (s->type == DYN_T_FLOAT) {
-        return PyFloat_CheckExact(o) && memcmp(&(double){PyFloat_AS_DOUBLE(o)}, &s->hint.f, sizeof(double)) == 0;
+    if (s->type == DYN_T_FLOAT) { /* which sign a nan gets is the C compiler's choice */
+        double x = PyFloat_CheckExact(o) ? PyFloat_AS_DOUBLE(o) : 0;
+        return PyFloat_CheckExact(o) && (memcmp(&x, &s->hint.f, sizeof(x)) == 0 || (isnan(x) && isnan(s->hint.f)));
     }
     if (s->type == DYN_T_BOOL) {
         return o == (s->hint.i ? Py_True : Py_False);
