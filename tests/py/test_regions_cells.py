@@ -234,6 +234,7 @@ def safe_places(columns, n, total):
     return total
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 15), reason="the iterator of all()'s own loop isn't known there")
 def test_own_cells_of_inlined_functions():
     check(primes, (30, []), [iter(range(30))])
     check(safe_places, ([0, 2, 4, 1], 4, 0), [iter(range(4))])
