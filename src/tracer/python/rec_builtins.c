@@ -122,6 +122,31 @@ DynVal *rec_on_range(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     return rec_new_slice(r, DV_RANGE, start, c->args[c->npos > 1].v, step);
 }
 
+static bool is_quiet(PyObject *result) {
+    return !PyArray_CheckScalar(result) || (PyArray_IsScalar(result, Floating) && rec_is_quiet_npscalar(result));
+}
+
+/* Can no warning have come with the call, so that it needn't be made again with the same values? NumPy's scalars warn; their ints
+ * do where the result isn't what Python's ints give. */
+static bool came_quietly(const RecCall *c, PyObject *result) {
+    PyObject *ints[3] = {NULL};
+    bool quiet = PyTuple_CheckExact(result) ? is_quiet(PyTuple_GET_ITEM(result, 0)) && is_quiet(PyTuple_GET_ITEM(result, 1))
+                                            : is_quiet(result);
+    bool few = !quiet && c->npos <= DYN_COUNTOF(ints) && c->nkw == 0;
+    for (uint32_t i = 0; i < c->npos && few; i++) {
+        ints[i] = PyNumber_Index(c->args[i].real);
+        few = ints[i] != NULL;
+    }
+    PyObject *again = few ? PyObject_Vectorcall(c->callable.real, ints, c->npos, NULL) : NULL;
+    quiet = quiet || (again != NULL && PyObject_RichCompareBool(again, result, Py_EQ) == 1);
+    PyErr_Clear();
+    Py_XDECREF(again);
+    for (size_t i = 0; i < DYN_COUNTOF(ints); i++) {
+        Py_XDECREF(ints[i]);
+    }
+    return quiet;
+}
+
 /* int(), float(), bool(), abs(), round() of a number. */
 DynVal *rec_on_convert(DynRec *r, const RecCall *c, PyObject **result, int op) {
     DynSyms *t = &r->cap->syms;
@@ -157,7 +182,8 @@ DynVal *rec_on_convert(DynRec *r, const RecCall *c, PyObject **result, int op) {
     bool one = c->npos == 1 && c->nkw == 0;
     bool constant = one && c->args[0].v->kind == DV_CONST, array = one && rec_is_array(c->args[0].v);
     if (constant || (array && rec_burn_node(r, rec_node_of(c->args[0].v)) == 0)) {
-        return rec_wrap_result(r, *result);
+        bool quiet = (op == DYN_S_ABS && PyArray_IsScalar(c->args[0].real, Floating)) || came_quietly(c, *result);
+        return quiet ? rec_wrap_result(r, *result) : rec_unknown_call(r, c);
     }
     if (array && PyType_Check(c->callable.real)) {
         return dyn_np_extern(r, c->callable.real, ((PyTypeObject *)c->callable.real)->tp_name, c->args, 1, NULL, *result);
@@ -717,7 +743,7 @@ DynVal *rec_on_arithmetic(DynRec *r, const RecCall *c, PyObject **result, int wh
         return dyn_np_builtin(r, which == REC_POW ? "pow" : "divmod", c->args, 2, *result);
     }
     if (fixed) {
-        return rec_wrap_result(r, *result);
+        return came_quietly(c, *result) ? rec_wrap_result(r, *result) : rec_unknown_call(r, c);
     }
     if (!only_numbers(c, 2)) {
         return rec_unknown_call(r, c);
