@@ -10,6 +10,7 @@ import copy
 import gc
 import itertools
 import operator
+import re
 import struct
 import sys
 import types
@@ -185,7 +186,15 @@ class Case:
         return why
 
     def run(self, interpreted, force=-1, after=0):
-        """The outcome, and the exit that was taken."""
+        """The outcome, and the exit that was taken. It is run anew where a poll left because another thread wants this one."""
+        polls = set(re.findall(r"poll else x(\d+)", _dynoc._region_text(self.region))) if force < 0 else set()
+        for _ in range(5):
+            result, left = self.run_once(interpreted, force, after)
+            if str(left[0]) not in polls:
+                break
+        return result, left
+
+    def run_once(self, interpreted, force, after):
         slots, stack = self.begin()
         arrays = [value for value in slots if isinstance(value, CHANGED)]
         left = []
