@@ -188,13 +188,16 @@ static bool cut(DynBound *b, int axis, DynBound *strip) {
 
 bool dyn_cuda_cut_strip(DynCudaLine *l, DynCudaLine *strip) {
     DynBound *b = &l->b;
-    order_map(b);
-    int axis = turned_axis(b), last = b->ndim - 1;
     int64_t all = 1;
     for (int d = 0; d < b->ndim; d++) {
         all *= b->dims[d];
     }
-    bool patches = axis >= 0 && b->dims[axis] >= PATCH && b->dims[last] >= PATCH && all >= WORTH_STRIPS;
+    if (all < WORTH_STRIPS) { /* most launches: their axes are put in order once */
+        return false;
+    }
+    order_map(b);
+    int axis = turned_axis(b), last = b->ndim - 1;
+    bool patches = axis >= 0 && b->dims[axis] >= PATCH && b->dims[last] >= PATCH;
     *strip = *l;
     return patches && (cut(b, last, &strip->b) || cut(b, axis, &strip->b));
 }

@@ -24,7 +24,7 @@ int dyn_cuda_power_of_2(int64_t n, int most) {
     return p;
 }
 
-static int64_t blocks_of(int64_t n, int64_t each) { return (n + each - 1) / each; }
+int64_t dyn_cuda_blocks(int64_t n, int64_t each) { return (n + each - 1) / each; }
 
 int64_t dyn_cuda_product(const DynCudaLine *l, int from, int n) {
     int64_t all = 1;
@@ -50,7 +50,7 @@ DynCudaForm dyn_cuda_form_of_reduction(const DynCudaInfo *info, DynCudaLine *l, 
     l->groups = dyn_cuda_product(l, reduced_at, l->reduced);
     bool many = l->count >= (int64_t)info->processors * MANY_ROWS;
     *threads = columns ? DYN_CUDA_THREADS / dyn_cuda_power_of_2(l->count, 32)
-                       : dyn_cuda_power_of_2(many ? blocks_of(l->groups, DYN_CUDA_EACH_LANE) : l->groups, DYN_CUDA_THREADS);
+                       : dyn_cuda_power_of_2(many ? dyn_cuda_blocks(l->groups, DYN_CUDA_EACH_LANE) : l->groups, DYN_CUDA_THREADS);
     int64_t results = DYN_CUDA_THREADS / *threads, blocks = (l->count + results - 1) / results;
     int64_t wanted = blocks == 0 ? 1 : ((int64_t)DYN_CUDA_BUSY * info->processors + blocks - 1) / blocks;
     int64_t most = l->groups / ((int64_t)*threads * DYN_CUDA_EACH_LANE);

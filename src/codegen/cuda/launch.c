@@ -35,8 +35,6 @@ static int64_t magic_of(int64_t d) {
     return (int64_t)(m & 0xffffffffu) | (int64_t)s << 32;
 }
 
-static int64_t blocks_of(int64_t n, int64_t each) { return (n + each - 1) / each; }
-
 static void fill(const DynCudaLine *l, int64_t *w) {
     const DynBound *b = &l->b;
     int rank = dyn_cuda_rank(b->k), nops = b->nops, first = rank - b->ndim;
@@ -154,7 +152,7 @@ static int launch_line(const Stream *s, const DynCudaLine *l, DynCudaForm form, 
 
 static int launch_piece(const Stream *s, DynCudaLine *l) {
     DynCudaForm form = dyn_cuda_form_of_map(l);
-    int64_t grid = blocks_of(l->count, DYN_CUDA_THREADS);
+    int64_t grid = dyn_cuda_blocks(l->count, DYN_CUDA_THREADS);
     return launch_line(s, l, form, &(Grid){grid < MOST_GRID ? grid : MOST_GRID, 1, DYN_CUDA_THREADS, 1, 0});
 }
 
@@ -174,7 +172,7 @@ static int launch_finish(const Stream *s, const DynCudaLine *l, bool columns) {
     f.lanes = 1;
     f.count = dyn_cuda_product(&f, 0, f.kept);
     int lanes = dyn_cuda_power_of_2(l->splits, f.count < 64 ? DYN_CUDA_THREADS : 32), rows = DYN_CUDA_THREADS / lanes;
-    return launch_line(s, &f, DYN_CUDA_FINISH, &(Grid){blocks_of(f.count, rows), 1, lanes, rows, 0});
+    return launch_line(s, &f, DYN_CUDA_FINISH, &(Grid){dyn_cuda_blocks(f.count, rows), 1, lanes, rows, 0});
 }
 
 static int launch_reduction(const Stream *s, DynCudaLine *l) {
@@ -182,7 +180,7 @@ static int launch_reduction(const Stream *s, DynCudaLine *l) {
     DynCudaForm form = dyn_cuda_form_of_reduction(s->info, l, &threads);
     bool columns = form >= DYN_CUDA_COLUMNS;
     int results = DYN_CUDA_THREADS / threads;
-    Grid g = {blocks_of(l->count, results), l->splits, columns ? results : threads, columns ? threads : results, 0};
+    Grid g = {dyn_cuda_blocks(l->count, results), l->splits, columns ? results : threads, columns ? threads : results, 0};
     PyObject *memory = NULL;
     const DynInsn *all[DYN_MAX_RESULTS];
     int64_t bytes = 8 * dyn_cuda_results(l->b.k, all) * l->count * (columns ? l->lanes : 1) * l->splits;
@@ -299,13 +297,13 @@ static void fill_members(const DynCall *c, Group *g, DynCudaLine *lines, int n) 
  * rows' memory is the device's. */
 static int launch_group(const DynCall *c, Group *g, const DynCudaLine *lines, int n) {
     const DynCudaRows *r = &g->r;
-    int lanes = dyn_cuda_power_of_2(blocks_of(r->longest, r->each), DYN_CUDA_GROUP_THREADS);
+    int lanes = dyn_cuda_power_of_2(dyn_cuda_blocks(r->longest, r->each), DYN_CUDA_GROUP_THREADS);
     int rows = lanes < DYN_CUDA_THREADS ? DYN_CUDA_THREADS / lanes : 1;
     int64_t room = g->s.info->shared - (int64_t)sizeof(double) * DYN_CUDA_THREADS;
     while (rows > 1 && g->bytes * rows > SHARED_WITHOUT_ASKING) {
         rows /= 2;
     }
-    Grid grid = {dyn_cuda_between(1, blocks_of(r->rows, rows), MOST_GRID), 1, lanes, rows, g->bytes * rows};
+    Grid grid = {dyn_cuda_between(1, dyn_cuda_blocks(r->rows, rows), MOST_GRID), 1, lanes, rows, g->bytes * rows};
     PyObject *memory = NULL;
     char *at = NULL;
     if (g->bytes * rows > room) {

@@ -37,6 +37,7 @@ DYN_HIDDEN DynCudaForm dyn_cuda_form_of_reduction(const DynCudaInfo *info, DynCu
 DYN_HIDDEN void dyn_cuda_form_of_group(uint32_t step, DynCudaLine *lines, int n, DynCudaRows *r);
 DYN_HIDDEN int64_t dyn_cuda_product(const DynCudaLine *l, int from, int n); /* sizes of n axes, in groups of the last one */
 DYN_HIDDEN int64_t dyn_cuda_between(int64_t low, int64_t n, int64_t high);  /* the nearest to n */
+DYN_HIDDEN int64_t dyn_cuda_blocks(int64_t n, int64_t each);                /* so many have room for n */
 DYN_HIDDEN int dyn_cuda_power_of_2(int64_t n, int most);                    /* the least that isn't less than n */
 
 /* arrange.c */
