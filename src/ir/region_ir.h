@@ -341,7 +341,8 @@ DYN_HIDDEN void dyn_region_drop_made(DynRegionMade *made);
 DYN_HIDDEN bool dyn_region_has_room(int64_t items);     /* for another object that the run has, with so many items */
 DYN_HIDDEN PyObject *dyn_region_keep_made(PyObject *o); /* it is the run's, borrowed from here on; NULL: memory was out */
 /* Tuples that are looked up, and strings that are cut out and joined (region_keys.c); 1 or NULL: CPython has to do it. */
-DYN_HIDDEN PyObject *dyn_region_key(int64_t n); /* borrowed, until the next one */
+DYN_HIDDEN PyObject *dyn_region_blank_tuple(int64_t n); /* of so many times None, which are replaced before anybody sees it */
+DYN_HIDDEN PyObject *dyn_region_key(int64_t n);         /* borrowed, until the next one */
 DYN_HIDDEN int dyn_region_key_int(PyObject *tuple, int64_t i, int64_t x);
 DYN_HIDDEN int dyn_region_key_float(PyObject *tuple, int64_t i, double x);
 DYN_HIDDEN int dyn_region_key_bool(PyObject *tuple, int64_t i, int64_t x);

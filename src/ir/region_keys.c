@@ -9,13 +9,18 @@
 
 static PyObject *key; /* Strong. */
 
+PyObject *dyn_region_blank_tuple(int64_t n) {
+    PyObject *tuple = PyTuple_New((Py_ssize_t)n);
+    for (int64_t i = 0; tuple != NULL && i < n; i++) {
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(Py_None));
+    }
+    return tuple;
+}
+
 PyObject *dyn_region_key(int64_t n) {
     if (key == NULL || Py_REFCNT(key) > 1 || PyTuple_GET_SIZE(key) != (Py_ssize_t)n) {
-        Py_XSETREF(key, PyTuple_New((Py_ssize_t)n));
+        Py_XSETREF(key, dyn_region_blank_tuple(n));
         PyErr_Clear();
-        for (int64_t i = 0; key != NULL && i < n; i++) {
-            PyTuple_SET_ITEM(key, i, Py_NewRef(Py_None));
-        }
     } else {
         dyn_cpy_tuple_changed(key);
     }

@@ -303,14 +303,7 @@ bool dyn_region_can_keep(PyObject *o) {
     return is_plain(o) || (room && dyn_cpy_drops_quietly(o, dyn_region_is_np_number));
 }
 
-/* Of so many times None, which are replaced before anybody sees it. */
-static PyObject *new_tuple(int64_t n) {
-    PyObject *tuple = dyn_region_has_room(1) ? PyTuple_New((Py_ssize_t)n) : NULL;
-    for (int64_t i = 0; tuple != NULL && i < n; i++) {
-        PyTuple_SET_ITEM(tuple, i, Py_NewRef(Py_None));
-    }
-    return dyn_region_keep_made(tuple);
-}
+static PyObject *new_tuple(int64_t n) { return dyn_region_has_room(1) ? dyn_region_keep_made(dyn_region_blank_tuple(n)) : NULL; }
 
 static PyObject *new_dict(void) { return dyn_region_has_room(1) ? dyn_region_keep_made(PyDict_New()) : NULL; }
 static PyObject *new_set(void) { return dyn_region_has_room(1) ? dyn_region_keep_made(PySet_New(NULL)) : NULL; }
