@@ -249,15 +249,8 @@ bool plan_call_flatnonzero(Plan *p, int arg, PlanValue *args, uint32_t n, PlanVa
 
 /* np.nonzero(x), np.where(x) of a vector: a tuple of that alone. */
 bool plan_call_nonzero(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
-    PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, 1);
-    if (items == NULL) {
-        plan_stop(p, DYN_R_NO_MEMORY);
-        return false;
-    }
-    *out = plan_value(DYN_RK_TUPLE, DYN_NONE);
-    out->v.n = 1;
-    out->items = items;
-    return plan_call_flatnonzero(p, arg, args, n, items);
+    PlanValue *items = plan_new_tuple(p, 1, out);
+    return items != NULL && plan_call_flatnonzero(p, arg, args, n, items);
 }
 
 /* ---- joined vectors */

@@ -85,13 +85,6 @@ void plan_dict_next(Plan *p, PlanValue *it, uint32_t next, PlanItem *key, PlanIt
 
 /* A pair of a key and a value, each of one kind. */
 bool plan_dict_pair(Plan *p, const PlanItem *key, const PlanItem *value, PlanValue *out) {
-    PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, 2);
-    if (items == NULL) {
-        plan_stop(p, DYN_R_NO_MEMORY);
-        return false;
-    }
-    *out = plan_value(DYN_RK_TUPLE, DYN_NONE);
-    out->v.n = 2;
-    out->items = items;
-    return plan_single_item(p, key, &items[0]) && plan_single_item(p, value, &items[1]);
+    PlanValue *items = plan_new_tuple(p, 2, out);
+    return items != NULL && plan_single_item(p, key, &items[0]) && plan_single_item(p, value, &items[1]);
 }

@@ -218,17 +218,14 @@ static bool array_attribute(Plan *p, const PlanValue *a, const char *name, PlanV
     if (strcmp(name, "shape") != 0) {
         return no(p, "an attribute of an array");
     }
-    PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, a->v.n);
+    PlanValue shape, *items = plan_new_tuple(p, a->v.n, &shape);
     if (items == NULL) {
-        plan_stop(p, DYN_R_NO_MEMORY);
         return no(p, "memory");
     }
     for (uint32_t k = 0; k < a->v.n; k++) {
         items[k] = plan_value(DYN_RK_INT, a->v.regs[2 + k]);
     }
-    *out = plan_value(DYN_RK_TUPLE, DYN_NONE);
-    out->v.n = a->v.n;
-    out->items = items;
+    *out = shape;
     return true;
 }
 

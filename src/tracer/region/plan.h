@@ -251,6 +251,8 @@ DYN_HIDDEN bool plan_takes_array(Plan *p);               /* the instruction that
 DYN_HIDDEN PlanValue plan_pop(Plan *p);
 DYN_HIDDEN void plan_push(Plan *p, PlanValue v);
 DYN_HIDDEN PlanValue plan_value(DynRegionKind kind, uint32_t reg); /* reg DYN_NONE: none */
+/* A tuple of n values, which are the caller's to set; NULL: memory, and the plan knows. */
+DYN_HIDDEN PlanValue *plan_new_tuple(Plan *p, uint32_t n, PlanValue *out);
 DYN_HIDDEN PlanValue plan_np(DynDtype dt, uint32_t reg);
 DYN_HIDDEN PlanValue plan_int(int64_t number); /* known */
 DYN_HIDDEN PlanValue plan_float(double number);

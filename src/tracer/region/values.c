@@ -48,6 +48,18 @@ PlanValue plan_value(DynRegionKind kind, uint32_t reg) {
     return v;
 }
 
+PlanValue *plan_new_tuple(Plan *p, uint32_t n, PlanValue *out) {
+    PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, n);
+    if (items == NULL) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return NULL;
+    }
+    *out = plan_value(DYN_RK_TUPLE, DYN_NONE);
+    out->v.n = (uint8_t)n;
+    out->items = items;
+    return items;
+}
+
 PlanValue plan_np(DynDtype dt, uint32_t reg) {
     PlanValue v = plan_value(DYN_RK_NP, reg);
     v.v.dtype = (uint8_t)dt;
