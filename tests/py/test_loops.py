@@ -97,19 +97,22 @@ def long_loop(n):
     return s
 
 
-def test_becomes_native_in_its_middle():
-    """The first call: the loop begins in CPython, and the compiler is through before it ends."""
-    function = twin(long_loop)
-    fast = dynoc.optimize(function)
+def becomes_native(function, most):
+    """A first call with so many trips at the most has native code before it ends, and the function's result."""
     n = 20_000
     while True:
         n *= 8
-        fast = dynoc.optimize(twin(long_loop))
+        fast = dynoc.optimize(twin(function))
         result = fast(n)
         if fast.loops[0].startswith("native"):
             break
-        assert n < 10**9
-    assert result == long_loop(n)
+        assert n < most
+    assert result == function(n)
+
+
+def test_becomes_native_in_its_middle():
+    """The first call: the loop begins in CPython, and the compiler is through before it ends."""
+    becomes_native(long_loop, 10**9)
 
 
 def long_while(n):
@@ -132,15 +135,7 @@ def outer_while(n):
 @pytest.mark.parametrize("function", [long_while, outer_while])
 def test_while_becomes_native_in_its_middle(function):
     """Nobody can say how long it will run: after a few trips it is left alone until it has run for a while."""
-    n = 20_000
-    while True:
-        n *= 8
-        fast = dynoc.optimize(twin(function))
-        result = fast(n)
-        if fast.loops[0].startswith("native"):
-            break
-        assert n < 10**8
-    assert result == function(n)
+    becomes_native(function, 10**8)
 
 
 def test_nothing_to_record():
