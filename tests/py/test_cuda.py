@@ -318,6 +318,29 @@ def test_calls_that_cannot_be_made_again_are_compiled_at_once(device):
     assert dynoc.counters["tier"]["native"] - before == len(fast.entries)
 
 
+@pytest.mark.parametrize(
+    "rows, columns, precision, apart",
+    [
+        (40, 1024, "highest", True),
+        (8, 2048, "highest", True),
+        (40, 1024, "high", False),
+        (40, 64, "highest", False),
+        (2, 1024, "highest", False),
+        (1200, 1024, "highest", False),
+    ],
+)
+def test_a_bias_is_added_apart_where_the_product_is_faster_so(device, rows, columns, precision, apart):
+    layer, x = torch.nn.Linear(1024, columns), randn(rows, 1024)
+    torch.set_float32_matmul_precision(precision)
+    try:
+        with torch.no_grad():
+            fast = check(lambda x: layer(x) * 2, x, rtol=1e-4)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    text = str(fast.entries[0].graph)
+    assert (" = add(" in text) == apart, text
+
+
 def test_launches(device):
     fast = dynoc.optimize(lambda x: (torch.sin(x) * 2 + 1) / (x * x + 1), wait=True)
     x = randn(1000)

@@ -3,9 +3,48 @@
 #include "ir/derive.h"
 #include "tracer/torch/rec_torch.h"
 
+/* Are products of single precision computed in single precision? PyTorch raises where the program set that in two ways. */
+static bool products_are_exact(void) {
+    PyObject *ask = dyn_torch_lookup(dyn_torch_module, "get_float32_matmul_precision");
+    PyObject *precision = ask == NULL ? NULL : PyObject_CallNoArgs(ask);
+    bool exact = precision != NULL && PyUnicode_Check(precision) && PyUnicode_CompareWithASCIIString(precision, "highest") == 0;
+    PyErr_Clear();
+    Py_XDECREF(precision);
+    Py_XDECREF(ask);
+    return exact;
+}
+
+/* cuBLAS has other kernels for a product with its bias than for one without. In single precision, of some dozens to a thousand
+ * rows and a large weight, the former take up to four times as long (docs/lab/cuda.md has the sizes). */
+#define LARGE_WEIGHT (1 << 19)
+#define LARGEST_WEIGHT (1 << 21)
+static bool is_faster_apart(DynRec *r, const DynNode *x, const DynNode *weight) {
+    int64_t rows = 1, elements = dyn_np_hint(r, weight->shape[0]) * dyn_np_hint(r, weight->shape[1]);
+    for (int i = 0; i + 1 < x->ndim; i++) {
+        rows *= dyn_np_hint(r, x->shape[i]);
+    }
+    bool sizes = rows <= 1024 && ((rows >= 32 && elements >= LARGE_WEIGHT) || (rows >= 8 && elements >= LARGEST_WEIGHT));
+    bool single = x->dtype == DYN_F32 && weight->dtype == DYN_F32 && !dyn_rec_graph(r)->sets_casts;
+    return sizes && single && products_are_exact();
+}
+
+/* Is linear with its bias better one call of PyTorch's? Of halves PyTorch rounds once, behind the sum; where autograd follows it,
+ * and it isn't small, the sum would be a node of its own, which PyTorch's call does without; and on a device the product's kernel
+ * mostly adds it. */
+static bool keeps_bias(DynRec *r, const NpCall *c, uint32_t a, uint32_t w) {
+    const DynNode *x = dyn_np_node_at(r, a);
+    bool followed = rec_torch_follows(c->result);
+    if (dyn_dtype_is_half((DynDtype)x->dtype)) {
+        return true;
+    }
+    if (dyn_rec_graph(r)->device != 0) {
+        return followed || !is_faster_apart(r, x, dyn_np_node_at(r, w));
+    }
+    return followed && !(dyn_rec_own_products(r) && dyn_derive_is_small(dyn_rec_graph(r), DYN_OP_LINEAR, a, w));
+}
+
 /* linear: the last axis of the input, K, with weight (N, K): the product, and the bias as a sum that is fused with what follows.
- * Of halves PyTorch rounds once, behind the sum; where autograd follows it, and it isn't small, the sum would be a node of its
- * own, which PyTorch's call does without; and on a device the product's kernel adds it. */
+ */
 DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), w = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[1]), shape[DYN_MAX_NDIM];
     if (w == DYN_NONE) {
@@ -18,9 +57,7 @@ DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
     memcpy(shape, x->shape, sizeof(*shape) * x->ndim);
     shape[x->ndim - 1] = y->shape[0];
     DynDtype dt = (DynDtype)x->dtype;
-    bool apart = dyn_rec_own_products(r) && dyn_derive_is_small(dyn_rec_graph(r), DYN_OP_LINEAR, a, w);
-    bool as_one = dyn_dtype_is_half(dt) || (rec_torch_follows(c->result) && !apart) || dyn_rec_graph(r)->device != 0;
-    if (c->slot[2].v != NULL && as_one) {
+    if (c->slot[2].v != NULL && keeps_bias(r, c, a, w)) {
         return dyn_np_sized_call(r, c, x->ndim, shape);
     }
     DynVal *v =
