@@ -341,6 +341,19 @@ def test_a_bias_is_added_apart_where_the_product_is_faster_so(device, rows, colu
     assert (" = add(" in text) == apart, text
 
 
+def test_what_stores_of_the_graph_fill_keeps_no_values(device):
+    """Such a call can be made again as a whole where one behind it fails, so that what lies between isn't kept for who goes on."""
+    layer = torch.nn.Linear(8, 8)
+
+    def joins(x, y):
+        return layer(torch.cat([torch.sin(x) * 2 + 1, torch.exp(y) - x], 1))
+
+    with torch.no_grad():
+        fast = check(joins, randn(4, 4), randn(4, 4, seed=1))
+    text = _dynoc._lower_text(str(fast.entries[0].graph))
+    assert text.count(" array") == 1, text
+
+
 def test_launches(device):
     fast = dynoc.optimize(lambda x: (torch.sin(x) * 2 + 1) / (x * x + 1), wait=True)
     x = randn(1000)

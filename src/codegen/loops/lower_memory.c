@@ -153,11 +153,15 @@ static bool is_computed(DynOpKind kind) {
     }
 }
 
-/* Values that someone who leaves could no longer compute, since what they read has been written: kept as arrays. */
-/* Has a call an effect that isn't made twice? */
+/* Has a node an effect that isn't made twice? What the graph's own stores write into arrays of its own is made anew with these. */
 static bool acts(const DynGraph *g, uint32_t id) {
     const DynNode *n = dyn_graph_node(g, id);
-    return dyn_graph_written(g, id) != DYN_NONE || (dyn_node_calls(n) && g->externs.at[n->extern_index].once);
+    uint32_t written = dyn_graph_written(g, id);
+    if (dyn_node_calls(n)) {
+        return written != DYN_NONE || g->externs.at[n->extern_index].once;
+    }
+    const DynNode *owner = written == DYN_NONE ? NULL : dyn_graph_node(g, written);
+    return owner != NULL && (owner->op == DYN_OP_INPUT || owner->op == DYN_OP_RESULT || dyn_node_calls(owner));
 }
 
 /* What snapshots need and can't be computed again: what is overwritten by then; on a device, where there is no interpreter that
