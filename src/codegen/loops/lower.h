@@ -16,6 +16,7 @@ typedef struct DynLower {
     bool *part;         /* A REAL or IMAG of which only the numbers are needed: the kernel takes them of the complex number. */
     bool *written;      /* By storage: some node writes it. */
     bool *looks;        /* Computing it looks places up. */
+    bool *of_rows;      /* … starts from what a reduction gave. */
     uint32_t *last_use; /* The last position of a kernel that evaluates it. */
     uint32_t *depth;    /* How many kernels have to run before. */
     bool *for_flags;    /* Nobody reads it, but computing it may give a warning. */

@@ -153,7 +153,8 @@ static bool is_computed(DynOpKind kind) {
     }
 }
 
-/* Has a node an effect that isn't made twice? What the graph's own stores write into arrays of its own is made anew with these. */
+/* Has a node an effect that isn't made twice? What the graph's own stores write into arrays of its own is made anew with these.
+ */
 static bool acts(const DynGraph *g, uint32_t id) {
     const DynNode *n = dyn_graph_node(g, id);
     uint32_t written = dyn_graph_written(g, id);
@@ -278,6 +279,7 @@ static void measure(DynLower *L) {
             const DynNode *arg = dyn_graph_node(L->g, a);
             depth = depth > L->depth[a] ? depth : L->depth[a];
             L->looks[i] |= is_inline(n) && L->looks[a];
+            L->of_rows[i] |= is_inline(n) && L->of_rows[a];
             bool within = (is_inline(arg) || L->part[a]) && n->op != DYN_OP_GATHER;
             cost += within && cost < 100000 ? L->cost[a] : 0;
             bool addresses = n->op == DYN_OP_GATHER || (is_view(n) && !L->part[i]);
@@ -286,6 +288,7 @@ static void measure(DynLower *L) {
         uint8_t kind = info(n)->kind;
         bool known_late = kind == DYN_K_EXTERN || kind == DYN_K_RESULT;
         L->looks[i] |= n->op == DYN_OP_GATHER;
+        L->of_rows[i] |= kind == DYN_K_REDUCE;
         bool ends_kernel = kind == DYN_K_REDUCE || kind == DYN_K_SCAN;
         L->depth[i] = depth + (ends_kernel || known_late || heavy);
         L->cost[i] = cost;
@@ -303,6 +306,20 @@ static bool reads_memory(const DynNode *n, uint32_t k) {
     case DYN_K_STORE: return k == 0 || n->op == DYN_OP_SCATTER;
     default: return n->op == DYN_OP_SCATTER;
     }
+}
+
+/* What a kernel of its own costs on a device, in units of dyn_op_cost: 5 us of an H100's arithmetic, of which half is never free.
+ */
+#define LAUNCH_COST (1 << 24)
+
+/* Is a value on a device better computed anew for each element of its reader, by the sizes seen first? What is made of reductions
+ * is one thread's in a group of rows. */
+static bool is_cheaper_anew(const DynLower *L, uint32_t id, const DynNode *reader) {
+    int64_t cost = L->cost[id];
+    for (int d = 0; d < reader->ndim && cost <= LAUNCH_COST; d++) {
+        cost *= dyn_sym_at(L->g->syms, reader->shape[d])->hint.i;
+    }
+    return L->p->device && cost <= LAUNCH_COST && !L->of_rows[id];
 }
 
 static void tell_operands(DynLower *L, uint32_t id) {
@@ -331,7 +348,8 @@ static void tell_operands(DynLower *L, uint32_t id) {
         bool columns = kind == DYN_K_REDUCE && !is_trailing(dyn_lower_reduce_mask(n, arg), arg->ndim);
         L->memory[a] |= columns && L->looks[a] && is_inline(arg);
         uint32_t made = L->part[a] ? arg->args[0].id : a;
-        L->memory[made] |= is_inline(dyn_graph_node(L->g, made)) && spread && L->cost[made] >= 2;
+        bool dear = spread && is_inline(dyn_graph_node(L->g, made)) && L->cost[made] >= 2;
+        L->memory[made] |= dear && !is_cheaper_anew(L, made, n);
     }
 }
 
