@@ -673,15 +673,28 @@ static PyObject *keywords_of(DynDtype dt, uint8_t device, bool *failed) {
     return keywords;
 }
 
+/* Where memory runs out PyTorch's C function says so in its log before it fails. On a device, where that is common and the
+ * program's affair, large tensors go by the function that raises: beside what is done with them its two microseconds are nothing.
+ */
+#define LARGE_ON_DEVICE (1 << 20)
+static bool goes_past(DynDtype dt, int ndim, const int64_t *dims, uint8_t device) {
+    int64_t bytes = dyn_dtypes[dt].size;
+    for (int i = 0; i < ndim && device != 0 && bytes < LARGE_ON_DEVICE; i++) {
+        bytes *= dims[i];
+    }
+    return device == 0 || bytes < LARGE_ON_DEVICE;
+}
+
 PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout, uint8_t device) {
     int64_t strides[DYN_MAX_NDIM];
     bool ordered = layout != NULL && layout->kind != DYN_LAYOUT_C && !goes_in_c_order(layout, ndim, dims), failed;
     if (!dyn_layout_dense(ordered ? layout : NULL, dt, ndim, dims, strides)) {
         return PyErr_NoMemory();
     }
-    PyObject *here = device == 0 ? dyn_torch_new_here(dt, ndim, dims, strides) : NULL;
-    if (here != NULL) {
-        return here;
+    PyObject *past =
+        goes_past(dt, ndim, dims, device) ? dyn_torch_new_past(dt, ndim, dims, strides, dyn_cuda_stands_in ? 0 : device) : NULL;
+    if (past != NULL) {
+        return past;
     }
     PyObject *keywords = keywords_of(dt, device, &failed), *args = failed ? NULL : sizes_and_strides(dt, ndim, dims, strides),
              *t = NULL;

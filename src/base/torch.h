@@ -79,9 +79,9 @@ DYN_HIDDEN int dyn_torch_bump(PyObject *const *tensors, Py_ssize_t n);
 /* A new tensor of these sizes and this memory order (dense); strides in bytes where they are given; in the memory of `device`
  * (DynArrayView). New reference. */
 DYN_HIDDEN PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout, uint8_t device);
-/* torch_new.c: the same in this machine's memory, strides in bytes; NULL, without an exception: torch.empty_strided has to make
- * it. */
-DYN_HIDDEN PyObject *dyn_torch_new_here(DynDtype dt, int ndim, const int64_t *dims, const int64_t *strides);
+/* torch_new.c: the same past Python's function, strides in bytes; NULL, without an exception: torch.empty_strided has to make it.
+ */
+DYN_HIDDEN PyObject *dyn_torch_new_past(DynDtype dt, int ndim, const int64_t *dims, const int64_t *strides, uint8_t device);
 DYN_HIDDEN const char *dyn_torch_dtype_name(DynDtype dt); /* float32 …; NULL: torch has none */
 /* torch.device of a CUDA device (DynArrayView); borrowed, NULL with an exception. */
 DYN_HIDDEN PyObject *dyn_torch_device_object(uint8_t device);

@@ -1,4 +1,4 @@
-/* torch_new.c: memory for new tensors on this machine, past the parser of Python's arguments and the dispatcher.
+/* torch_new.c: memory for new tensors, past the parser of Python's arguments and the dispatcher.
  *
  * PyTorch's interface for compiled models (`aoti_torch_empty_strided`, plain C) makes the tensor, and `THPVariable_Wrap` the
  * Python object, which nothing in C does: it is looked up by the name that C++ gives it. What the first call makes is compared
@@ -51,9 +51,11 @@ static const char *find_doors(void) {
     return NULL;
 }
 
-static PyObject *make(DynDtype dt, int ndim, const int64_t *dims, const int64_t *strides) {
+/* device: as DynArrayView has it; those that aren't this machine's memory are CUDA's, 1 among PyTorch's kinds. */
+static PyObject *make(DynDtype dt, int ndim, const int64_t *dims, const int64_t *strides, uint8_t device) {
     void *made = NULL;
-    if (codes[dt] < 0 || doors.make(ndim, dims, strides, codes[dt], 0, 0, &made) != 0) {
+    int32_t kind = device != 0, index = device != 0 ? device - 1 : 0;
+    if (codes[dt] < 0 || doors.make(ndim, dims, strides, codes[dt], kind, index, &made) != 0) {
         return NULL; /* of memory that isn't there empty_strided says how much it is */
     }
     PyObject *t = doors.wrap(made);
@@ -76,7 +78,7 @@ static bool is_right(PyObject *t, DynDtype dt, int ndim, const int64_t *dims, co
 static void open_doors(void) {
     const int64_t few[2] = {3, 2}, apart[2] = {2, 1};
     const char *missing = find_doors();
-    PyObject *t = missing == NULL ? make(DYN_F32, 2, few, apart) : NULL;
+    PyObject *t = missing == NULL ? make(DYN_F32, 2, few, apart, 0) : NULL;
     state = is_right(t, DYN_F32, 2, few, apart) ? OPEN : CLOSED;
     Py_XDECREF(t);
     if (state == CLOSED && dyn_log_on(DYN_LOG_perf)) {
@@ -86,7 +88,7 @@ static void open_doors(void) {
     }
 }
 
-PyObject *dyn_torch_new_here(DynDtype dt, int ndim, const int64_t *dims, const int64_t *strides) {
+PyObject *dyn_torch_new_past(DynDtype dt, int ndim, const int64_t *dims, const int64_t *strides, uint8_t device) {
     int64_t steps[DYN_MAX_NDIM];
     for (int i = 0; i < ndim; i++) {
         steps[i] = strides[i] / dyn_dtypes[dt].size;
@@ -94,7 +96,7 @@ PyObject *dyn_torch_new_here(DynDtype dt, int ndim, const int64_t *dims, const i
     if (DYN_UNLIKELY(state == UNKNOWN)) {
         open_doors();
     }
-    PyObject *t = DYN_LIKELY(state == OPEN) ? make(dt, ndim, dims, steps) : NULL;
+    PyObject *t = DYN_LIKELY(state == OPEN) ? make(dt, ndim, dims, steps, device) : NULL;
     if (DYN_UNLIKELY(t == NULL)) {
         dyn_count_reason("tensors", DYN_R_TORCH_INTERFACE);
     }
