@@ -121,7 +121,7 @@ typedef struct DynFormula {
 
 /* A call of a few tensors that a row of a binding table made nodes of: where nothing is fused with them, it may be made as
  * it was. */
-#define DYN_MOST_WHOLE_ARGS 6
+#define DYN_MOST_WHOLE_ARGS 9 /* torch.batch_norm has as many */
 typedef struct DynWhole {
     uint32_t node, first, last;          /* what it gives, and its nodes */
     PyObject *callable;                  /* borrowed: the table has it */

@@ -104,6 +104,22 @@ def test_few_small_calls_are_pytorchs(name):
         torch.testing.assert_close(a, b)
 
 
+@pytest.mark.parametrize("shape", [(4, 6), (4, 6, 5), (2, 6, 3, 3)])
+def test_a_norm_by_running_statistics_is_pytorchs(shape):
+    norms = {2: torch.nn.BatchNorm1d, 3: torch.nn.BatchNorm1d, 4: torch.nn.BatchNorm2d}
+    model = torch.nn.Sequential(norms[len(shape)](6), torch.nn.ReLU()).eval()
+    fast = pays(model)
+    for rows in (shape[0], shape[0], 7):
+        (expected, names), (found, by) = every(model, (rows, *shape[1:])), every(fast, (rows, *shape[1:]))
+        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+        assert by == names
+    (expected, _), (found, by) = every(model, (2000, *shape[1:])), every(fast, (2000, *shape[1:]))
+    assert "CapturedBackward" in by
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b)
+    assert len(fast.entries) == 1
+
+
 def test_many_calls_are_a_part():
     fast = pays(lambda x: torch.exp(torch.tanh(torch.relu(torch.tanh(torch.sigmoid(x))))))
     fast(leaf(4))

@@ -9,12 +9,12 @@
 /* Is the first argument a list of tensors, which are joined? */
 static bool is_list(const NpCall *c) { return c->npos > 0 && (c->args[0].v->kind == DV_LIST || c->args[0].v->kind == DV_TUPLE); }
 
-/* Do the nodes from `first` on take numbers that only a call tells? Places in what is joined go by its sizes. */
-static bool takes_numbers(const DynGraph *g, uint32_t first, bool joins) {
+/* Do the nodes from `first` on take numbers that only a call tells? `by_sizes`: the views among them go by sizes alone. */
+static bool takes_numbers(const DynGraph *g, uint32_t first, bool by_sizes) {
     bool takes = false;
     for (uint32_t i = first; i < g->nodes.n; i++) {
         const DynNode *n = dyn_graph_node(g, i);
-        for (int k = 0; k < n->nargs && !(joins && n->flags & DYN_NODE_VIEW); k++) {
+        for (int k = 0; k < n->nargs && !(by_sizes && n->flags & DYN_NODE_VIEW); k++) {
             takes = takes || (n->args[k].kind == DYN_ARG_SYM && !dyn_sym_is_const(g->syms, n->args[k].id));
         }
     }
@@ -49,18 +49,28 @@ static bool note_arguments(DynRec *r, const NpCall *c, DynWhole *w) {
     return fits;
 }
 
+/* Has the call no effect but its result? What its rule alone tells, as of batch_norm, the nodes from `first` on say. */
+static bool is_plain(const DynGraph *g, const DynBinding *b, uint32_t first) {
+    bool plain = b->effect == DYN_BIND_PURE || b->effect == DYN_BIND_POINTWISE || b->effect == DYN_BIND_BY_RULE;
+    for (uint32_t i = first; i < g->nodes.n && b->effect == DYN_BIND_BY_RULE; i++) {
+        plain = plain && !dyn_node_stores(dyn_graph_node(g, i));
+    }
+    return plain;
+}
+
 void rec_torch_note_whole(DynRec *r, const NpCall *c, uint32_t first, const DynVal *v) {
     DynGraph *g = dyn_rec_graph(r);
-    bool plain = c->b->effect == DYN_BIND_PURE || c->b->effect == DYN_BIND_POINTWISE;
+    bool plain = is_plain(g, c->b, first);
     if (v->kind != DV_ARRAY || !plain || !dyn_torch_is(c->result) || !PyCallable_Check(c->b->callable)) {
         return;
     }
     DynWhole w = {.node = rec_node_of(v), .first = first, .last = g->nodes.n - 1, .callable = c->b->callable};
     const DynNode *n = dyn_graph_node(g, w.node);
     bool calls = dyn_node_calls(n) && !dyn_derive_is_product(g, w.node);
+    bool by_sizes = is_list(c) || c->b->effect == DYN_BIND_BY_RULE; /* places in what is joined, a norm's channels */
     bool fits = w.node >= first && n->flags & DYN_NODE_GRAD && !(n->flags & DYN_NODE_VIEW) && !calls;
     w.kwnames = Py_XNewRef(c->kwnames);
-    fits = fits && !takes_numbers(g, first, is_list(c)) && note_arguments(r, c, &w);
+    fits = fits && !takes_numbers(g, first, by_sizes) && note_arguments(r, c, &w);
     if (!fits || dyn_vec_push(&g->wholes, w) < 0) {
         Py_XDECREF(w.kwnames);
         for (int i = 0; i < w.n; i++) {
