@@ -48,7 +48,7 @@ static PyObject *dtypes[DYN_DTYPE_COUNT];
     X(function_modes, "_C._len_torch_function_stack")       \
     X(function_mode_at, "_C._get_function_stack_at")        \
     X(dispatch_modes, "_C._len_torch_dispatch_stack")       \
-    X(functorch_level, "_C._functorch.maybe_current_level") \
+    X(transformed, "_C._are_functorch_transforms_active")   \
     X(any_autocast, "_C._is_any_autocast_enabled")          \
     X(autocast, "is_autocast_enabled")                      \
     X(autocast_dtype, "get_autocast_dtype")                 \
@@ -374,12 +374,13 @@ static int function_modes(void) {
     return code;
 }
 
-/* Does another mode, a transformation or a tracer see the calls of torch's functions, or change what they do? */
+/* Does another mode, a transformation or a tracer see the calls of torch's functions, or change what they do? The level of
+ * transformations isn't asked for: that makes a thread's state for them, which each of autograd's backward calls then copies. */
 static bool is_intercepted(void) {
     if (number(call0(ob.dispatch_modes)) != 0) {
         return true;
     }
-    return number(call0(ob.functorch_level)) > 0 || number(call0(ob.tracing)) != 0 || is_forward_mode();
+    return is_true(call0(ob.transformed)) || number(call0(ob.tracing)) != 0 || is_forward_mode();
 }
 
 static PyObject *of_device(PyObject *question, const char *device) { return PyObject_CallFunction(question, "s", device); }
