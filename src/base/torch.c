@@ -41,38 +41,38 @@ static const ExchangeApi *api;
 static PyObject *dtypes[DYN_DTYPE_COUNT];
 
 /* X(name here, path below torch) */
-#define OBJECTS(X)                                          \
-    X(grad_enabled, "is_grad_enabled")                      \
-    X(inference, "is_inference_mode_enabled")               \
-    X(function_mode, "_C._is_torch_function_mode_enabled")  \
-    X(function_modes, "_C._len_torch_function_stack")       \
-    X(function_mode_at, "_C._get_function_stack_at")        \
-    X(dispatch_modes, "_C._len_torch_dispatch_stack")       \
-    X(transformed, "_C._are_functorch_transforms_active")   \
-    X(any_autocast, "_C._is_any_autocast_enabled")          \
-    X(autocast, "is_autocast_enabled")                      \
-    X(autocast_dtype, "get_autocast_dtype")                 \
-    X(autocast_cache, "is_autocast_cache_enabled")          \
-    X(autocast_enter, "autocast_increment_nesting")         \
-    X(autocast_leave, "autocast_decrement_nesting")         \
-    X(tracing, "_C._get_tracing_state")                     \
-    X(forward_mode, "autograd.forward_ad.__dict__")         \
-    X(default_dtype, "get_default_dtype")                   \
-    X(set_grad, "_C._set_grad_enabled")                     \
-    X(empty_strided, "empty_strided")                       \
-    X(as_strided, "as_strided")                             \
-    X(view_as_real, "view_as_real")                         \
-    X(view_as_complex, "view_as_complex")                   \
-    X(from_numpy, "from_numpy")                             \
-    X(dispatch_keys, "_C._dispatch_keys")                   \
-    X(key_set, "_C.DispatchKeySet")                         \
-    X(key_bits, "_C.DispatchKeySet.raw_repr")               \
-    X(negative, "_C.DispatchKey.Negative")                  \
-    X(conjugate, "_C.DispatchKey.Conjugate")                \
-    X(increment_version, "_C._increment_version")           \
-    X(finfo, "finfo")                                       \
-    X(iinfo, "iinfo")                                       \
-    X(layout, "layout")                                     \
+#define OBJECTS(X)                                         \
+    X(grad_enabled, "is_grad_enabled")                     \
+    X(inference, "is_inference_mode_enabled")              \
+    X(function_mode, "_C._is_torch_function_mode_enabled") \
+    X(function_modes, "_C._len_torch_function_stack")      \
+    X(function_mode_at, "_C._get_function_stack_at")       \
+    X(dispatch_modes, "_C._len_torch_dispatch_stack")      \
+    X(transformed, "_C._are_functorch_transforms_active")  \
+    X(any_autocast, "_C._is_any_autocast_enabled")         \
+    X(autocast, "is_autocast_enabled")                     \
+    X(autocast_dtype, "get_autocast_dtype")                \
+    X(autocast_cache, "is_autocast_cache_enabled")         \
+    X(autocast_enter, "autocast_increment_nesting")        \
+    X(autocast_leave, "autocast_decrement_nesting")        \
+    X(tracing, "_C._get_tracing_state")                    \
+    X(forward_mode, "autograd.forward_ad.__dict__")        \
+    X(default_dtype, "get_default_dtype")                  \
+    X(set_grad, "_C._set_grad_enabled")                    \
+    X(empty_strided, "empty_strided")                      \
+    X(as_strided, "as_strided")                            \
+    X(view_as_real, "view_as_real")                        \
+    X(view_as_complex, "view_as_complex")                  \
+    X(from_numpy, "from_numpy")                            \
+    X(dispatch_keys, "_C._dispatch_keys")                  \
+    X(key_set, "_C.DispatchKeySet")                        \
+    X(key_bits, "_C.DispatchKeySet.raw_repr")              \
+    X(negative, "_C.DispatchKey.Negative")                 \
+    X(conjugate, "_C.DispatchKey.Conjugate")               \
+    X(increment_version, "_C._increment_version")          \
+    X(finfo, "finfo")                                      \
+    X(iinfo, "iinfo")                                      \
+    X(layout, "layout")                                    \
     X(memory_format, "memory_format")
 static unsigned long long marked; /* the bits of the negative and the conjugate key */
 static getter requires_grad;      /* of a tensor, as C calls it */

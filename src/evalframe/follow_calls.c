@@ -102,15 +102,43 @@ void dyn_follow_find_calls(const DynGraph *g, DynArena *arena, DynFollowStep *st
     }
 }
 
-bool dyn_follow_is_calls(const DynGraph *g, const DynFollow *f, const DynFollowStep *s, const DynScalar *sym) {
-    bool first = true, device = g->device != 0;
+static bool has_product(const DynGraph *g, const DynFollowStep *s) {
+    bool found = false;
+    for (uint32_t i = 0; i < s->ncalls; i++) {
+        const DynWhole *w = s->calls[i].whole;
+        for (uint32_t k = w == NULL ? 0 : w->first; w != NULL && k <= w->last; k++) {
+            found = found || dyn_derive_is_product(g, k);
+        }
+    }
+    return found;
+}
+
+static bool is_expensive(const DynGraph *g, const DynWhole *w) {
+    bool found = false;
+    for (uint32_t k = w->first; k <= w->last; k++) {
+        found = found || dyn_ops[dyn_graph_node(g, k)->op].flags & DYN_OPF_EXPENSIVE;
+    }
+    return found;
+}
+
+/* Elements that the calls go over, as far as a part gains by them: beside a product, which it makes as PyTorch does and with more
+ * tensors, by what takes long to compute alone. */
+static double elements_of(const DynGraph *g, const DynFollowStep *s, const DynScalar *sym) {
+    bool first = true, product = has_product(g, s);
     double elements = 0;
     for (uint32_t i = 0; i < s->ncalls; i++) {
         const DynFollowCall *c = &s->calls[i];
-        if (c->whole != NULL) {
-            elements += dyn_estimate_work(g, dyn_graph_node(g, c->node), sym) + (first ? 0 : CALL_ELEMENTS);
+        if (c->whole != NULL && (!product || is_expensive(g, c->whole))) {
+            elements += dyn_estimate_work(g, dyn_graph_node(g, c->node), sym) + (first || product ? 0 : CALL_ELEMENTS);
             first = false;
         }
     }
-    return f->plain && s->ncalls > 0 && (device ? s->ncalls == 1 : dyn_follow_is_small(elements));
+    return elements;
+}
+
+bool dyn_follow_is_calls(const DynGraph *g, const DynFollow *f, const DynFollowStep *s, const DynScalar *sym) {
+    if (!f->plain || s->ncalls == 0) {
+        return false;
+    }
+    return g->device != 0 ? s->ncalls == 1 : dyn_follow_is_small(elements_of(g, s, sym));
 }

@@ -120,6 +120,20 @@ def test_a_norm_by_running_statistics_is_pytorchs(shape):
     assert len(fast.entries) == 1
 
 
+def test_products_are_pytorchs_where_little_is_computed_beside_them():
+    torch.manual_seed(0)
+    layers, rows = [torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3)], (3, 3, 3000)
+    for model in (layers[0], torch.nn.Sequential(*layers[:2]), torch.nn.Sequential(*layers)):
+        fast = pays(model)
+        for n in rows:
+            (expected, names), (found, by) = every(model, (n, 8)), every(fast, (n, 8))
+            assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+            assert by == names
+    model = torch.nn.Sequential(layers[0], torch.nn.Tanh(), layers[2])
+    fast = pays(model)
+    assert [("CapturedBackward" in every(fast, (n, 8))[1]) for n in rows] == [False, False, True]
+
+
 def test_many_calls_are_a_part():
     fast = pays(lambda x: torch.exp(torch.tanh(torch.relu(torch.tanh(torch.sigmoid(x))))))
     fast(leaf(4))
