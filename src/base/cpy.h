@@ -83,6 +83,9 @@ DYN_HIDDEN bool dyn_cpy_deep_in_stack(void);  /* the C stack is short: with no h
 
 /* A call from C that stands for one that CPython would make without C stack: what it counts is lent, and taken back behind it. */
 DYN_HIDDEN int dyn_cpy_lend_stack(PyThreadState *ts);
+/* How many Python calls in one another the recursion limit allows yet, and the address that native ones mustn't reach on the C
+ * stack; 0: nobody knows how much of that is left. */
+DYN_HIDDEN int64_t dyn_cpy_calls_left(long *floor);
 DYN_HIDDEN void dyn_cpy_return_stack(PyThreadState *ts, int lent);
 
 /* While instruction `at` runs: the frame says so to whoever looks (line numbers, f_lasti), and the stack holds `depth` values. */

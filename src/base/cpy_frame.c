@@ -298,6 +298,17 @@ static size_t stack_left(void) {
 #define EVAL_C_UNITS 2 /* what one evaluation counts for, where C calls are counted */
 #endif
 
+int64_t dyn_cpy_calls_left(long *floor) {
+    enum { SPARE = 1 << 16 };
+    char here;
+    size_t left = stack_left();
+    if (left == SIZE_MAX || left < stack_low + SPARE) {
+        return 0;
+    }
+    *floor = (long)(intptr_t)(&here - (left - stack_low - SPARE));
+    return PY_REMAINING(PyThreadState_Get());
+}
+
 /* Evaluate by CPython itself, counting real C stack in place of C calls. */
 static PyObject *evaluate(PyThreadState *ts, DynFrame *f, int throwflag, DynEvalHook eval) {
     PyObject *result;

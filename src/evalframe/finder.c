@@ -292,7 +292,7 @@ static bool sort_out(PyObject *func) {
     if (word == DYN_CODE_OWN || (word >> 8 == finder.epoch && word & SORTED)) {
         return false;
     }
-    if (!has_numpy_at_hand(code, PyFunction_GET_GLOBALS(func)) || !dyn_code_loops(code)) {
+    if (!has_numpy_at_hand(code, PyFunction_GET_GLOBALS(func)) || !dyn_code_repeats(code)) {
         dyn_code_set_word(code, IN_EPOCH(SORTED | (word >> 8 == finder.epoch ? word & 255 : 0)));
         return false;
     }
@@ -356,7 +356,7 @@ static void look_at_main(void) {
 /* A function that was met by a tick: may its loop be one over numbers, or is it known already? */
 static bool may_be_plain(DynFrame *f) {
     PyCodeObject *code = dyn_frame_code(f);
-    return dyn_code_loops(code) && (dyn_code_word(code) == IN_EPOCH(FOUND) || dyn_looks_of_frame(f) < DYN_LOOKS_LIKE_NOTHING);
+    return dyn_code_repeats(code) && (dyn_code_word(code) == IN_EPOCH(FOUND) || dyn_looks_of_frame(f) < DYN_LOOKS_LIKE_NOTHING);
 }
 
 /* Who is at it? Steps of changing length, so that no rhythm of the program hides a function. */

@@ -126,6 +126,9 @@ static DynLooks look_at(PyObject *o, Look how) {
     if (PyCell_Check(o)) {
         return look_at(PyCell_GET(o), how);
     }
+    if (PyFunction_Check(o) && PyFunction_GET_CODE(o) == (PyObject *)how.code) { /* it calls itself */
+        return DYN_LOOKS_LIKE_NUMBERS;
+    }
     if (PyFunction_Check(o)) {
         return look_at_function(o, how);
     }

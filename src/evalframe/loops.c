@@ -192,7 +192,7 @@ static void look_at_build(DynLoops *l, uint32_t i) {
     } else if (state == DYN_REGION_READY) {
         dyn_count("loops", "native");
         settle(l, i, DYN_LOOP_NATIVE);
-        say(l, i, "a loop runs natively");
+        say(l, i, loop->function ? "a function that calls itself runs natively" : "a loop runs natively");
     } else {
         const char *detail = NULL;
         DynReason why = l->engine->failure(loop->regions[0], &detail);
@@ -332,7 +332,9 @@ void dyn_loops_retire(DynLoops *l, uint32_t i) {
     dyn_profit_postpone(&loop->next, &loop->patience);
     dyn_count("loops", "retired");
     settle(l, i, DYN_LOOP_RETIRED);
-    say(l, i, "a loop is CPython's for a while: it is left again too soon");
+    say(l, i,
+        loop->function ? "a function that calls itself is CPython's for a while: it is left again too soon"
+                       : "a loop is CPython's for a while: it is left again too soon");
     look_at_all(l);
 }
 
@@ -390,14 +392,6 @@ void dyn_loops_refresh(DynLoops *l) {
 }
 
 /* ---- made and dropped */
-
-bool dyn_loops_have_regions(const DynLoops *l) {
-    bool have = false;
-    for (uint32_t i = 0; i < l->nloops; i++) {
-        have |= l->loops[i].nregions > 0;
-    }
-    return have;
-}
 
 /* What dies here may run code that comes back to these loops. */
 void dyn_loops_forget_regions(DynLoops *l) {
@@ -535,6 +529,9 @@ DynLoops *dyn_loops_of(DynCache *c, const DynCode *decoded) {
     l->code = Py_NewRef(c->code);
     l->nloops = n;
     memcpy(l->headers, headers, n * sizeof *headers);
+    for (uint32_t i = 0; i < n; i++) {
+        l->loops[i].function = decoded->at_unit[headers[i]] == dyn_code_head(decoded);
+    }
     l->following = all_loops;
     if (all_loops != NULL) {
         all_loops->previous = l;
@@ -562,11 +559,13 @@ PyObject *dyn_loops_function(DynCache *c, PyObject *func) {
     return made;
 }
 
-/* Are all loops CPython's for now? Then the call is as well. */
+/* Are all loops CPython's for now? Then the call is as well. Nothing can become native in the middle of it where all of it would
+ * have. */
 static bool rests(const DynLoops *l) {
     bool all = true;
     for (uint32_t i = 0; i < l->nloops && all; i++) {
-        all = l->loops[i].state != DYN_LOOP_NEW && !stands(&l->loops[i]);
+        const DynLoop *loop = &l->loops[i];
+        all = loop->state != DYN_LOOP_NEW && (loop->function ? !loop->open : !stands(loop));
     }
     return all;
 }
@@ -603,7 +602,7 @@ bool dyn_loops_frame(DynCache *c, PyThreadState *ts, DynFrame *f) {
     DynLoops *l = c->loops;
     l->refs++;
     dyn_loops_refresh(l);
-    bool goes = c->loops == l && l->made != NULL && dyn_frame_may_change(ts, f, (PyCodeObject *)l->made->code);
+    bool goes = c->loops == l && l->made != NULL && !rests(l) && dyn_frame_may_change(ts, f, (PyCodeObject *)l->made->code);
     if (goes) {
         dyn_loops_begin_frame(l);
         dyn_frame_change_code(f, (PyCodeObject *)l->made->code);

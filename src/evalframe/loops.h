@@ -51,6 +51,8 @@ typedef struct DynLoop {
     uint32_t nregions;
     PyObject *way_in; /* strong */
     bool open;
+    bool function;           /* It isn't a loop, but all of a function that calls itself. */
+    uint32_t gave_up;        /* … of the `entered` arrivals so many were left because a call in it gave up */
     bool left_to_graph;      /* It could have a region, but a recording has it as a graph. */
     DynWatched watched;      /* what it took natively while somebody watched */
     uint32_t arrived;        /* while it is cold, … */
@@ -115,7 +117,13 @@ DYN_HIDDEN void dyn_loops_drop(DynCache *c); /* the cache's are given up */
 /* Regions hold what they were planned with: all of them go, and are planned again when their loops are arrived at. Not while one
  * of them runs (l->refs is 1 then). */
 DYN_HIDDEN void dyn_loops_forget_regions(DynLoops *l);
-DYN_HIDDEN bool dyn_loops_have_regions(const DynLoops *l);
+static inline bool dyn_loops_have_regions(const DynLoops *l) {
+    bool have = false;
+    for (uint32_t i = 0; i < l->nloops; i++) {
+        have |= l->loops[i].nregions > 0;
+    }
+    return have;
+}
 DYN_HIDDEN int dyn_loops_traverse(const DynCache *c, visitproc visit, void *arg);
 /* Do calls of the cache's function run in loop code? */
 static inline bool dyn_loops_serve(const DynCache *c) { return DYN_UNLIKELY(c->loops_on); }

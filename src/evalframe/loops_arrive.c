@@ -16,6 +16,7 @@
 #define MOST_ASKED 64        /* … it rests after so many */
 #define FIRST_PLAN_NS 2e7    /* The first planning in a process takes .8 ms more than others: its loop has to run for longer. */
 #define MOST_COLD_NS 2e6     /* So long a loop runs before its region, which is planned, is built. */
+#define CALL_NS 30.          /* a call of a function that calls itself, in CPython */
 #define SMALL_NS 10e3        /* a region that runs for less is weighed: */
 #define WEIGHED 64           /* for so many arrivals it is in turns native and CPython's, … */
 #define TURN 8               /* … each for so many of them; */
@@ -23,6 +24,7 @@
 #define ASKED_NS 30.         /* what an open way costs that isn't taken, without what is done there */
 #define LEAST_INSIDE_NS 150. /* that a region has to run, on average, to pay for the way in and out */
 #define ENOUGH_NS 1e6        /* a region that ran for so long in all is judged before there were TRIAL arrivals */
+#define MOST_GIVEN_UP 4      /* One of so many arrivals of a function that calls itself may have been in vain. */
 #define SAMPLED 128          /* of one that runs for longer than SMALL_NS so many trips are CPython's, to compare trips, … */
 #define LEAST_SAMPLED 24     /* … or fewer, where they take longer natively than … */
 #define SAMPLED_NS 500e3     /* … this in all; the first quarter isn't counted, as a loop begins with what it does once */
@@ -289,13 +291,26 @@ static bool samples(DynLoops *l, uint32_t i, const Slots *s, uint64_t now) {
     return loop->state != DYN_LOOP_NATIVE;
 }
 
+/* A function's arrivals aren't trips, so they aren't compared; but what it runs natively has to be worth the way in and out, and
+ * come to its end. */
+static void judge_function(DynLoops *l, uint32_t i, bool is_short) {
+    DynLoop *loop = &l->loops[i];
+    bool judged = l->cache != NULL && dyn_profit_is_judged(l->cache), in_vain = loop->gave_up * MOST_GIVEN_UP > loop->entered;
+    loop->gave_up = 0;
+    if (in_vain || (is_short && judged)) {
+        dyn_loops_retire(l, i);
+    }
+}
+
 static void judge(DynLoops *l, uint32_t i) {
     DynLoop *loop = &l->loops[i];
     double all = dyn_cycles_ns((double)loop->inside), inside = all / loop->entered;
     if (loop->entered < TRIAL && (all < ENOUGH_NS || loop->entered < TURN)) {
         return;
     }
-    if (inside < LEAST_INSIDE_NS && l->cache != NULL && dyn_profit_is_judged(l->cache)) {
+    if (loop->function) {
+        judge_function(l, i, inside < LEAST_INSIDE_NS);
+    } else if (inside < LEAST_INSIDE_NS && l->cache != NULL && dyn_profit_is_judged(l->cache)) {
         dyn_loops_retire(l, i);
     } else if (inside < SMALL_NS && !loop->weighed) {
         begin_to_weigh(loop);
@@ -367,10 +382,17 @@ static bool leaves_it_to_outer(DynLoops *l, uint32_t i, double rest_ns) {
     return false;
 }
 
+static bool plan_now(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
+    return dyn_loops_plan(l, i, l->decoded, s->at, s->nstack, dyn_frame_globals(f), dyn_frame_builtins(f)) == DYN_LOOP_NATIVE;
+}
+
 /* Has the loop run for so long, or so often, that its code is worth planning, and a compiler's time? Then that is asked. One that
  * is through before long is left alone until the next call, and its time counts. */
 static bool is_hot(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     DynLoop *loop = &l->loops[i];
+    if (loop->function && loop->nregions == 0) { /* arrivals are its calls */
+        return ++loop->arrived * CALL_NS >= loop->worth_ns && plan_now(l, i, f, s);
+    }
     uint64_t now = dyn_cycles();
     loop->counted = loop->arrived++ == 0 ? now : loop->counted;
     double enough = dyn_loops_enough(loop), ran = ran_so_far(l, i, now);
@@ -398,7 +420,7 @@ static bool is_hot(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     if (leaves_it_to_outer(l, i, rest)) {
         return false;
     }
-    return dyn_loops_plan(l, i, l->decoded, s->at, s->nstack, dyn_frame_globals(f), dyn_frame_builtins(f)) == DYN_LOOP_NATIVE;
+    return plan_now(l, i, f, s);
 }
 
 /* Is it likely to be over before a compiler would be, and nobody waits for that? Then it is put off. */
@@ -463,6 +485,7 @@ static bool enter(WayIn *w, DynLoops *l, DynFrame *f, uint64_t now) {
     loop->inside += inside;
     native_cycles += inside;
     loop->trips += trips_made(before, way, &exit);
+    loop->gave_up += exit.gave_up >= DYN_GAVE_UP_FOR_DEPTH;
     judge(l, w->index);
     put_stack(w, f, s.nslots, way, &exit);
     w->place = place_of(w, way, exit.at);

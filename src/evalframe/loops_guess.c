@@ -3,6 +3,7 @@
  * GIL; no Python code runs. */
 #include "base/cpy_region.h"
 #include "base/tensors.h"
+#include "evalframe/known.h"
 #include "evalframe/looks.h"
 #include "evalframe/loops.h"
 #include "tracer/record/record.h"
@@ -154,8 +155,21 @@ double dyn_loops_worth(const DynCode *c, uint32_t header) {
     return worth_of(n);
 }
 
+/* A function that calls itself, and is called with what graphs compute on, isn't one of numbers. */
+static bool outweighs_as_function(const DynCode *c, PyObject *const *slots, uint32_t nnodes, DynLoopGuess *guess) {
+    bool has = false;
+    for (uint32_t i = 0; i < (uint32_t)dyn_code_nlocalsplus(c->code) && !has; i++) {
+        has = is_array(slots[i]);
+    }
+    *guess = (DynLoopGuess){.short_loop = true, .worth_ns = worth_of(c->v.n)};
+    return !has && nnodes == 0;
+}
+
 bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, uint32_t nnodes,
                         double behind_ns, DynLoopGuess *guess) {
+    if (c->at_unit[header] == dyn_code_head(c)) {
+        return outweighs_as_function(c, slots, nnodes, guess);
+    }
     bool *members = dyn_loop_members(c, header);
     double *times = members == NULL ? NULL : times_in_a_trip(c, header, members);
     double n = 0, run = 0, most = 0;
@@ -340,14 +354,16 @@ bool dyn_loops_may_come_later(DynFrame *f, const DynCode *c, uint32_t header, Py
 bool dyn_loops_begin(DynCache *c, PyObject *func, PyObject *const *slots) {
     PyCodeObject *code = (PyCodeObject *)c->code;
     bool fresh = !c->loops_known && c->entries.n == 0 && c->useless == 0;
-    bool may = fresh && !dyn_options_wait(c->options) && dyn_code_loops(code);
+    bool may = fresh && !dyn_options_wait(c->options) && dyn_code_repeats(code);
     if (!may || dyn_looks_of_call(func, slots, c->sig.nargs) == DYN_LOOKS_LIKE_NOTHING) {
         return false;
     }
+    const DynKnown *row = dyn_known_find((PyObject *)code);
     DynCode *decoded = dyn_decode(code);
     DynLoops *l = decoded == NULL ? NULL : dyn_loops_of(c, decoded);
     for (uint32_t i = 0; l != NULL && dyn_loops_may_put_off(l) && i < l->nloops; i++) {
-        dyn_loops_put_off(l, i, dyn_loops_worth(decoded, l->headers[i]));
+        bool met = l->loops[i].function && row != NULL && row->for_loop; /* often, so it has run for a while */
+        dyn_loops_put_off(l, i, met ? 0 : dyn_loops_worth(decoded, l->headers[i]));
     }
     PyErr_Clear();
     if (decoded != NULL) {

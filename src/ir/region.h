@@ -19,6 +19,10 @@ typedef enum DynRegionEnd {
     DYN_REGION_NOT_ENTERED /* A guard fails, or there is no native code. Nothing was touched, nothing is set. */
 } DynRegionEnd;
 
+/* Why functions that a region calls, and that call each other, have given up: CPython's eval breaker wanted something, there are
+ * too many in one another, or what one of them came to. */
+enum { DYN_GAVE_UP_NOT, DYN_GAVE_UP_FOR_BREAKER, DYN_GAVE_UP_FOR_DEPTH, DYN_GAVE_UP };
+
 /* Where CPython goes on behind a region. */
 typedef struct DynRegionExit {
     uint32_t at;      /* The code unit, which is a canonical instruction's `start`. */
@@ -27,6 +31,7 @@ typedef struct DynRegionExit {
                        * memory itself is the region's, and good until it runs again. */
     uint32_t exit;    /* Which of the region's exits it was, for counts. */
     DynReason why;    /* OK: the loop is over, or was broken out of. Else what CPython has to do there. */
+    uint8_t gave_up;  /* DYN_GAVE_UP_*: it was left because of what is called in it. */
 } DynRegionExit;
 
 /* Hands its C to the build queue. wait: the code is there on return, or has failed (the GIL is released meanwhile). 0, or -1:

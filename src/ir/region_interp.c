@@ -91,7 +91,7 @@ const char *const dyn_region_kinds[DYN_RK_COUNT] = {
     [DYN_RK_MADE] = "made",
 };
 
-static DynScalar F[DYN_FOREIGN_ARGS]; /* of the next call */
+static DynScalar F[DYN_ROUTINE_VALUES]; /* of the next call */
 #define BREAKER (*breaker != 0)
 #define W ((const P *)(const void *)dyn_region_world())
 #define GET_I(x, k)        \
@@ -135,6 +135,7 @@ static bool step(const DynRegionInstr *in, DynScalar *v, const volatile unsigned
     case DYN_RO_JMP:
     case DYN_RO_BR:
     case DYN_RO_LEAVE:
+    case DYN_RO_RETURN:
     case DYN_RO_COUNT: break;
     }
     return true;
@@ -144,19 +145,45 @@ static bool is_forced(DynRegion *r, const DynRegionInstr *in) {
     return dyn_region_ops[in->op].fails && in->exit == r->force && r->after-- == 0;
 }
 
-uint32_t dyn_region_interpret(DynRegion *r, uint32_t block, DynScalar *values, const volatile unsigned char *breaker) {
+/* A routine, with what F has, and registers of its own. false: it, or one that it calls, has given up. */
+static bool call_routine(DynRegion *r, const DynRegionRoutine *f, const DynScalar *values, const volatile unsigned char *breaker,
+                         DynRegionCalls *calls) {
+    DynScalar *own = calls->left > 0 && !BREAKER ? PyMem_RawMalloc(r->regs.n * sizeof *own) : NULL;
+    if (own == NULL) {
+        calls->gave_up = BREAKER ? DYN_GAVE_UP_FOR_BREAKER : DYN_GAVE_UP_FOR_DEPTH;
+        return false;
+    }
+    memcpy(own, values, r->regs.n * sizeof *own);
+    for (uint32_t i = 0; i < f->nparams; i++) {
+        own[f->params[i]] = F[i];
+    }
+    calls->left--;
+    uint32_t exit = dyn_region_interpret(r, f->block, own, breaker, calls);
+    calls->left++;
+    PyMem_RawFree(own);
+    if (exit != DYN_NONE && calls->gave_up == DYN_GAVE_UP_NOT) {
+        calls->gave_up = DYN_GAVE_UP;
+    }
+    return exit == DYN_NONE;
+}
+
+uint32_t dyn_region_interpret(DynRegion *r, uint32_t block, DynScalar *values, const volatile unsigned char *breaker,
+                              DynRegionCalls *calls) {
     for (;;) {
         const DynRegionBlock *b = &r->blocks.at[block];
         for (uint32_t i = 0; i < b->v.n; i++) {
             const DynRegionInstr *in = &b->v.at[i];
-            if (in->op == DYN_RO_LEAVE) {
-                return in->exit;
+            if (in->op == DYN_RO_LEAVE || in->op == DYN_RO_RETURN) {
+                return in->exit; /* of RETURN: none */
             }
             if (in->op == DYN_RO_JMP) {
                 block = in->to[0];
             } else if (in->op == DYN_RO_BR) {
                 block = in->to[values[in->arg[0]].i != 0 ? 0 : 1];
-            } else if (is_forced(r, in) || !step(in, values, breaker)) {
+            } else if (is_forced(r, in)) {
+                return in->exit;
+            } else if (in->op == DYN_RO_ROUTINE ? !call_routine(r, &r->routines.at[in->imm.i], values, breaker, calls)
+                                                : !step(in, values, breaker)) {
                 return in->exit;
             }
         }

@@ -182,8 +182,19 @@ typedef struct DynRegionEntry {
 typedef struct DynRegionOut {
     uint32_t at, nstack, nmore;
     DynReason why;
+    bool gives_up; /* It is no way out of the region, but of routines: there are no values. */
     DynRegionValues values;
 } DynRegionOut;
+/* A Python function that is called by its name while the region runs, itself among the callers: it becomes a function of its own
+ * in C. It has no exits: what it can't go on with gives up all calls of routines at once, up to the one of the region itself,
+ * which is left at that call's exit. What they have stored by then is in the log, and undone; so nobody sees that they ran. */
+#define DYN_ROUTINE_VALUES 20u /* The most registers of its arguments, or its results. */
+typedef struct DynRegionRoutine {
+    uint32_t block;                       /* Where it begins. */
+    uint32_t nparams, nresults;           /* What RETURN finds in F is of these types, I, D or P: */
+    char results[DYN_ROUTINE_VALUES + 1]; /* of each, a letter. */
+    uint32_t params[DYN_ROUTINE_VALUES];  /* The registers that its arguments are in. */
+} DynRegionRoutine;
 /* An item of a dict that is taken for granted; NULL: the dict has none of this name. With `extra`: whatever array it is. Or of a
  * function its code and defaults. Strong. */
 #define DYN_REGION_OF_EXTRA 0x10000u
@@ -221,6 +232,8 @@ struct DynRegion {
     DYN_VEC(DynRegionBlock) blocks;
     DYN_VEC(DynRegionEntry) entries;
     DYN_VEC(DynRegionOut) exits;
+    DYN_VEC(DynRegionRoutine) routines;
+    uint32_t deepest; /* So many calls that are followed into are in one another, at most: they count for the recursion limit. */
     DYN_VEC(DynRegionFact) facts;
     DYN_VEC(PyObject *) objects; /* Strong. */
     DynRegionCode *native;       /* NULL: not asked for. */
@@ -248,7 +261,12 @@ DYN_HIDDEN DynRegion *dyn_region_parse(const char *text, DynStr *error);
  */
 DYN_HIDDEN int dyn_region_verify(const DynRegion *r, DynStr *error);
 /* Runs it from block `block` with a value for each register; returns the exit that was taken. `breaker`: see POLL. */
-DYN_HIDDEN uint32_t dyn_region_interpret(DynRegion *r, uint32_t block, DynScalar *values, const volatile unsigned char *breaker);
+typedef struct DynRegionCalls {
+    int64_t left;    /* So many calls of routines in one another are allowed. */
+    int64_t gave_up; /* DYN_GAVE_UP_* */
+} DynRegionCalls;
+DYN_HIDDEN uint32_t dyn_region_interpret(DynRegion *r, uint32_t block, DynScalar *values, const volatile unsigned char *breaker,
+                                         DynRegionCalls *calls);
 DYN_HIDDEN bool dyn_region_is_droppable(
     PyObject *o); /* Dropping it runs no code: numbers and what has no contents; NULL is too. */
 /* What was stored in objects within an inlined call: where the region is left before that call has ended, all of it is undone. */
@@ -331,7 +349,17 @@ DYN_HIDDEN int64_t dyn_region_array_search(int64_t right, double x); /* in the o
 /* The ops whose imm is printed, and written in C. */
 static inline bool dyn_region_has_imm(uint16_t op) {
     return op == DYN_RO_IFITS || op == DYN_RO_WRAP || op == DYN_RO_SLICE || op == DYN_RO_ARGI || op == DYN_RO_ARGD ||
-           (op >= DYN_RO_ARGP && op <= DYN_RO_BOXEDC);
+           (op >= DYN_RO_ARGP && op <= DYN_RO_BOXEDC) || (op >= DYN_RO_ROUTINE && op <= DYN_RO_RESULTP);
+}
+/* Where the block goes on: how many, at most two. */
+static inline uint32_t dyn_region_ways(const DynRegionBlock *b, uint32_t to[2]) {
+    const DynRegionInstr *end = b->v.n == 0 ? NULL : &b->v.at[b->v.n - 1];
+    if (end == NULL || (end->op != DYN_RO_JMP && end->op != DYN_RO_BR)) {
+        return 0;
+    }
+    to[0] = end->to[0];
+    to[1] = end->to[1];
+    return end->op == DYN_RO_BR ? 2 : 1;
 }
 /* The ops whose imm is a signature of region_foreign.h. */
 static inline bool dyn_region_is_foreign_call(uint16_t op) {

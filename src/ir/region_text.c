@@ -3,10 +3,12 @@
  *     region header=12 slots=3 stack=1 extra=0
  *     regs IIDP
  *     entry b0: entry:0 int(r1) array.f64.2.cw(r2 r3 r4 r5 r6 r7) | iter@3(r8 r9 r10)
+ *     routine b4: r12 r13 -> I
  *     b0 @4:
  *       r11 = iadd r1 r8 else x0
  *       br r11 b1 b2
  *     exit x0 at 24 stack=1 more=0 OK: int(r1) … | …
+ *     exit x1 gives up
  *
  * Values behind the bar are those of the stack; a tuple stands in front of its items. Called by the test door and for logs; owns
  * nothing. The parser knows no objects: `const:3` is the fourth object, of which only the one who made the region has any. */
@@ -195,6 +197,14 @@ static void print_instr(const DynRegionInstr *in, DynStr *out) {
     dyn_str_putc(out, '\n');
 }
 
+static void print_routine(const DynRegionRoutine *f, DynStr *out) {
+    dyn_str_printf(out, "routine b%u:", f->block);
+    for (uint32_t i = 0; i < f->nparams; i++) {
+        dyn_str_printf(out, " r%u", f->params[i]);
+    }
+    dyn_str_printf(out, " ->%s%s\n", f->nresults > 0 ? " " : "", f->results);
+}
+
 void dyn_region_text(const DynRegion *r, DynStr *out) {
     dyn_str_printf(out, "region header=%u slots=%u stack=%u extra=%u\nregs ", r->header, r->nslots, r->nstack, r->nextra);
     for (uint32_t i = 0; i < r->regs.n; i++) {
@@ -205,6 +215,9 @@ void dyn_region_text(const DynRegion *r, DynStr *out) {
         dyn_str_printf(out, "entry b%u:", r->entries.at[i].block);
         print_values(&r->entries.at[i].values, r->nslots, out);
     }
+    for (uint32_t i = 0; i < r->routines.n; i++) {
+        print_routine(&r->routines.at[i], out);
+    }
     for (uint32_t i = 0; i < r->blocks.n; i++) {
         dyn_str_printf(out, "b%u @%u:\n", i, r->blocks.at[i].at);
         for (uint32_t k = 0; k < r->blocks.at[i].v.n; k++) {
@@ -213,6 +226,10 @@ void dyn_region_text(const DynRegion *r, DynStr *out) {
     }
     for (uint32_t i = 0; i < r->exits.n; i++) {
         const DynRegionOut *x = &r->exits.at[i];
+        if (x->gives_up) {
+            dyn_str_printf(out, "exit x%u gives up\n", i);
+            continue;
+        }
         dyn_str_printf(out, "exit x%u at %u stack=%u more=%u %s:", i, x->at, x->nstack, x->nmore,
                        x->why == DYN_R_OK ? "OK" : dyn_reason_code(x->why));
         print_values(&x->values, r->nslots, out);
@@ -340,7 +357,7 @@ static void read_values(Reader *p, DynRegionValues *values) {
 
 static void read_instr(Reader *p, DynRegionBlock *b) {
     DynRegionInstr in = {.dst = DYN_NONE, .arg = {DYN_NONE, DYN_NONE, DYN_NONE}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}};
-    if (take(p, "r")) {
+    if (p->at[0] == 'r' && p->at[1] >= '0' && p->at[1] <= '9' && take(p, "r")) {
         in.dst = number(p);
         need(p, " = ");
     }
@@ -402,6 +419,13 @@ static void read_exit(Reader *p) {
     DynRegionOut x = {0};
     need(p, "x");
     number(p);
+    x.gives_up = take(p, " gives up");
+    if (x.gives_up) {
+        if (dyn_vec_push(&p->r->exits, x) < 0) {
+            fail(p, "no memory");
+        }
+        return;
+    }
     need(p, " at ");
     x.at = number(p);
     need(p, " stack=");
@@ -417,6 +441,24 @@ static void read_exit(Reader *p) {
     p->at += n;
     read_values(p, &x.values);
     if (dyn_vec_push(&p->r->exits, x) < 0) {
+        fail(p, "no memory");
+    }
+}
+
+static void read_routine(Reader *p) {
+    DynRegionRoutine f = {0};
+    need(p, "routine b");
+    f.block = number(p);
+    need(p, ":");
+    while (!p->failed && take(p, " r") && f.nparams < DYN_ROUTINE_VALUES) {
+        f.params[f.nparams++] = number(p);
+    }
+    need(p, " ->");
+    blanks(p);
+    for (; strchr("IDP", *p->at) != NULL && *p->at != 0 && f.nresults < DYN_ROUTINE_VALUES; p->at++) {
+        f.results[f.nresults++] = *p->at;
+    }
+    if (!p->failed && dyn_vec_push(&p->r->routines, f) < 0) {
         fail(p, "no memory");
     }
 }
@@ -451,6 +493,8 @@ static void read_line(Reader *p) {
         }
     } else if (take(p, "exit ")) {
         read_exit(p);
+    } else if (strncmp(p->at, "routine", 7) == 0) {
+        read_routine(p);
     } else {
         read_block(p);
     }

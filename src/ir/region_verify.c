@@ -132,6 +132,9 @@ static void check_exit(Check *c, uint32_t exit) {
         return;
     }
     const DynRegionOut *x = &c->r->exits.at[exit];
+    if (x->gives_up) {
+        return;
+    }
     if (count_values(&x->values) != c->r->nslots + x->nstack + x->nmore) {
         fail(c, "an exit with another number of values, x", exit);
     }
@@ -155,6 +158,9 @@ static void check_instr(Check *c, const DynRegionInstr *in, bool last) {
     bool typed = in->imm.i > 0 && in->imm.i < DYN_NONE && dyn_foreign_types[in->imm.i & 15].by == op->result;
     if (dyn_region_is_foreign_call(in->op) && !typed) {
         fail(c, "a call whose signature gives something else, b", c->block);
+    }
+    if (in->op == DYN_RO_ROUTINE && (in->imm.i < 0 || in->imm.i >= c->r->routines.n)) {
+        fail(c, "no routine", (uint32_t)in->imm.i);
     }
     if (op->fails && !c->failed) {
         check_exit(c, in->exit);
@@ -219,6 +225,26 @@ static void check_entry(Check *c, const DynRegionEntry *e) {
     }
 }
 
+/* It begins with its parameters, and what comes in beside the slots of the region. */
+static void check_routine(Check *c, const DynRegionRoutine *f) {
+    const DynRegionValues *values = c->r->entries.n > 0 ? &c->r->entries.at[0].values : NULL;
+    memset(c->now, 0, c->words * sizeof(uint64_t));
+    c->block = f->block;
+    for (uint32_t i = 0; values != NULL && i < c->r->nextra && i < values->n && !c->failed; i++) {
+        check_value(c, &values->at[values->n - 1 - i], false);
+    }
+    for (uint32_t i = 0; i < f->nparams && !c->failed; i++) {
+        if (f->params[i] >= c->r->regs.n || c->r->regs.at[f->params[i]] == 'S') {
+            fail(c, "a parameter of a routine, r", f->params[i]);
+        } else {
+            give(c, f->params[i]);
+        }
+    }
+    if (!c->failed) {
+        flow(c, f->block);
+    }
+}
+
 int dyn_region_verify(const DynRegion *r, DynStr *error) {
     Check c = {.r = r, .error = error, .words = (r->regs.n + 63) / 64 + 1};
     c.in = PyMem_RawCalloc((size_t)(r->blocks.n + 1) * c.words, sizeof(uint64_t));
@@ -227,6 +253,9 @@ int dyn_region_verify(const DynRegion *r, DynStr *error) {
     c.failed = c.in == NULL || c.now == NULL || c.seen == NULL;
     for (uint32_t i = 0; i < r->entries.n && !c.failed; i++) {
         check_entry(&c, &r->entries.at[i]);
+    }
+    for (uint32_t i = 0; i < r->routines.n && !c.failed; i++) {
+        check_routine(&c, &r->routines.at[i]);
     }
     for (bool again = !c.failed; again && !c.failed;) {
         again = false;

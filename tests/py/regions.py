@@ -187,7 +187,7 @@ class Case:
 
     def run(self, interpreted, force=-1, after=0):
         """The outcome, and the exit that was taken. It is run anew where a poll left because another thread wants this one."""
-        polls = set(re.findall(r"poll else x(\d+)", _dynoc._region_text(self.region))) if force < 0 else set()
+        polls = set(re.findall(r"(?:poll|routine \d+) else x(\d+)", _dynoc._region_text(self.region))) if force < 0 else set()
         for _ in range(5):
             result, left = self.run_once(interpreted, force, after)
             if str(left[0]) not in polls:

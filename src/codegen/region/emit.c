@@ -65,7 +65,36 @@ static void emit_call(const DynRegionInstr *in, DynStr *out) {
     dyn_str_puts(out, ");\n");
 }
 
-static void emit_instr(const DynRegion *r, const DynRegionInstr *in, DynStr *out) {
+static const char *member_of(char type) { return type == 'D' ? "f" : "i"; }
+
+/* What a routine gives directly: its first result. The others lie in A->results. */
+static char returned(const DynRegionRoutine *f) { return f->nresults > 0 ? f->results[0] : 'I'; }
+
+/* With what lies in F, and for its results there. */
+static void emit_routine_call(const DynRegion *r, const DynRegionInstr *in, DynStr *out) {
+    const DynRegionRoutine *f = &r->routines.at[in->imm.i];
+    dyn_str_printf(out, "  F[0].%s = %sf%lld(A, left - 1", member_of(returned(f)), returned(f) == 'P' ? "(I)" : "",
+                   (long long)in->imm.i);
+    for (uint32_t i = 0; i < f->nparams; i++) {
+        char type = r->regs.at[f->params[i]];
+        dyn_str_printf(out, ", (%s)F[%u].%s", c_type(type), i, member_of(type));
+    }
+    dyn_str_printf(out, "); if (__builtin_expect(A->gave_up != 0, 0)) goto x%u;\n", in->exit);
+    for (uint32_t i = 1; i < f->nresults; i++) {
+        dyn_str_printf(out, "  F[%u] = A->results[%u];\n", i, i);
+    }
+}
+
+static void emit_return(const DynRegionRoutine *f, DynStr *out) {
+    for (uint32_t i = 1; i < f->nresults; i++) {
+        dyn_str_printf(out, "  A->results[%u] = F[%u];\n", i, i);
+    }
+    dyn_str_printf(out, f->nresults > 0 ? "  return (%s)F[0].%s;\n" : "  return 0;\n", c_type(returned(f)),
+                   member_of(returned(f)));
+}
+
+/* of: the routine that it is in, or NULL. */
+static void emit_instr(const DynRegion *r, const DynRegionRoutine *of, const DynRegionInstr *in, DynStr *out) {
     if (r->forced && dyn_region_ops[in->op].fails && in->op != DYN_RO_LEAVE) {
         dyn_str_printf(out, "  if (A->force == %u && (*A->after)-- == 0) goto x%u;\n", in->exit, in->exit);
     }
@@ -90,6 +119,8 @@ static void emit_instr(const DynRegion *r, const DynRegionInstr *in, DynStr *out
     case DYN_RO_CALLI:
     case DYN_RO_CALLD:
     case DYN_RO_CALLN: emit_call(in, out); break;
+    case DYN_RO_ROUTINE: emit_routine_call(r, in, out); break;
+    case DYN_RO_RETURN: emit_return(of, out); break;
     default: emit_step(r, in, out);
     }
 }
@@ -107,14 +138,143 @@ static void emit_pass(const DynRegion *r, const DynRegionValue *v, bool in, DynS
     }
 }
 
-static void emit_registers(const DynRegion *r, DynStr *out) {
+/* The registers that are used where `used` says so; NULL: all of them. */
+static void emit_registers(const DynRegion *r, const uint8_t *used, DynStr *out) {
+    uint32_t n = 0;
     for (uint32_t i = 0; i < r->regs.n; i++) {
-        dyn_str_printf(out, "%s%s r%u;%s", i % 8 == 0 ? "  " : " ", c_type(r->regs.at[i]), i, i % 8 == 7 ? "\n" : "");
+        if (used == NULL || used[i]) {
+            dyn_str_printf(out, "%s%s r%u;%s", n % 8 == 0 ? "  " : " ", c_type(r->regs.at[i]), i, n % 8 == 7 ? "\n" : "");
+            n++;
+        }
     }
     dyn_str_putc(out, '\n');
 }
 
-void dyn_region_source(const DynRegion *r, DynStr *out) {
+/* Blocks that control comes to from this one. */
+static void reach(const DynRegion *r, uint32_t block, uint8_t *seen) {
+    uint32_t to[2], n;
+    while (!seen[block]) {
+        seen[block] = 1;
+        n = dyn_region_ways(&r->blocks.at[block], to);
+        if (n == 2) {
+            reach(r, to[1], seen);
+        }
+        block = n > 0 ? to[0] : block;
+    }
+}
+
+static void emit_blocks(const DynRegion *r, const DynRegionRoutine *of, const uint8_t *seen, DynStr *out) {
+    for (uint32_t i = 0; i < r->blocks.n; i++) {
+        if (seen != NULL && !seen[i]) {
+            continue;
+        }
+        dyn_str_printf(out, "b%u:;\n", i);
+        for (uint32_t k = 0; k < r->blocks.at[i].v.n; k++) {
+            emit_instr(r, of, &r->blocks.at[i].v.at[k], out);
+        }
+    }
+}
+
+/* ---- routines */
+
+static void emit_head(const DynRegion *r, uint32_t which, bool named, DynStr *out) {
+    const DynRegionRoutine *f = &r->routines.at[which];
+    dyn_str_printf(out, "static %s f%u(A_ *A, I left", c_type(returned(f)), which);
+    for (uint32_t i = 0; i < f->nparams; i++) {
+        dyn_str_printf(out, ", %s", c_type(r->regs.at[f->params[i]]));
+        if (named) {
+            dyn_str_printf(out, " p%u", i);
+        }
+    }
+    dyn_str_puts(out, named ? ") {\n" : ");\n");
+}
+
+static void mark_used(const DynRegion *r, const DynRegionRoutine *f, const uint8_t *seen, uint8_t *used) {
+    for (uint32_t i = 0; i < f->nparams; i++) {
+        used[f->params[i]] = 1;
+    }
+    for (uint32_t i = 0; i < r->blocks.n; i++) {
+        for (uint32_t k = 0; seen[i] && k < r->blocks.at[i].v.n; k++) {
+            const DynRegionInstr *in = &r->blocks.at[i].v.at[k];
+            const DynRegionOpInfo *op = &dyn_region_ops[in->op];
+            for (int a = 0; a < 3 && op->args[a] != 'N'; a++) {
+                used[in->arg[a]] = 1;
+            }
+            if (op->result != 'N') {
+                used[in->dst] = 1;
+            }
+        }
+    }
+}
+
+/* What comes in beside the slots is read where the region's entry has put it. */
+static void emit_extras(const DynRegion *r, const uint8_t *used, DynStr *out) {
+    const DynRegionValues *values = &r->entries.at[0].values;
+    for (uint32_t i = 0; i < r->nextra; i++) {
+        const DynRegionValue *v = &values->at[values->n - 1 - i];
+        bool any = false;
+        for (uint32_t k = 0; k < v->nregs; k++) {
+            any = any || used[v->regs[k]];
+        }
+        if (any) {
+            DynRegionValue of = *v;
+            for (uint32_t k = 0; k < v->nregs; k++) {
+                of.regs[0] = v->regs[k];
+                of.nregs = 1;
+                if (used[v->regs[k]]) {
+                    emit_pass(r, &of, true, out);
+                }
+            }
+            dyn_str_putc(out, '\n');
+        }
+    }
+}
+
+static void emit_routine(const DynRegion *r, uint32_t which, uint8_t *seen, uint8_t *used, DynStr *out) {
+    const DynRegionRoutine *f = &r->routines.at[which];
+    memset(seen, 0, r->blocks.n);
+    memset(used, 0, r->regs.n);
+    reach(r, f->block, seen);
+    mark_used(r, f, seen, used);
+    emit_head(r, which, true, out);
+    dyn_str_printf(out, "  V_ *V = A->values, F[%u];\n", DYN_ROUTINE_VALUES);
+    emit_registers(r, used, out);
+    dyn_str_printf(
+        out,
+        "  if (__builtin_expect(BREAKER, 0)) { A->gave_up = %d; return 0; }\n"
+        "  if (__builtin_expect(left < 0 || (I)__builtin_frame_address(0) < A->floor, 0)) { A->gave_up = %d; return 0; }\n",
+        DYN_GAVE_UP_FOR_BREAKER, DYN_GAVE_UP_FOR_DEPTH);
+    emit_extras(r, used, out);
+    for (uint32_t i = 0; i < f->nparams; i++) {
+        dyn_str_printf(out, "  r%u = p%u;\n", f->params[i], i);
+    }
+    dyn_str_printf(out, "  goto b%u;\n", f->block);
+    emit_blocks(r, f, seen, out);
+    for (uint32_t i = 0; i < r->exits.n; i++) {
+        if (r->exits.at[i].gives_up) {
+            dyn_str_printf(out, "x%u: if (A->gave_up == 0) A->gave_up = %d; return 0;\n", i, DYN_GAVE_UP);
+        }
+    }
+    dyn_str_puts(out, "  (void)V; (void)left;\n}\n");
+}
+
+/* All of them, before the region's own function; `seen` gets its blocks. */
+static void emit_routines(const DynRegion *r, uint8_t *seen, DynStr *out) {
+    for (uint32_t i = 0; i < r->routines.n; i++) {
+        emit_head(r, i, false, out);
+    }
+    for (uint32_t i = 0; i < r->routines.n; i++) {
+        emit_routine(r, i, seen, seen + r->blocks.n, out);
+    }
+    memset(seen, 0, r->blocks.n);
+    for (uint32_t i = 0; i < r->entries.n; i++) {
+        reach(r, r->entries.at[i].block, seen);
+    }
+}
+
+/* ---- all of it */
+
+static void emit_options(const DynRegion *r, DynStr *out) {
     uint32_t n = 0;
     bool arrays = false;
     for (uint32_t i = 0; i < r->blocks.n; i++) {
@@ -127,17 +287,9 @@ void dyn_region_source(const DynRegion *r, DynStr *out) {
         dyn_str_printf(out, "#pragma GCC optimize (\"O%d\"%s)\n", n > DYN_REGION_VERY_LONG ? 1 : 2,
                        arrays ? ", \"tree-vectorize\", \"vect-cost-model=dynamic\"" : "");
     }
-    dyn_str_puts(out, dyn_region_math);
-    dyn_str_printf(
-        out,
-        "typedef union { I i; D f; } V_;\n"
-        "typedef struct { V_ *values; const volatile unsigned char *breaker; const P *world; I block; I force; I *after; } A_;\n"
-        "#define BREAKER (*A->breaker != 0)\n"
-        "#define W (A->world)\n"
-        "__attribute__((visibility(\"default\"))) const struct { I abi, count; } %s = {%d, 0};\n"
-        "__attribute__((visibility(\"default\"))) I %s(const A_ *A) {\n  V_ *V = A->values, F[%u];\n",
-        DYN_NATIVE_SYMBOL, DYN_NATIVE_ABI, DYN_REGION_SYMBOL, DYN_FOREIGN_ARGS);
-    emit_registers(r, out);
+}
+
+static void emit_entries(const DynRegion *r, DynStr *out) {
     dyn_str_puts(out, "  switch (A->block) {\n");
     for (uint32_t i = 0; i < r->entries.n; i++) {
         const DynRegionEntry *e = &r->entries.at[i];
@@ -148,18 +300,49 @@ void dyn_region_source(const DynRegion *r, DynStr *out) {
         dyn_str_printf(out, " goto b%u;\n", e->block);
     }
     dyn_str_puts(out, "  default: __builtin_unreachable();\n  }\n");
-    for (uint32_t i = 0; i < r->blocks.n; i++) {
-        dyn_str_printf(out, "b%u:;\n", i);
-        for (uint32_t k = 0; k < r->blocks.at[i].v.n; k++) {
-            emit_instr(r, &r->blocks.at[i].v.at[k], out);
-        }
-    }
+}
+
+static void emit_exits(const DynRegion *r, DynStr *out) {
     for (uint32_t i = 0; i < r->exits.n; i++) {
-        dyn_str_printf(out, "x%u:", i);
-        for (uint32_t k = 0; k < r->exits.at[i].values.n; k++) {
-            emit_pass(r, &r->exits.at[i].values.at[k], false, out);
+        if (!r->exits.at[i].gives_up) {
+            dyn_str_printf(out, "x%u:", i);
+            for (uint32_t k = 0; k < r->exits.at[i].values.n; k++) {
+                emit_pass(r, &r->exits.at[i].values.at[k], false, out);
+            }
+            dyn_str_printf(out, " return %u;\n", i);
         }
-        dyn_str_printf(out, " return %u;\n", i);
     }
+}
+
+void dyn_region_source(const DynRegion *r, DynStr *out) {
+    uint8_t *seen = r->routines.n == 0 ? NULL : PyMem_RawMalloc(r->blocks.n + r->regs.n);
+    if (r->routines.n > 0 && seen == NULL) {
+        out->failed = true;
+        return;
+    }
+    emit_options(r, out);
+    dyn_str_puts(out, dyn_region_math);
+    dyn_str_printf(out,
+                   "typedef union { I i; D f; } V_;\n"
+                   "typedef struct { V_ *values; const volatile unsigned char *breaker; const P *world; I block; I force; I "
+                   "*after; I left; I "
+                   "floor; I gave_up; V_ *results; } A_;\n"
+                   "#define BREAKER (*A->breaker != 0)\n"
+                   "#define W (A->world)\n"
+                   "__attribute__((visibility(\"default\"))) const struct { I abi, count; } %s = {%d, 0};\n",
+                   DYN_NATIVE_SYMBOL, DYN_NATIVE_ABI);
+    if (seen != NULL) {
+        emit_routines(r, seen, out);
+    }
+    dyn_str_printf(out, "__attribute__((visibility(\"default\"))) I %s(A_ *A) {\n  V_ *V = A->values, F[%u];\n",
+                   DYN_REGION_SYMBOL, DYN_ROUTINE_VALUES);
+    if (seen != NULL) {
+        dyn_str_puts(out, "  const I left = A->left;\n");
+    }
+    emit_registers(r, NULL, out);
+    emit_entries(r, out);
+    emit_blocks(r, NULL, seen, out);
+    emit_exits(r, out);
     dyn_str_puts(out, "}\n");
+    PyMem_RawFree(seen);
 }

@@ -38,16 +38,6 @@ typedef struct Loop {
     bool failed;
 } Loop;
 
-static uint32_t ways(const DynRegionBlock *b, uint32_t to[2]) {
-    const DynRegionInstr *end = b->v.n == 0 ? NULL : &b->v.at[b->v.n - 1];
-    if (end == NULL || end->op == DYN_RO_LEAVE) {
-        return 0;
-    }
-    to[0] = end->to[0];
-    to[1] = end->to[1];
-    return end->op == DYN_RO_BR ? 2 : 1;
-}
-
 static void see(Loop *l, uint32_t block) {
     if (block != l->head && !l->seen[block]) {
         l->seen[block] = 1;
@@ -55,7 +45,8 @@ static void see(Loop *l, uint32_t block) {
     }
 }
 
-/* `seen`: all that is reached from an entry without coming to the head. `order` has the blocks whose ways aren't gone yet. */
+/* `seen`: all that is reached from an entry or a routine's beginning without coming to the head. `order` has the blocks whose
+ * ways aren't gone yet. */
 static void reach_past_head(Loop *l) {
     const DynRegion *r = l->r;
     memset(l->seen, 0, l->nblocks);
@@ -63,8 +54,11 @@ static void reach_past_head(Loop *l) {
     for (uint32_t i = 0; i < r->entries.n; i++) {
         see(l, r->entries.at[i].block);
     }
+    for (uint32_t i = 0; i < r->routines.n; i++) {
+        see(l, r->routines.at[i].block);
+    }
     while (l->n > 0) {
-        uint32_t to[2], n = ways(&r->blocks.at[l->order[--l->n]], to);
+        uint32_t to[2], n = dyn_region_ways(&r->blocks.at[l->order[--l->n]], to);
         for (uint32_t k = 0; k < n; k++) {
             see(l, to[k]);
         }
@@ -80,7 +74,7 @@ static bool find_loop(Loop *l) {
     while (changed) {
         changed = false;
         for (uint32_t i = l->nblocks; i-- > 1;) { /* 0 is no block of any way */
-            uint32_t to[2], n = l->seen[i] ? 0 : ways(&r->blocks.at[i], to);
+            uint32_t to[2], n = l->seen[i] ? 0 : dyn_region_ways(&r->blocks.at[i], to);
             for (uint32_t k = 0; k < n && !l->in[i]; k++) {
                 if (to[k] == l->head || l->in[to[k]]) {
                     l->in[i] = 1;
@@ -100,13 +94,13 @@ static bool order_blocks(Loop *l) {
     memset(l->ahead, 0, l->nblocks * sizeof(uint32_t));
     for (uint32_t i = 0; i < l->nblocks; i++) {
         l->n += l->in[i];
-        for (uint32_t w = 0, n = l->in[i] ? ways(&l->r->blocks.at[i], to) : 0; w < n; w++) {
+        for (uint32_t w = 0, n = l->in[i] ? dyn_region_ways(&l->r->blocks.at[i], to) : 0; w < n; w++) {
             l->ahead[to[w]]++;
         }
     }
     l->order[done++] = l->head;
     for (uint32_t at = 0; at < done; at++) {
-        for (uint32_t w = 0, n = ways(&l->r->blocks.at[l->order[at]], to); w < n; w++) {
+        for (uint32_t w = 0, n = dyn_region_ways(&l->r->blocks.at[l->order[at]], to); w < n; w++) {
             if (to[w] != l->head && l->in[to[w]] && --l->ahead[to[w]] == 0) {
                 l->order[done++] = to[w];
             }
@@ -225,7 +219,7 @@ static bool follow_trip(Loop *l) {
             }
             follow(&b->v.at[k], regs);
         }
-        uint32_t to[2], n = ways(b, to);
+        uint32_t to[2], n = dyn_region_ways(b, to);
         for (uint32_t k = 0; k < n; k++) {
             if (to[k] == l->head) {
                 Affine next = regs[l->next], left = regs[l->left];
@@ -341,6 +335,10 @@ static void redirect(Loop *l, uint32_t front) {
     }
     for (uint32_t i = 0; i < l->r->entries.n; i++) {
         uint32_t *block = &l->r->entries.at[i].block;
+        *block = *block == l->head ? front : *block;
+    }
+    for (uint32_t i = 0; i < l->r->routines.n; i++) {
+        uint32_t *block = &l->r->routines.at[i].block;
         *block = *block == l->head ? front : *block;
     }
 }

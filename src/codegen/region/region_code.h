@@ -15,8 +15,11 @@ typedef struct DynRegionArgs {
     long block;               /* Where it begins: the block of an entry. */
     long force;               /* Test: leave at this exit, */
     long *after;              /* when it was passed so many times. */
+    long left, floor;         /* So many calls of routines in one another are allowed, and how far the C stack may reach; */
+    long gave_up;             /* DYN_GAVE_UP_*; */
+    DynScalar *results;       /* those of a routine, but for the first. */
 } DynRegionArgs;
-typedef long (*DynRegionFunction)(const DynRegionArgs *args); /* the exit */
+typedef long (*DynRegionFunction)(DynRegionArgs *args); /* the exit */
 #define DYN_REGION_SYMBOL "dyn_region"
 #define DYN_REGION_LONG 700u       /* Instructions above which a region is compiled with -O2, */
 #define DYN_REGION_VERY_LONG 2000u /* or -O1: three instructions are about a line; 300 take 0.13 s with -O3. */

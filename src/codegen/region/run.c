@@ -119,7 +119,7 @@ DynReason dyn_region_failure(DynRegion *r, const char **detail) {
 bool dyn_region_exit(const DynRegion *r, uint32_t i, uint32_t *at, uint32_t *nstack) {
     uint32_t distinct = 0;
     for (uint32_t k = 0; k < r->exits.n; k++) {
-        bool seen = false;
+        bool seen = r->exits.at[k].gives_up;
         for (uint32_t l = 0; l < k && !seen; l++) {
             seen = r->exits.at[l].at == r->exits.at[k].at && r->exits.at[l].nstack == r->exits.at[k].nstack;
         }
@@ -190,6 +190,7 @@ void dyn_region_free(DynRegion *r) {
     dyn_vec_free(&r->entries);
     dyn_vec_free(&r->exits);
     dyn_vec_free(&r->facts);
+    dyn_vec_free(&r->routines);
     dyn_vec_free(&r->objects);
     dyn_region_free_spares(r->spares);
     PyMem_RawFree(r->stack);
@@ -675,6 +676,10 @@ static bool run_from(DynRegionRun *run, const DynRegionEntry *e, DynRegionExit *
     long after = (long)r->after;
     DynRegionArgs args = {run->values, breaker, dyn_region_world(), (long)e->block, r->force == DYN_NONE ? -1 : (long)r->force,
                           &after};
+    DynScalar results[DYN_ROUTINE_VALUES];
+    DynRegionCalls calls = {.left = r->routines.n > 0 ? dyn_cpy_calls_left(&args.floor) / (r->deepest + 1) : 0};
+    args.left = calls.left;
+    args.results = results;
     DynRegionMade made, *outer = dyn_region_made;
     made.n = 0;
     made.nitems = 0;
@@ -685,7 +690,8 @@ static bool run_from(DynRegionRun *run, const DynRegionEntry *e, DynRegionExit *
     dyn_region_enter_made(&made);
     dyn_region_forget_arrays();
     bool held = r->makes && dyn_cpy_hold_collector();
-    exit->exit = r->interpreted ? dyn_region_interpret(r, e->block, run->values, breaker) : (uint32_t)r->native->function(&args);
+    exit->exit =
+        r->interpreted ? dyn_region_interpret(r, e->block, run->values, breaker, &calls) : (uint32_t)r->native->function(&args);
     dyn_region_enter_made(outer);
     dyn_region_undo(); /* of a call that hasn't ended */
     dyn_cpy_release_collector(held);
@@ -696,6 +702,7 @@ static bool run_from(DynRegionRun *run, const DynRegionEntry *e, DynRegionExit *
     exit->nstack = x->nstack;
     exit->stack = r->stack;
     exit->why = x->why;
+    exit->gave_up = (uint8_t)(r->interpreted ? calls.gave_up : args.gave_up);
     return true;
 }
 

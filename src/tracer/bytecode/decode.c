@@ -491,6 +491,33 @@ static bool returns(const Row *row) { return row->op == DYN_I_RETURN_VALUE; }
 bool dyn_code_loops(PyCodeObject *code) { return find_unit(code, jumps_back) != DYN_NONE; }
 uint32_t dyn_code_return(PyCodeObject *code) { return find_unit(code, returns); }
 
+bool dyn_code_calls_itself(PyCodeObject *code) {
+    enum { FREE = 0x80 }; /* CPython's CO_FAST_FREE */
+    bool calls = false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names) && !calls; i++) {
+        calls = PyTuple_GET_ITEM(code->co_names, i) == code->co_name;
+    }
+    for (int i = 0; i < dyn_code_nlocalsplus(code) && !calls; i++) {
+        calls = (dyn_code_local_kind(code, i) & FREE) != 0 && dyn_code_local_name(code, i) == code->co_name;
+    }
+    return calls;
+}
+
+uint32_t dyn_code_head(const DynCode *c) {
+    if (c->generator || !dyn_code_calls_itself(c->code)) {
+        return DYN_NONE;
+    }
+    const uint8_t *code = (const uint8_t *)PyBytes_AS_STRING(c->bytes);
+    for (uint32_t unit = 0; unit < c->nunits; unit++) {
+        uint32_t at = c->at_unit[unit];
+        if (at != DYN_NONE && code[2 * unit] == RESUME) {
+            bool may_be = at + 1 < c->v.n && (c->v.at[at + 1].flags & (DYN_IF_FIRST | DYN_IF_TARGET)) == DYN_IF_FIRST;
+            return may_be ? at + 1 : DYN_NONE;
+        }
+    }
+    return DYN_NONE;
+}
+
 void dyn_decode_free(DynCode *c) {
     if (!c) {
         return;

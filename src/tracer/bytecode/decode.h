@@ -50,6 +50,12 @@ DYN_HIDDEN uint32_t dyn_decode_return(const DynCode *c); /* a code unit that ret
 /* The same of a code object that isn't decoded. Without memory: no loop, no such unit. */
 DYN_HIDDEN bool dyn_code_loops(PyCodeObject *code);
 DYN_HIDDEN uint32_t dyn_code_return(PyCodeObject *code);
+/* The canonical instruction that a function which calls itself, as far as its names tell, begins with: where native code may be
+ * entered. DYN_NONE: it doesn't, or something jumps there. */
+DYN_HIDDEN uint32_t dyn_code_head(const DynCode *c);
+DYN_HIDDEN bool dyn_code_calls_itself(PyCodeObject *code); /* by its names alone */
+/* Is there anything in it that could run natively: a loop, or calls of itself? */
+static inline bool dyn_code_repeats(PyCodeObject *code) { return dyn_code_loops(code) || dyn_code_calls_itself(code); }
 DYN_HIDDEN void dyn_decode_print(const DynCode *c, DynStr *out);
 /* For the table test against `dis`: canonical opcode of a CPython opcode number, or DYN_I_UNSUPPORTED. */
 DYN_HIDDEN DynOpcode dyn_decode_opcode(int cpython_opcode);

@@ -538,12 +538,6 @@ static bool can_inline(Plan *p, PyFunctionObject *f, uint32_t n) {
             return no(p, "a function that calls itself, or writes arrays and can be left behind that");
         }
     }
-    for (uint32_t i = 0; i < p->s.nframes; i++) {
-        if (p->s.frames[i].c->code == code) { /* nor is its first call followed, which would be left on most ways */
-            p->again = p->again || dyn_vec_push(&p->opaque, code) == 0;
-            return no(p, "a function that calls itself");
-        }
-    }
     if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_VARARGS | CO_VARKEYWORDS)) {
         return no(p, "a function of this kind");
     }
@@ -554,10 +548,24 @@ static bool can_inline(Plan *p, PyFunctionObject *f, uint32_t n) {
     if ((Py_ssize_t)n > code->co_argcount || (Py_ssize_t)n < code->co_argcount - defaults) {
         return no(p, "a function with another number of parameters");
     }
+    if (plan_is_routine(p, f)) {
+        return true;
+    }
+    if (p->again) {
+        return no(p, "a function that calls itself");
+    }
     if (p->s.nframes == PLAN_FRAMES || p->s.n + (uint32_t)dyn_code_nlocalsplus(code) + 16 > PLAN_VALUES) {
         return no(p, "calls that are too deep");
     }
     return true;
+}
+
+PlanFrame plan_frame_of(Plan *p, const DynCode *c, PyFunctionObject *f, uint32_t made, uint32_t below) {
+    PlanFrame frame = {.c = c, .below = below, .globals = f->func_globals, .builtins = f->func_builtins, .base = p->s.n, .at = 0};
+    frame.closure = f->func_closure;
+    frame.made = made;
+    frame.loops = plan_loops_of(p, c, NULL);
+    return frame;
 }
 
 /* made: 1 + the row of the plan's functions, of one whose identity isn't taken for granted; else 0. */
@@ -583,12 +591,10 @@ static Went follow_into(Plan *p, PyFunctionObject *f, uint32_t made, const PlanV
             plan_reg(p, &passed[i]);
         }
     }
-    PlanFrame *frame = &p->s.frames[p->s.nframes++];
-    *frame =
-        (PlanFrame){.c = c, .below = slots, .globals = f->func_globals, .builtins = f->func_builtins, .base = p->s.n, .at = 0};
-    frame->closure = f->func_closure;
-    frame->made = made;
-    frame->loops = plan_loops_of(p, c, NULL);
+    if (plan_is_routine(p, f)) {
+        return plan_call_routine(p, f, made, passed, slots);
+    }
+    p->s.frames[p->s.nframes++] = plan_frame_of(p, c, f, made, slots);
     for (int i = 0; i < dyn_code_nlocalsplus(code); i++) {
         plan_push(p, i < code->co_argcount ? passed[i] : plan_value(DYN_RK_NULL, DYN_NONE));
     }
@@ -600,7 +606,7 @@ Went plan_call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, uin
 }
 
 void plan_ended(Plan *p) {
-    if (p->s.nframes == 1 && p->s.logged) {
+    if (p->s.nframes == 1 && p->s.routine == 0 && p->s.logged) {
         plan_settle_doubts(p);
         plan_emit(p, DYN_RO_COMMIT, DYN_NONE, DYN_NONE, DYN_NONE);
         p->s.logged = false;
@@ -609,7 +615,10 @@ void plan_ended(Plan *p) {
 
 Went plan_return(Plan *p, PlanValue v) {
     if (p->s.nframes == 1) {
-        return plan_unknown(p, DYN_R_OK, "the function returns");
+        return plan_leave_function(p);
+    }
+    if (p->s.routine != 0 && p->s.nframes == 2) {
+        return plan_routine_returns(p, v);
     }
     if (plan_frame(p)->driver != PLAN_CALL) {
         return plan_end_generator(p);
@@ -689,8 +698,9 @@ static Went call_known(Plan *p, PyObject *o, PlanValue *args, uint32_t n, PyObje
     if (PyType_Check(o) && (((PyTypeObject *)o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
         return plan_construct(p, o, args, n, slots);
     }
-    if (PyFunction_Check(o)) {
-        return plan_call_function(p, (PyFunctionObject *)o, args, n, slots);
+    PyObject *function = PyFunction_Check(o) ? o : plan_inside(o);
+    if (function != NULL) {
+        return plan_call_function(p, (PyFunctionObject *)function, args, n, slots);
     }
     if (plan_is_heap_function(o)) {
         return plan_call_heap(p, o, args, n, slots);

@@ -79,6 +79,9 @@ Went plan_load_cell(Plan *p, const DynInstr *in) {
         plan_push(p, p->s.values[slot]);
         return plan_top(p, 0)->v.kind != DYN_RK_NULL ? WENT_ON : plan_unknown(p, DYN_R_EXCEPTION, "the variable has no value");
     }
+    if (p->s.routine != 0 && slot != DYN_NONE && p->stored_cells[slot]) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a variable that is stored, in a function that calls itself");
+    }
     if (slot == DYN_NONE || p->s.values[slot].v.kind != DYN_RK_CELL) {
         return plan_deref(p, in, slot);
     }

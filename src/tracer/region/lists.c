@@ -211,7 +211,7 @@ static void push_as(Plan *p, const PlanItem *item, Alternative a, uint32_t drop)
     if (logs) { /* within an inlined call it is undone where the region is left before that has ended */
         plan_settle_doubts(p);
         plan_emit_or(p, DYN_RO_NOTEPOP, item->list, DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
-        p->s.logged = true;
+        plan_log(p);
     }
     take_out(p, item);
     if (item->list != DYN_NONE && !plan_is_python_number(&v)) { /* the run has it from here on */
@@ -485,7 +485,7 @@ bool plan_store_in_list(Plan *p, PlanValue list, PlanValue index, PlanValue v) {
     uint32_t place = number && !logs ? DYN_NONE : plan_emit(p, DYN_RO_LPLACE, list.v.regs[0], at, DYN_NONE);
     if (logs) {
         plan_emit_or(p, DYN_RO_NOTE, place, DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
-        p->s.logged = true;
+        plan_log(p);
     }
     plan_emit(p, op, number ? list.v.regs[0] : place, number ? at : reg, number ? reg : DYN_NONE);
     plan_last(p)->exit = exit;

@@ -14,7 +14,7 @@ static Went append(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, u
     (void)n;
     if (p->s.nframes > 1 && p->resume_at != DYN_NONE) {
         plan_emit_or(p, DYN_RO_NOTEAPPEND, self.v.regs[0], DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
-        p->s.logged = true;
+        plan_log(p);
         if (!plan_append(p, self, args[0])) {
             return WENT_NOWHERE;
         }

@@ -84,6 +84,18 @@ uint32_t plan_object_reg(Plan *p, PyObject *o) {
     return f == NULL || p->stop != DYN_R_OK ? 0 : p->extras.at[f->extra].regs[0];
 }
 
+/* What dynoc.optimize gave stands for the function inside. Borrowed; NULL: it is something else. */
+PyObject *plan_inside(PyObject *o) {
+    static PyObject *type; /* strong */
+    if (type == NULL) {
+        type = dyn_module_attr("dynoc._dynoc", "OptimizedFunction");
+    }
+    PyObject *function = type != NULL && Py_IS_TYPE(o, (PyTypeObject *)type) ? PyObject_GetAttrString(o, "__wrapped__") : NULL;
+    PyErr_Clear();
+    Py_XDECREF(function); /* the object keeps it */
+    return function != NULL && PyFunction_Check(function) ? function : NULL;
+}
+
 Went plan_global(Plan *p, const DynInstr *in) {
     const PlanFrame *frame = plan_frame(p);
     PyObject *name = PyTuple_GET_ITEM(frame->c->code->co_names, in->arg);

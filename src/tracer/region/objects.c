@@ -129,7 +129,7 @@ Went plan_store_field(Plan *p, PlanValue o, PyObject *name, PlanValue v) {
     plan_emit_or(p, DYN_RO_LDOBJECT, place, DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
     if (p->s.nframes > 1) {
         plan_emit_or(p, DYN_RO_NOTE, place, DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
-        p->s.logged = true;
+        plan_log(p);
     }
     plan_emit_or(p, op, place, reg, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
     p->s.n -= 2;

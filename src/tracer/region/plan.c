@@ -86,6 +86,9 @@ static void refuse_inlining(Plan *p) {
 }
 
 uint32_t plan_exit(Plan *p, DynReason why) {
+    if (p->s.routine != 0) {
+        return plan_give_up(p);
+    }
     if (p->resume_at == DYN_NONE) {
         refuse_inlining(p);
         return 0;
@@ -110,7 +113,9 @@ void plan_effect(Plan *p, uint32_t at) {
             plan_stop(p, DYN_R_UNSUPPORTED_VALUE);
         }
     }
-    if (p->s.nframes == 1) {
+    if (p->s.routine != 0) {
+        plan_refuse_routine(p);
+    } else if (p->s.nframes == 1) {
         /* Only the first canonical instruction of one of CPython's can be gone on at. */
         bool can = p->c->v.at[at].flags & DYN_IF_FIRST;
         if (can) {
@@ -132,13 +137,13 @@ Went plan_unknown(Plan *p, DynReason why, const char *what) {
 
 /* ---- versions */
 
-static void key_value(DynStr *key, const PlanValue *v) {
+void plan_key_value(DynStr *key, const PlanValue *v) {
     const uint32_t row[3] = {(uint32_t)v->v.kind | (uint32_t)v->v.dtype << 8 | (uint32_t)v->v.n << 16 |
                                  (uint32_t)v->v.flags << 24,
                              v->v.ref, v->v.shape};
     dyn_str_put(key, row, sizeof row);
     for (uint32_t i = 0; dyn_region_has_items(v->v.kind) && i < v->v.n; i++) {
-        key_value(key, &v->items[i]);
+        plan_key_value(key, &v->items[i]);
     }
 }
 
@@ -149,10 +154,10 @@ static void key_state(Plan *p, DynStr *key, uint32_t resume_at, uint32_t resume_
         dyn_str_put(key, row, sizeof row);
         dyn_str_put(key, f->blocks, f->depth * sizeof *f->blocks);
     }
-    const uint32_t row[3] = {resume_at, resume_n, p->s.logged};
+    const uint32_t row[4] = {resume_at, resume_n, p->s.logged, p->s.routine};
     dyn_str_put(key, row, sizeof row);
     for (uint32_t i = 0; i < p->s.n; i++) {
-        key_value(key, &p->s.values[i]);
+        plan_key_value(key, &p->s.values[i]);
     }
 }
 
@@ -428,6 +433,8 @@ static bool has_open_loop(const Plan *p) {
     return false;
 }
 
+const PlanVersion *plan_begin_routine(Plan *p) { return find_version(p, p->resume_at, p->resume.n); }
+
 uint32_t plan_edge(Plan *p, uint32_t at) {
     note_way(p, plan_frame(p)->c, plan_frame(p)->at, at);
     plan_frame(p)->at = at;
@@ -545,6 +552,8 @@ static void write_block(Plan *p, const PlanVersion *version) {
         }
         uint32_t frames = p->s.nframes, at = f->at;
         Went went = plan_step(p, in);
+        uint32_t inlined = p->s.nframes - (p->s.routine != 0 ? 2 : 1);
+        p->r->deepest = p->r->deepest > inlined ? p->r->deepest : inlined;
         if (went == WENT_NOWHERE) {
             plan_leave(p);
         }
@@ -663,6 +672,7 @@ static DynRegion *plan_once(Plan *p, PyObject *const *slots, uint32_t nstack, Py
         p->stop = DYN_R_NO_MEMORY;
         return NULL;
     }
+    plan_renew_routines(p);
     begin(p, slots, nstack, globals, builtins);
     bool left = false;
     while (p->next < p->versions.n && p->stop == DYN_R_OK && !p->again && !left) {
@@ -674,7 +684,16 @@ static DynRegion *plan_once(Plan *p, PyObject *const *slots, uint32_t nstack, Py
         return leave_to_graphs(p, DYN_UNLESS_ARRAYS, why);
     }
     complete_entries(p);
+    if (!p->again && p->stop == DYN_R_OK) {
+        plan_complete_routines(p);
+    }
     bool stands = !p->again && p->stop == DYN_R_OK && !has_open_loop(p);
+    if (stands && p->whole && p->r->routines.n == 0) {
+        p->why = DYN_R_OPAQUE_CALL;
+        p->what = "a function that doesn't call itself here";
+        note_first(p);
+        stands = false;
+    }
     bool thrown_away = stands && p->more_hints && !p->last;
     if (stands && !thrown_away && (p->unless & DYN_UNLESS_PATHS) != 0 && p->r->array_paths) {
         return leave_to_graphs(p, DYN_UNLESS_PATHS, why);
@@ -688,6 +707,8 @@ enum { ATTEMPTS = 16 };
 static void carry(Plan *to, const Plan *from) {
     to->no_literals = from->no_literals;
     to->opaque = from->opaque;
+    to->called = from->called;
+    to->routines = from->routines;
     to->hints = from->hints;
     to->makers = from->makers;
     to->shapes = from->shapes;
@@ -715,6 +736,8 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
         fresh->slots = slots;
         fresh->header = p->header;
         fresh->in_loop = p->in_loop;
+        fresh->whole = p->whole;
+        fresh->gives_up = DYN_NONE;
         fresh->unless = p->unless;
         fresh->last = i + 1 == ATTEMPTS;
         carry(fresh, p);
@@ -740,6 +763,8 @@ static DynRegion *attempt(Plan *p, PyObject *const *slots, uint32_t nstack, PyOb
     dyn_vec_free(&p->known);
     dyn_vec_free(&p->known_shapes);
     dyn_vec_free(&p->opaque);
+    dyn_vec_free(&p->called);
+    plan_free_routines(p);
     return r;
 }
 
@@ -756,7 +781,9 @@ DynRegion *dyn_region_plan(const DynCode *c, uint32_t header, PyObject *const *s
     p->unless = unless;
     p->in_loop = (uint8_t *)(p + 1);
     DynRegion *r = NULL;
-    if (at == DYN_NONE || c->generator || !plan_loop(c, at, p->in_loop)) {
+    p->whole = at != DYN_NONE && at == dyn_code_head(c);
+    memset(p->in_loop, p->whole, c->v.n);
+    if (at == DYN_NONE || c->generator || (!p->whole && !plan_loop(c, at, p->in_loop))) {
         *why = (DynRegionRefusal){.reason = c->generator ? DYN_R_GENERATOR : DYN_R_UNSUPPORTED_OPCODE, .at = header};
         snprintf(why->detail, sizeof(why->detail), "no loop begins there");
     } else if (nslots + nstack + 8 > PLAN_VALUES) {

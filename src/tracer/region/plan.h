@@ -20,6 +20,7 @@
 #define PLAN_LISTS 256u                          /* The lists that are told apart. */
 #define PLAN_SITES 40u                           /* Places at which the loop makes lists. */
 #define PLAN_INNER (PLAN_LISTS - PLAN_SITES - 1) /* In place of the number of a slot: it isn't in one. */
+#define PLAN_ROUTINES 8u                         /* The most routines. */
 #define PLAN_LITERAL 64u                         /* The most items of a list that np.array takes. */
 #define PLAN_ITEMS 8u                            /* The most items of a tuple that is no object. */
 #define PLAN_KEY_PART 5000u                      /* The parts of an instruction that are keys; those of a display begin at: */
@@ -105,8 +106,9 @@ typedef struct PlanFrame {
 
 typedef struct PlanState {
     uint32_t nframes;
-    uint32_t n;  /* How many values there are. */
-    bool logged; /* An inlined call has stored something that is undone where the region is left before it ends. */
+    uint32_t n;       /* How many values there are. */
+    uint32_t routine; /* 1 + the number of the routine whose body this is in; its frame is the second. 0: of the region itself */
+    bool logged;      /* An inlined call has stored something that is undone where the region is left before it ends. */
     PlanFrame frames[PLAN_FRAMES];
     PlanValue values[PLAN_VALUES];
 } PlanState;
@@ -135,6 +137,21 @@ typedef struct PlanMade {
     PyObject *function;
     uint32_t of;
 } PlanMade;
+
+/* A function that is called natively, for arguments of these kinds: routines.c. What it gives is known when a way through it has
+ * been followed to its end; until then nothing is planned behind its calls, and then all of it anew. */
+typedef struct PlanRoutine {
+    PyCodeObject *code; /* Borrowed of the function. */
+    char *key;          /* The function, and the arguments' kinds. Attempts hand it on. */
+    uint32_t nkey;
+    bool gives, wanted;                /* It is known what: */
+    uint8_t nitems;                    /* So many values in a tuple, or DYN_RK_COUNT … */
+    DynRegionValue result[PLAN_PARTS]; /* … the first of these. Of their registers the types count, one after the other: */
+    char types[DYN_ROUTINE_VALUES + 1];
+    bool none[PLAN_PARTS]; /* It is None. */
+    bool stores;           /* It may have an effect, which is undone where it gives up. */
+    uint32_t number;       /* 1 + its number in the region; 0: this attempt hasn't come to it. */
+} PlanRoutine;
 
 typedef struct PlanSite {
     const PyCodeObject *code;
@@ -172,6 +189,10 @@ typedef struct Plan {
     DYN_VEC(uint32_t) places;       /* Registers of places: see values.c. */
     DYN_VEC(DynCode *) codes;       /* Of inlined functions. */
     DYN_VEC(PyCodeObject *) opaque; /* Functions that can't be inlined. */
+    DYN_VEC(PyCodeObject *) called; /* Functions that call themselves: routines. */
+    DYN_VEC(PlanRoutine) routines;
+    uint32_t gives_up;              /* The exit of routines, or DYN_NONE. */
+    bool whole;                     /* It isn't a loop that is planned, but all of a function. */
     DYN_VEC(DynRegionValue) extras; /* Of objects that don't come in slots: their registers are assigned at entries alone. */
     PlanState s;                    /* The state at the instruction that is being followed. */
     uint32_t block;                 /* Where its instructions go. */
@@ -240,6 +261,22 @@ static inline const DynInstr *plan_instr(Plan *p) { return &plan_frame(p)->c->v.
 /* ---- step.c: follows one instruction of the innermost frame. */
 DYN_HIDDEN Went plan_step(Plan *p, const DynInstr *in);
 DYN_HIDDEN void plan_poll(Plan *p); /* leaves where the eval breaker wants something; at the jump that is being followed */
+
+/* ---- routines.c: functions that call themselves, called natively */
+DYN_HIDDEN bool plan_is_routine(Plan *p, const PyFunctionObject *f); /* false: planning begins anew if that is only seen now */
+DYN_HIDDEN Went plan_call_routine(Plan *p, PyFunctionObject *f, uint32_t made, const PlanValue *passed, uint32_t slots);
+DYN_HIDDEN Went plan_leave_function(Plan *p); /* it returns what is on the stack, or a constant */
+DYN_HIDDEN Went plan_routine_returns(Plan *p, PlanValue v);
+DYN_HIDDEN uint32_t plan_give_up(Plan *p);       /* the exit there */
+DYN_HIDDEN void plan_log(Plan *p);               /* what is followed stores something, which the log has */
+DYN_HIDDEN void plan_refuse_routine(Plan *p);    /* what is followed can't be undone */
+DYN_HIDDEN void plan_renew_routines(Plan *p);    /* an attempt begins */
+DYN_HIDDEN void plan_complete_routines(Plan *p); /* all has been followed: was something missing? */
+DYN_HIDDEN void plan_free_routines(Plan *p);
+DYN_HIDDEN void plan_key_value(DynStr *key, const PlanValue *v);
+DYN_HIDDEN PlanFrame plan_frame_of(Plan *p, const DynCode *c, PyFunctionObject *f, uint32_t made, uint32_t below);
+/* The version that begins with the state as it is; NULL: planning has stopped, or there are too many. */
+DYN_HIDDEN const PlanVersion *plan_begin_routine(Plan *p);
 
 /* ---- calls.c: an inlined call has ended. */
 DYN_HIDDEN void plan_ended(Plan *p);
@@ -632,6 +669,7 @@ DYN_HIDDEN bool plan_transposed(Plan *p, const PlanValue *a, PlanValue *out); /*
 DYN_HIDDEN uint32_t plan_object_reg(Plan *p, PyObject *o); /* a register with an object that is taken for granted */
 DYN_HIDDEN Went plan_call_function(Plan *p, PyFunctionObject *f, const PlanValue *args, uint32_t n, uint32_t slots);
 DYN_HIDDEN const DynCode *plan_decoded(Plan *p, PyCodeObject *code); /* the plan's; NULL: it stops */
+DYN_HIDDEN PyObject *plan_inside(PyObject *o);                       /* a function that was optimised; borrowed, or NULL */
 DYN_HIDDEN Went plan_global(Plan *p, const DynInstr *in);
 /* With registers for its loop: 1 + the number of that, or 0: of doubles. false: there are too many. */
 DYN_HIDDEN bool plan_ufunc(Plan *p, PyObject *o, uint32_t n, uint32_t loop, PlanValue *out);

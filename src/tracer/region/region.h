@@ -17,8 +17,9 @@ typedef struct DynRegionRefusal {
 #define DYN_UNLESS_ARRAYS 1u /* It computes whole arrays, and not their elements alone. */
 #define DYN_UNLESS_PATHS 2u  /* It is left on some paths for operations on arrays. */
 
-/* Code units of the headers that could have a region, by bytecode alone: targets of jumps back that dominate the jump, with no
- * yield in between. Outer loops stand before those nested in them. Returns how many there are; `at` gets the first `room`. */
+/* Code units of the headers that could have a region, by bytecode alone: where a function begins that calls itself (all of it is
+ * the region then), and targets of jumps back that dominate the jump, with no yield in between. Outer loops stand before those
+ * nested in them. Returns how many there are; `at` gets the first `room`. */
 DYN_HIDDEN uint32_t dyn_region_headers(const DynCode *c, uint32_t *at, uint32_t room);
 
 /* A region for the loop at code unit `header` with what is in the slots now (dyn_region_run has their order; NULL: unbound).

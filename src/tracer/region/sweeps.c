@@ -79,6 +79,7 @@ void plan_sweep(Plan *p, uint32_t head) {
             p->unswept |= UINT32_C(1) << k;
         }
     }
+    makes = makes && p->s.routine == 0; /* what the callers of a routine have isn't known there */
     if (!makes || !plan_two_ways(p, plan_emit(p, DYN_RO_CROWDED, DYN_NONE, DYN_NONE, DYN_NONE), &ways)) {
         return;
     }
