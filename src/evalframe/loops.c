@@ -298,7 +298,11 @@ DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyO
         l->engine->free(r);
         r = NULL;
     }
-    if (r == NULL && why.unless != 0) {
+    if (r == NULL && loop->function && (loop->nregions > 0 || why.unless != 0) && loop->tried < DYN_MOST_TRIED) {
+        loop->tried++; /* another call may have other values */
+        return loop->state;
+    }
+    if (r == NULL && why.unless != 0 && !loop->function) {
         loop->left_to_graph = true;
         say(l, i,
             why.unless == DYN_UNLESS_PATHS ? "a loop is left to the graph, for the array operations on some of its paths"

@@ -44,6 +44,7 @@ typedef enum DynLoopState {
 } DynLoopState;
 
 /* One loop of a function. */
+#define DYN_MOST_TRIED 8    /* calls of a function that calls itself, before it isn't planned for other values */
 #define DYN_MOST_REFUSALS 4 /* of a loop, before it isn't planned again */
 typedef struct DynLoop {
     DynLoopState state;
@@ -52,6 +53,7 @@ typedef struct DynLoop {
     PyObject *way_in; /* strong */
     bool open;
     bool function;           /* It isn't a loop, but all of a function that calls itself. */
+    uint32_t tried;          /* … so often it couldn't be planned with the values of a call */
     uint32_t gave_up;        /* … of the `entered` arrivals so many were left because a call in it gave up */
     bool left_to_graph;      /* It could have a region, but a recording has it as a graph. */
     DynWatched watched;      /* what it took natively while somebody watched */

@@ -324,7 +324,11 @@ static void judge(DynLoops *l, uint32_t i) {
 
 /* None of its regions fits what the frame has now: another one is planned, and the way closes while the compiler works. */
 static bool plan_another(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
-    DynLoopState state = l->loops[i].state;
+    const DynLoop *loop = &l->loops[i];
+    DynLoopState state = loop->state;
+    if (loop->function && loop->nregions > 0 && loop->tried == DYN_MOST_TRIED) {
+        return false;
+    }
     if (state == DYN_LOOP_NEW || state == DYN_LOOP_NATIVE) {
         state = dyn_loops_plan(l, i, l->decoded, s->at, s->nstack, dyn_frame_globals(f), dyn_frame_builtins(f));
     }

@@ -4,6 +4,7 @@ import copy
 import gc
 import tracemalloc
 
+import numpy as np
 import pytest
 from regions import INTERPRETED, Case, check, on_stack, slots_of
 
@@ -351,3 +352,16 @@ def test_lists_and_ints_by_their_types(function, given):
     fast = dynoc.optimize(function, wait=True)
     for _ in range(4):
         assert outcome(fast) == outcome(function)
+
+
+def zipped_with_what_changes(numbers, items, x, n):
+    """The items become ints and floats, so that zip's next one is of two kinds."""
+    for i in range(n):
+        for a, b in zip(numbers, items):
+            items = items + [x] if len(items) < 9 else [0]
+    return items
+
+
+def test_zip_of_a_list_of_several_kinds():
+    for x in (5.5, 2):
+        check(zipped_with_what_changes, (np.arange(6.0), [1, 2, 3], x, 5), [iter(range(5))])

@@ -561,8 +561,8 @@ Went plan_next(Plan *p, const DynInstr *in) {
         plan_push(p, item);
         return WENT_ON;
     }
-    if (!take_next(p, &next, &v, &item)) {
-        return WENT_AWAY;
+    if (!take_next(p, &next, &v, &item)) { /* an item of several kinds, beside others: nothing has been taken yet */
+        return WENT_NOWHERE;
     }
     *plan_top(p, below) = v;
     plan_push(p, item);

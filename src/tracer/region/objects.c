@@ -3,7 +3,8 @@
  *
  * A class is taken for granted in the version that it has (a fact), and with it where its instances have each attribute; whether
  * an object is an instance is looked at where it is read. An attribute that the loop doesn't store, of an object that came in a
- * slot, is names.c's: it is read once, when the region is entered. */
+ * slot, is names.c's: it is read once, when the region is entered. Not so where all of a function is the region, which is called
+ * with other objects each time. */
 #include "tracer/region/plan.h"
 #include "base/cpy_region.h"
 #include <opcode.h>
@@ -31,7 +32,7 @@ bool plan_of_instance(Plan *p, PyObject *o, uint32_t slot, PlanValue *v) {
         return false;
     }
     *v = plan_instance(p, class, reg);
-    v->v.n = slot < PLAN_VALUES ? (uint8_t)(slot + 1) : 0;
+    v->v.n = slot < PLAN_VALUES && !p->whole ? (uint8_t)(slot + 1) : 0;
     if (slot < PLAN_VALUES && p->ends[slot + 1]) {
         v->v.flags |= dyn_region_is_droppable(o) ? DYN_RF_DROPPABLE : 0;
     }

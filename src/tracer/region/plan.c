@@ -692,7 +692,9 @@ static DynRegion *plan_once(Plan *p, PyObject *const *slots, uint32_t nstack, Py
         p->why = DYN_R_OPAQUE_CALL;
         p->what = "a function that doesn't call itself here";
         note_first(p);
-        stands = false;
+        refuse(p, why);
+        why->unless = DYN_UNLESS_LEAF;
+        return NULL;
     }
     bool thrown_away = stands && p->more_hints && !p->last;
     if (stands && !thrown_away && (p->unless & DYN_UNLESS_PATHS) != 0 && p->r->array_paths) {

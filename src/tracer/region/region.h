@@ -15,6 +15,7 @@ typedef struct DynRegionRefusal {
 
 /* What makes a loop that could be a region one that is left to graphs, where the caller says so. */
 #define DYN_UNLESS_ARRAYS 1u /* It computes whole arrays, and not their elements alone. */
+#define DYN_UNLESS_LEAF 4u   /* Always: of a function that calls itself this call makes no other. */
 #define DYN_UNLESS_PATHS 2u  /* It is left on some paths for operations on arrays. */
 
 /* Code units of the headers that could have a region, by bytecode alone: where a function begins that calls itself (all of it is
