@@ -270,7 +270,7 @@ DYN_HIDDEN uint32_t dyn_region_interpret(DynRegion *r, uint32_t block, DynScalar
 DYN_HIDDEN bool dyn_region_is_droppable(
     PyObject *o); /* Dropping it runs no code: numbers and what has no contents; NULL is too. */
 /* What was stored in objects within an inlined call: where the region is left before that call has ended, all of it is undone. */
-#define DYN_REGION_LOGGED 1024
+#define DYN_REGION_LOGGED 16384
 typedef struct DynRegionLog {
     int64_t n, nobjects;
     struct {
@@ -281,9 +281,10 @@ typedef struct DynRegionLog {
 } DynRegionLog;
 extern DYN_HIDDEN DynRegionLog dyn_region_log;
 DYN_HIDDEN void dyn_region_undo(void);
-DYN_HIDDEN int dyn_region_log_object(PyObject **place); /* these three: 1: there is no room, or it couldn't be undone */
+DYN_HIDDEN int dyn_region_log_object(PyObject **place); /* these four: 1: there is no room, or it couldn't be undone */
 DYN_HIDDEN int dyn_region_log_append(PyObject *list);
 DYN_HIDDEN int dyn_region_log_pop(PyObject *list);
+DYN_HIDDEN int dyn_region_log_key(PyObject *dict, PyObject *key, PyObject *old); /* takes the key over; old: NULL, or borrowed */
 DYN_HIDDEN int dyn_region_commit(void); /* the call has ended */
 DYN_HIDDEN bool dyn_region_is_np_number(PyObject *o);
 /* Lists and dicts that a run has made, and objects that it has taken out of others: they live until it ends, or longer where the

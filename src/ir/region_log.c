@@ -1,4 +1,4 @@
-/* region_log.c: what an inlined call in a native loop has stored in objects, appended to lists and taken from their ends: noted
+/* region_log.c: what an inlined call in a native loop, or a routine, has stored in objects and dicts, appended to lists and taken from their ends: noted
  * before it happens, and undone where the region is left before that call has ended. Called by generated code through
  * region_world.def and, to undo it, by codegen/region when a run has ended. With the GIL. The log owns what it names. */
 #include "base/cpy_region.h"
@@ -20,6 +20,8 @@ int dyn_region_log_object(PyObject **place) {
 /* In place of a place: an item was appended to the list `o`, which had `number` of them; or its last one was taken out, which
  * is the `o` in front. */
 static PyObject *appended[1], *taken_out[1];
+/* A key of the dict `o` got a value: in front of it are the key, and the value that it had, or NULL. */
+static PyObject *keyed[1];
 
 /* A place in the list's memory that was noted would be lost where the list gets other memory. */
 static bool is_noted_within(const PyListObject *list) {
@@ -63,6 +65,32 @@ int dyn_region_log_pop(PyObject *o) {
     return 0;
 }
 
+int dyn_region_log_key(PyObject *dict, PyObject *key, PyObject *old) {
+    DynRegionLog *log = &dyn_region_log;
+    if (key == NULL || log->n + 2 >= DYN_REGION_LOGGED || (old != NULL && !dyn_region_can_keep(old))) {
+        PyErr_Clear();
+        Py_XDECREF(key);
+        return 1;
+    }
+    log->at[log->n].place = NULL;
+    log->at[log->n++].o = Py_XNewRef(old);
+    log->at[log->n].place = NULL;
+    log->at[log->n++].o = key;
+    log->at[log->n].place = keyed;
+    log->at[log->n++].o = Py_NewRef(dict);
+    log->nobjects++;
+    return 0;
+}
+
+/* The key has the value again that it had, or is taken out: it is the last one then. Takes all references over. */
+static void unset(PyObject *dict, PyObject *key, PyObject *old) {
+    (void)(old != NULL ? PyDict_SetItem(dict, key, old) : PyDict_DelItem(dict, key));
+    PyErr_Clear();
+    Py_XDECREF(old);
+    Py_DECREF(key);
+    Py_DECREF(dict);
+}
+
 /* What was taken out of a list of so many items comes back, if it was. */
 static void put_back(PyObject *list, double number, PyObject *item) {
     if (PyList_GET_SIZE(list) < (Py_ssize_t)number) {
@@ -90,6 +118,12 @@ int dyn_region_commit(void) {
             Py_DECREF(log->at[log->n].o);
             log->n--;
             dyn_region_keep_object(log->at[log->n].o);
+        } else if (log->at[log->n].place == keyed) {
+            Py_DECREF(log->at[log->n].o);
+            Py_DECREF(log->at[--log->n].o);
+            if (log->at[--log->n].o != NULL) {
+                dyn_region_keep_object(log->at[log->n].o);
+            }
         } else if (log->at[log->n].place != NULL && log->at[log->n].o != NULL) {
             dyn_region_keep_object(log->at[log->n].o);
         }
@@ -110,6 +144,9 @@ void dyn_region_undo(void) {
         } else if (place == taken_out) {
             double number = log->at[log->n].number;
             put_back(o, number, log->at[--log->n].o);
+        } else if (place == keyed) {
+            log->n -= 2;
+            unset(o, log->at[log->n + 1].o, log->at[log->n].o);
         } else {
             PyObject *now = *place;
             *place = o;

@@ -652,6 +652,15 @@ static bool set_own_float(PyObject *old, double x) {
 DICT_STORES(int, int64_t, place_of_int, PyLong_FromLongLong(k))
 DICT_STORES(key, PyObject *, place_of_key, Py_NewRef(k))
 
+static int log_int_key(PyObject *dict, int64_t key) {
+    PyObject **at;
+    return !place_of_int(dict, key, &at) || dyn_region_log_key(dict, PyLong_FromLongLong(key), at == NULL ? NULL : *at);
+}
+static int log_key(PyObject *dict, PyObject *key) {
+    PyObject **at;
+    return !place_of_key(dict, key, &at) || dyn_region_log_key(dict, Py_NewRef(key), at == NULL ? NULL : *at);
+}
+
 /* Takes the reference over. */
 static int set_put(PyObject *set, PyObject *key, bool found, int64_t has) {
     bool done = found && key != NULL && (has != 0 || PySet_Add(set, key) == 0);

@@ -221,6 +221,10 @@ bool plan_store_in_dict(Plan *p, PlanValue dict, PlanValue key, PlanValue v) {
     plan_settle_doubts(p);
     plan_holds(p, plan_contents(&dict), &v);
     plan_holds(p, plan_keys(p, plan_contents(&dict)), &key);
+    if (p->s.nframes > 1) { /* within a call it is undone where the region is left before that has ended */
+        plan_emit_or(p, is_int ? DYN_RO_NOTEINTKEY : DYN_RO_NOTEKEY, dict.v.regs[0], at, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+        plan_log(p);
+    }
     plan_emit_or(p, op, dict.v.regs[0], at, reg, DYN_R_UNSUPPORTED_VALUE);
     return true;
 }

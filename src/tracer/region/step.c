@@ -350,7 +350,8 @@ static Went store_subscr(Plan *p) {
         return WENT_NOWHERE;
     }
     p->s.n -= 3;
-    if (!p->s.logged || a.v.kind != DYN_RK_LIST || index.v.kind == DYN_RK_SLICE) {
+    bool item = (a.v.kind == DYN_RK_LIST && index.v.kind != DYN_RK_SLICE) || a.v.kind == DYN_RK_DICT;
+    if (!p->s.logged || !item) {
         plan_effect(p, plan_frame(p)->at + 1);
     }
     return WENT_ON;
