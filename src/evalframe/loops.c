@@ -298,9 +298,8 @@ DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyO
         l->engine->free(r);
         r = NULL;
     }
-    if (r == NULL && loop->function && (loop->nregions > 0 || why.unless != 0) && loop->tried < DYN_MOST_TRIED) {
-        loop->tried++; /* another call may have other values */
-        return loop->state;
+    if (r == NULL && loop->function && (loop->nregions > 0 || why.unless != 0) && loop->tried++ < DYN_MOST_TRIED) {
+        return loop->state; /* another call may have other values */
     }
     if (r == NULL && why.unless != 0 && !loop->function) {
         loop->left_to_graph = true;
@@ -337,7 +336,7 @@ void dyn_loops_retire(DynLoops *l, uint32_t i) {
     dyn_count("loops", "retired");
     settle(l, i, DYN_LOOP_RETIRED);
     say(l, i,
-        loop->function ? "a function that calls itself is CPython's for a while: it is left again too soon"
+        loop->function ? "a function that calls itself is CPython's for a while: it gains too little"
                        : "a loop is CPython's for a while: it is left again too soon");
     look_at_all(l);
 }
@@ -532,8 +531,8 @@ DynLoops *dyn_loops_of(DynCache *c, const DynCode *decoded) {
     l->engine = dyn_loop_engine;
     l->code = Py_NewRef(c->code);
     l->nloops = n;
-    memcpy(l->headers, headers, n * sizeof *headers);
     for (uint32_t i = 0; i < n; i++) {
+        l->headers[i] = headers[i];
         l->loops[i].function = decoded->at_unit[headers[i]] == dyn_code_head(decoded);
     }
     l->following = all_loops;
@@ -563,12 +562,10 @@ PyObject *dyn_loops_function(DynCache *c, PyObject *func) {
     return made;
 }
 
-/* Are all loops CPython's for now? Then the call is as well. Nothing can become native in the middle of it where all of it would
- * have. */
+/* Are all loops CPython's for now? Then the call is as well. What is native as a whole isn't from its middle on. */
 static bool rests(const DynLoops *l) {
     bool all = true;
-    for (uint32_t i = 0; i < l->nloops && all; i++) {
-        const DynLoop *loop = &l->loops[i];
+    for (const DynLoop *loop = l->loops; loop < l->loops + l->nloops && all; loop++) {
         all = loop->state != DYN_LOOP_NEW && (loop->function ? !loop->open : !stands(loop));
     }
     return all;

@@ -326,7 +326,7 @@ static void judge(DynLoops *l, uint32_t i) {
 static bool plan_another(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     const DynLoop *loop = &l->loops[i];
     DynLoopState state = loop->state;
-    if (loop->function && loop->nregions > 0 && loop->tried == DYN_MOST_TRIED) {
+    if (loop->function && loop->nregions > 0 && loop->tried >= DYN_MOST_TRIED) {
         return false;
     }
     if (state == DYN_LOOP_NEW || state == DYN_LOOP_NATIVE) {

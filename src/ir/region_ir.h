@@ -285,7 +285,7 @@ DYN_HIDDEN int dyn_region_log_object(PyObject **place); /* these four: 1: there 
 DYN_HIDDEN int dyn_region_log_append(PyObject *list);
 DYN_HIDDEN int dyn_region_log_pop(PyObject *list);
 DYN_HIDDEN int dyn_region_log_key(PyObject *dict, PyObject *key, PyObject *old); /* takes the key over; old: NULL, or borrowed */
-DYN_HIDDEN int dyn_region_commit(void); /* the call has ended */
+DYN_HIDDEN int dyn_region_commit(void);                                          /* the call has ended */
 DYN_HIDDEN bool dyn_region_is_np_number(PyObject *o);
 /* Lists and dicts that a run has made, and objects that it has taken out of others: they live until it ends, or longer where the
  * frame has them then. */

@@ -1,6 +1,7 @@
-/* region_log.c: what an inlined call in a native loop, or a routine, has stored in objects and dicts, appended to lists and taken from their ends: noted
- * before it happens, and undone where the region is left before that call has ended. Called by generated code through
- * region_world.def and, to undo it, by codegen/region when a run has ended. With the GIL. The log owns what it names. */
+/* region_log.c: what an inlined call in a native loop, or a routine, has stored in objects and dicts, appended to lists and taken
+ * from their ends: noted before it happens, and undone where the region is left before that call has ended. Called by generated
+ * code through region_world.def and, to undo it, by codegen/region when a run has ended. With the GIL. The log owns what it
+ * names. */
 #include "base/cpy_region.h"
 #include "ir/region_ir.h"
 

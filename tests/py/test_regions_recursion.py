@@ -183,9 +183,8 @@ def flood(grid, r, c, value):
     if r < 0 or c < 0 or r >= len(grid) or c >= len(grid[0]) or grid[r][c] != 0:
         return 0
     grid[r][c] = value
-    return (
-        1 + flood(grid, r + 1, c, value) + flood(grid, r - 1, c, value) + flood(grid, r, c + 1, value) + flood(grid, r, c - 1, value)
-    )
+    beside = flood(grid, r, c + 1, value) + flood(grid, r, c - 1, value)
+    return 1 + flood(grid, r + 1, c, value) + flood(grid, r - 1, c, value) + beside
 
 
 def memo_fib(n, memo):
@@ -323,7 +322,7 @@ def test_callers_keep_their_registers():
 
 
 def outcome(function, *args):
-    """What a call gives, warns and raises, with the lines that its traceback names at its end, and what becomes of its arguments."""
+    """What a call gives, warns and raises, the lines that its traceback names at its end, and what becomes of arguments."""
     args = copy.deepcopy(args)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
