@@ -29,12 +29,17 @@ def points(dtype):
         np.finfo(dtype).min, np.finfo(dtype).max).astype(dtype)])  # fmt: skip
 
 
-def said(function, x):
+def said(function, *x):
     """The kinds of floating-point error that a call makes."""
     found = set()
     with np.errstate(all="call", under="ignore", call=lambda kind, flags: found.add(kind)):
-        function(x)
+        function(*x)
     return found
+
+
+def quiet(function, *x):
+    with np.errstate(all="ignore"):
+        return function(*x)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -87,3 +92,38 @@ def test_a_point_in_the_middle_raises_nothing_where_arguments_are_written():
         with np.errstate(all="raise", under="ignore"):
             fast(xy, 10.0)
         np.testing.assert_allclose(xy, expected, rtol=1e-13, atol=1e-13)
+
+
+# ---- what isn't chosen raises flags all the same, also where the processor has operations for chosen lanes alone
+
+CHOICES = {
+    "divide": lambda x, y: np.where(y != 0, x / y, 0),
+    "divide_other_arm": lambda x, y: np.where(y == 0, 1, x / y),
+    "both_arms": lambda x, y: np.where(y > 1, x / y, y / y),
+    "reciprocal": lambda x, y: np.where(y != 0, 1 / y, x),
+    "power": lambda x, y: np.where(y > 0, y**-1.0, 0),
+    "square_root": lambda x, y: np.where(y >= 0, np.sqrt(y), 0),
+    "logarithm": lambda x, y: np.where(y > 0, np.log(y), 0),
+    "multiply": lambda x, y: np.where(y < 0, x * np.finfo(x.dtype).max, 0),
+    "subtract": lambda x, y: np.where(y < 5, np.inf - np.where(y < 5, 1, np.inf).astype(x.dtype), 0),
+    "nested": lambda x, y: np.where(y > 0, np.where(y > 2, x / y, 1), 0),
+    "reduced": lambda x, y: np.where(y != 0, x / y, 0).sum(),
+    "rows": lambda x, y: np.where(y != 0, x / y, 0).reshape(-1, 5).max(axis=1),
+    "columns": lambda x, y: np.where(y != 0, x / y, 0).reshape(5, -1).sum(axis=0),
+    "select": lambda x, y: np.select([y > 0, y < 0], [x / y, y], 0),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.complex128])
+@pytest.mark.parametrize("name", CHOICES)
+def test_choices_raise_the_flags_of_all_elements(isa, name, dtype):
+    function = CHOICES[name]
+    fast = dynoc.optimize(function, wait=True)
+    for n in (5, 100):
+        x, y = np.arange(1, n + 1).astype(dtype), (np.arange(n) - 1).astype(dtype)
+        if np.iscomplexobj(x) and name == "multiply":
+            continue  # the greatest complex number
+        for first, second in ((x, y), (x, abs(y) + 1), (x, y)):
+            assert said(fast, first, second) == said(function, first, second)
+            near = 8 * np.finfo(dtype).eps  # of logarithms, and of sums of halves
+            np.testing.assert_allclose(quiet(fast, first, second), quiet(function, first, second), near, strict=True)

@@ -376,3 +376,26 @@ def test_the_end_of_errstate_is_not_put_off():
     calls(ignored_before, np.array([1.0, 2.0, 3.0]))
     calls(raising_before, np.array([1]), np.array([0.35], "e"))
     calls(raising_before, np.array([1.0, 1e-300]), np.array([0.0, 1e-310]))
+
+
+# ---- a branch on a comparison, which is one instruction from 3.13 on
+
+
+def passed(x, limit):
+    assert x[0] > limit
+
+
+def between(x, limit):
+    return 1 if x[1] < limit < x[0] else 2
+
+
+def one_arm(x, limit):
+    if not x[0] == limit:
+        return x + 1
+    return x
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("fn", [passed, between, one_arm])
+def test_a_comparison_that_a_branch_asks_for_is_made_once(fn, dtype):
+    calls(fn, np.ones(3, dtype), 1e300)

@@ -168,6 +168,31 @@ static const char *type_of_spread(DynDtype dtype, int lanes) {
     return lanes == 64 ? "unsigned char" : "int";
 }
 
+/* Does choice `insn` choose, as operand `a`, what an operator gave that can raise floating-point flags? Of ?: compilers make an
+ * operation for the chosen elements alone, where the processor has one, and the flags of the others are lost. So the result takes
+ * all bits of that operand that are in `none`. */
+static bool is_needed(const DynKernel *k, const DynInsn *insn, int a) {
+    char kind = dyn_dtypes[insn->compute].kind;
+    bool floats = insn->kind == DYN_L_OP && insn->op == DYN_OP_WHERE && (kind == 'f' || kind == 'c');
+    return floats && dyn_emit_raises(at(k, insn->a[a]));
+}
+
+static void put_choice(DynStr *out, const DynKernel *k, const DynInsn *insn, const char *const *args) {
+    const char *type = dyn_dtypes[dyn_emit_compute(insn)].name;
+    for (int a = 1; a < 3; a++) {
+        if (is_needed(k, insn, a)) {
+            dyn_str_printf(out, "dyn_need_%s(", type);
+        }
+    }
+    dyn_str_printf(out, "%s ? %s : %s", args[0], args[1], args[2]);
+    for (int a = 1; a < 3; a++) {
+        if (is_needed(k, insn, a)) {
+            dyn_str_printf(out, ", %s, none)", args[a]);
+        }
+    }
+    dyn_str_puts(out, ";\n");
+}
+
 /* One value: "const double v3 = …;" */
 static int put_value(DynStr *out, const Body *b, uint32_t i, const char *index) {
     const DynKernel *k = b->k;
@@ -202,6 +227,10 @@ static int put_value(DynStr *out, const Body *b, uint32_t i, const char *index) 
         dyn_str_printf(out, "%s ? (%s)1 : (%s)0;\n", args[0], type, type);
         return 0;
     }
+    if (is_needed(k, insn, 1) || is_needed(k, insn, 2)) {
+        put_choice(out, k, insn, args);
+        return 0;
+    }
     DynDtype from = (DynDtype)at(k, insn->a[0])->dtype;
     int failed =
         b->lanes && dyn_emit_strip_rounds(k, insn) ? dyn_emit_unrounded(out, insn, args) : dyn_emit_expr(out, insn, from, args);
@@ -209,13 +238,19 @@ static int put_value(DynStr *out, const Body *b, uint32_t i, const char *index) 
     return failed;
 }
 
-static void put_never(DynStr *out, const DynKernel *k) {
+/* Numbers that the compiler can't know: no index is `never`, and `none` has no bits. */
+static void put_opaque(DynStr *out, const DynKernel *k) {
+    bool never = false, none = false;
     for (uint32_t i = 0; i < k->insns.n; i++) {
-        if (would_be_hoisted(k, at(k, i))) {
-            dyn_str_puts(
-                out, "    int never = -1;\n    __asm__(\"\" : \"+r\"(never)); /* no index is, but the compiler can't know */\n");
-            return;
-        }
+        never = never || would_be_hoisted(k, at(k, i));
+        none = none || is_needed(k, at(k, i), 1) || is_needed(k, at(k, i), 2);
+    }
+    if (never) {
+        dyn_str_puts(out,
+                     "    int never = -1;\n    __asm__(\"\" : \"+r\"(never)); /* no index is, but the compiler can't know */\n");
+    }
+    if (none) {
+        dyn_str_puts(out, "    long none = 0;\n    __asm__(\"\" : \"+r\"(none)); /* the compiler can't know that either */\n");
     }
 }
 
@@ -227,7 +262,7 @@ static bool is_invariant(const DynKernel *k, const DynInsn *insn) {
 int dyn_emit_invariants(DynStr *out, const DynKernel *k, const char *indent) {
     const Body before = {.k = k};
     int failed = 0;
-    put_never(out, k);
+    put_opaque(out, k);
     for (uint32_t i = 0; i < k->insns.n; i++) {
         if (is_invariant(k, at(k, i))) {
             dyn_str_puts(out, indent);

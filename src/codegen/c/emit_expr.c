@@ -242,6 +242,11 @@ bool dyn_emit_rounds(const DynInsn *insn) {
     return inexact && dyn_dtype_is_half((DynDtype)insn->dtype);
 }
 
+bool dyn_emit_raises(const DynInsn *insn) {
+    const DynOpInfo *op = &dyn_ops[insn->op];
+    return insn->kind == DYN_L_OP && (*op->fpe || (op->flags & DYN_OPF_VECTOR_CALL));
+}
+
 int dyn_emit_expr(DynStr *out, const DynInsn *insn, DynDtype from, const char *const *args) {
     if (insn->kind == DYN_L_CAST) {
         put_cast(out, (DynDtype)insn->dtype, from, args[0]);

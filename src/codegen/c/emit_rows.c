@@ -164,8 +164,7 @@ static char last_word(const DynKernel *k, const Accumulator *acc, int n) {
     for (uint32_t i = 0; i < k->insns.n && may; i++) {
         const DynInsn *insn = at(k, i);
         bool number = insn->kind == DYN_L_CAST && dyn_dtypes[at(k, insn->a[0])->dtype].kind == 'f' && insn->dtype != DYN_BOOL;
-        bool raises = insn->kind == DYN_L_OP && (*dyn_ops[insn->op].fpe || dyn_ops[insn->op].flags & DYN_OPF_VECTOR_CALL);
-        may = !number && !raises && insn->kind != DYN_L_STORE;
+        may = !number && !dyn_emit_raises(insn) && insn->kind != DYN_L_STORE;
     }
     for (uint32_t i = 0; i < k->operands.n && may; i++) {
         may = !k->operands.at[i].indirect;

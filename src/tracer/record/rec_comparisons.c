@@ -108,6 +108,7 @@ DynVal *rec_compare(DynRec *r, int cmp, DynOperand a, DynOperand b, PyObject **r
 
 Step rec_COMPARE_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
     PyObject *result = NULL;
+    const DynCapture *segment = r->cap;
     DynVal *v = rec_compare(r, in->sub, operand(f, 2), operand(f, 1), &result);
     if (result == NULL) {
         return STEP_ERROR;
@@ -121,6 +122,9 @@ Step rec_COMPARE_OP(DynRec *r, RecFrame *f, const DynInstr *in) {
         Py_SETREF(result, truth < 0 ? NULL : PyBool_FromLong(truth));
         if (array && result != NULL) {
             v = known_truth < 0 ? NULL : dyn_rec_const(r, result);
+        }
+        if (array && v == NULL && r->cap == segment) { /* CPython compares anew, so the graph doesn't */
+            rec_rollback(r, &f->instr);
         }
     }
     return rec_commit(r, f, 2, result, v);
