@@ -399,3 +399,20 @@ def one_arm(x, limit):
 @pytest.mark.parametrize("fn", [passed, between, one_arm])
 def test_a_comparison_that_a_branch_asks_for_is_made_once(fn, dtype):
     calls(fn, np.ones(3, dtype), 1e300)
+
+
+# ---- warnings of casts
+
+
+def unsafe(x, out):
+    return np.add(x, 2, out=out, where=out > 1, casting="unsafe")
+
+
+def real_into_complex(out, x):
+    return np.maximum(x, 2.5, out=out, where=x > 1)
+
+
+@pytest.mark.parametrize("fn", [unsafe, real_into_complex])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32])
+def test_imaginary_parts_that_an_output_with_a_mask_discards(fn, dtype):
+    calls(fn, np.arange(3) * (1 + 1j), np.arange(3).astype(dtype))

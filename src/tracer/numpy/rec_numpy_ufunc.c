@@ -155,11 +155,17 @@ static bool may_raise(DynOp op) {
     return dyn_ops[op].fpe[0] != 0 || (of_complex != NULL && of_complex[0] != 0);
 }
 
-/* What stands in `out` after value was written where the mask is True. */
+static bool is_complex(DynRec *r, uint32_t node) { return dyn_dtypes[dyn_np_node_at(r, node)->dtype].kind == 'c'; }
+
+/* What stands in `out` after value was written where the mask is True. Where one of the two is complex NumPy warns, since it
+ * reads `out`, too, in the dtype of the value. */
 static uint32_t masked(DynRec *r, NpArg mask, uint32_t value, DynOperand out) {
     uint32_t old = dyn_np_node(r, out);
     if (old == DYN_NONE) {
         return old;
+    }
+    if (is_complex(r, value) != is_complex(r, old)) {
+        return refuse(r), DYN_NONE;
     }
     NpArg choice[3] = {mask, dyn_np_node_arg(r, value), dyn_np_node_arg(r, old)};
     DynDtype dt = (DynDtype)dyn_np_node_at(r, old)->dtype;
