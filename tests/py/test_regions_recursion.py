@@ -213,6 +213,16 @@ def counted(n, seen):
         counted(n - 2, seen)
 
 
+def ints_over_floats(n, a):
+    """What is stored last is an int where a float was that nobody else has, and that one has been changed in its place."""
+    if n == 0:
+        a[1] = 1
+        return 1 // n
+    a[1] += n
+    a[0] = a[1]
+    return ints_over_floats(n - 1, a)
+
+
 def visit(graph, node, seen):
     seen[node] = True
     s = node
@@ -251,6 +261,7 @@ WHOLE = [
     (memo_fib, (95, {})),
     (paths, (3, 4, {})),
     (counted, (5, {0: 0.25, 1: 1.5, 2: 2.5})),
+    (ints_over_floats, (4, [1.5, 2.25, 3.5])),
     (visit, ([[1, 2], [3], [3, 0], []], 0, [False] * 4)),
     (distance, ("kitten", "sitting", 4, 4)),
 ]

@@ -484,7 +484,8 @@ bool plan_store_in_list(Plan *p, PlanValue list, PlanValue index, PlanValue v) {
     bool logs = p->s.nframes > 1;
     uint32_t place = number && !logs ? DYN_NONE : plan_emit(p, DYN_RO_LPLACE, list.v.regs[0], at, DYN_NONE);
     if (logs) {
-        plan_emit_or(p, DYN_RO_NOTE, place, DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+        plan_emit_or(p, v.v.kind == DYN_RK_FLOAT ? DYN_RO_NOTE : DYN_RO_NOTEOBJECT, place, DYN_NONE, DYN_NONE,
+                     DYN_R_UNSUPPORTED_VALUE);
         plan_log(p);
     }
     plan_emit(p, op, number ? list.v.regs[0] : place, number ? at : reg, number ? reg : DYN_NONE);

@@ -129,7 +129,8 @@ Went plan_store_field(Plan *p, PlanValue o, PyObject *name, PlanValue v) {
     plan_holds(p, shape, &v);
     plan_emit_or(p, DYN_RO_LDOBJECT, place, DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
     if (p->s.nframes > 1) {
-        plan_emit_or(p, DYN_RO_NOTE, place, DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+        plan_emit_or(p, v.v.kind == DYN_RK_FLOAT ? DYN_RO_NOTE : DYN_RO_NOTEOBJECT, place, DYN_NONE, DYN_NONE,
+                     DYN_R_UNSUPPORTED_VALUE);
         plan_log(p);
     }
     plan_emit_or(p, op, place, reg, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
