@@ -457,8 +457,9 @@ static PyObject *enabled_miss(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
         return eager_frame(ts, f, c);
     }
     if (dyn_loops_begin(c, func, slots)) {
-        dyn_loops_frame(c, ts, f);
-        return eager_frame(ts, f, c);
+        dyn_finder_saw_frame(false);
+        count_eager(c);
+        return dyn_loops_frame(c, ts, f);
     }
     dyn_finder_saw_frame(true);
     dyn_hook_need();
@@ -582,9 +583,8 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
     }
     PyObject *result;
     if (loops) {
-        dyn_loops_frame(c, ts, f);
         dyn_finder_saw_frame(false); /* what its loops run natively tells whether the hook pays */
-        result = dyn_frame_default_eval(ts, f, 0);
+        result = dyn_loops_frame(c, ts, f);
     } else {
         result = take_turn(ts, f, c, dyn_frame_func(f));
     }

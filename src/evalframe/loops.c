@@ -226,6 +226,9 @@ static int complete(DynLoops *l) {
     }
     for (uint32_t i = 0; i < l->nloops; i++) {
         dyn_way_in_belongs_to(ways[i], l->made);
+        for (uint32_t k = 0; k < l->nloops; k++) {
+            l->loops[i].nested |= (l->made->ways[k].inner >> i & 1) != 0;
+        }
     }
     set_ways(l);
     return 0;
@@ -280,6 +283,11 @@ DynLoopState dyn_loops_put_off(DynLoops *l, uint32_t i, double worth_ns) {
         return refuse(l, i, &(DynRegionRefusal){DYN_R_INTERNAL, l->headers[i], "its function has no loop code"});
     }
     loop->worth_ns = worth_ns;
+    for (uint32_t k = 0; k < l->nloops; k++) { /* what it is nested in is planned as a whole */
+        const DynLoop *outer = &l->loops[k];
+        bool around = (l->made->ways[k].inner >> i & 1) != 0 && outer->state == DYN_LOOP_COLD && outer->nregions == 0;
+        loop->worth_ns = around && outer->worth_ns > loop->worth_ns ? outer->worth_ns : loop->worth_ns;
+    }
     return begin_cold(l, i);
 }
 
@@ -544,73 +552,7 @@ DynLoops *dyn_loops_of(DynCache *c, const DynCode *decoded) {
     return l;
 }
 
-/* ---- calls */
-
-PyObject *dyn_loops_function(DynCache *c, PyObject *func) {
-    DynLoops *l = c->loops;
-    bool same = l->function != NULL && PyFunction_GET_CLOSURE(func) == PyFunction_GET_CLOSURE(l->function) &&
-                PyFunction_GET_GLOBALS(func) == PyFunction_GET_GLOBALS(l->function);
-    if (same) {
-        return Py_NewRef(l->function);
-    }
-    PyObject *made = dyn_hit_function(l->made->code, func);
-    if (made == NULL) {
-        PyErr_Clear();
-    } else if (!c->known) { /* a family of known.c's keeps nothing alive */
-        Py_XSETREF(l->function, Py_NewRef(made));
-    }
-    return made;
-}
-
-/* Are all loops CPython's for now? Then the call is as well. What is native as a whole isn't from its middle on. */
-static bool rests(const DynLoops *l) {
-    bool all = true;
-    for (const DynLoop *loop = l->loops; loop < l->loops + l->nloops && all; loop++) {
-        all = loop->state != DYN_LOOP_NEW && (loop->function ? !loop->open : !stands(loop));
-    }
-    return all;
-}
-
-PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
-    DynLoops *l = c->loops;
-    DynBound b;
-    l->refs++;
-    dyn_loops_refresh(l);
-    bool enters = c->loops == l && l->made != NULL && !rests(l);
-    PyObject *function = enters ? dyn_loops_function(c, func) : NULL, *result;
-    dyn_loops_decref(l);
-    if (function == NULL || dyn_bind(&c->sig, func, args, PyVectorcall_NARGS(nargsf), kwnames, &b) < 0) {
-        Py_XDECREF(function);
-        return dyn_hook_plain(func, args, nargsf, kwnames);
-    }
-    int lent = dyn_cpy_lend_stack(PyThreadState_Get());
-    dyn_cache_incref(c);
-    if (c->loops == l) { /* binding may have run code */
-        dyn_loops_begin_call(l);
-    }
-    result = dyn_hook_plain_bound(&c->sig, (PyCodeObject *)c->code, function, b.slots, (DynSpent){NULL, 0});
-    if (c->loops == l && l->calls > 0) {
-        dyn_loops_end_call(l);
-    }
-    dyn_cache_decref(c);
-    dyn_cpy_return_stack(PyThreadState_Get(), lent);
-    dyn_bind_free(&b);
-    Py_DECREF(function);
-    return result;
-}
-
-bool dyn_loops_frame(DynCache *c, PyThreadState *ts, DynFrame *f) {
-    DynLoops *l = c->loops;
-    l->refs++;
-    dyn_loops_refresh(l);
-    bool goes = c->loops == l && l->made != NULL && !rests(l) && dyn_frame_may_change(ts, f, (PyCodeObject *)l->made->code);
-    if (goes) {
-        dyn_loops_begin_frame(l);
-        dyn_frame_change_code(f, (PyCodeObject *)l->made->code);
-    }
-    dyn_loops_decref(l);
-    return goes;
-}
+/* ---- what a recording comes to */
 
 /* Is it nested in a loop that was left to the graph? If this one is native, that has no graph any more, and is planned as a
  * whole. */

@@ -1,9 +1,9 @@
 /* loops.h: loops that run as native regions: the loop code of a function, the ways in at its headers, and what became of each
  * loop.
  *
- * loops.c keeps what is known of a function's loops and opens and closes ways; loops_arrive.c is what a way-in block asks;
- * loops_null.c is a region for tests, which needs no compiler. A DynLoops belongs to a cache (cache.c), and while a call of its
- * function runs natively to that call too. With the GIL. */
+ * loops.c keeps what is known of a function's loops and opens and closes ways; loops_calls.c makes calls in loop code;
+ * loops_arrive.c is what a way-in block asks; loops_null.c is a region for tests, which needs no compiler. A DynLoops belongs to
+ * a cache (cache.c), and while a call of its function runs natively to that call too. With the GIL. */
 #ifndef DYN_LOOPS_H
 #define DYN_LOOPS_H
 #include "evalframe/door.h"
@@ -61,6 +61,9 @@ typedef struct DynLoop {
     uint64_t counted, since; /* … from this time on, in cycles, and from when it was put off, as dyn_loops_ran counts, … */
     bool rests;              /* its way is closed, and ticks count how long it runs */
     double ran_ns, worth_ns; /* … beside the time that it took before, and that it has to take to be worth planning */
+    double ran_before;       /* … and what that was when the call began; */
+    double share;            /* of a call's time, in the last one that ran in loop code, */
+    bool nested;             /* and whether it is in another loop */
     uint32_t entered;        /* arrivals that ran a region … */
     uint64_t inside;         /* … and cycles that regions ran in them */
     Py_ssize_t trips;        /* … and the trips of a for loop in them */
@@ -88,6 +91,13 @@ typedef struct DynLoopNews {
 } DynLoopNews;
 #define DYN_MOST_NEWS 4 /* a function's recording comes to few loops that are new */
 
+/* The sizes of a call's arguments, as far as its work may depend on them. */
+#define DYN_CALL_SIZES 8
+typedef struct DynCallSizes {
+    uint32_t n; /* more than DYN_CALL_SIZES: there are too many */
+    double at[DYN_CALL_SIZES];
+} DynCallSizes;
+
 struct DynLoops {
     Py_ssize_t refs;
     DynCache *cache; /* borrowed; NULL: it is gone, and nothing is native any more */
@@ -102,6 +112,8 @@ struct DynLoops {
     uint32_t nwaiting;                /* loops that the compiler works on */
     uint32_t calls;                   /* that run in loop code, … */
     uint64_t began, ran;              /* … since when, and how long all those before took, in cycles: dyn_loops_ran */
+    uint64_t longest;                 /* … and the longest one that was seen to its end; 0: none was. */
+    DynCallSizes sizes;               /* of the arguments of those, the largest */
     bool recording;                   /* a recording asks: what is to be said waits */
     bool short_loop;                  /* … and CPython is through with the loop before a compiler would be */
     bool unrolled;                    /* … and a graph would have its trips one behind the other */
@@ -129,9 +141,9 @@ static inline bool dyn_loops_have_regions(const DynLoops *l) {
 DYN_HIDDEN int dyn_loops_traverse(const DynCache *c, visitproc visit, void *arg);
 /* Do calls of the cache's function run in loop code? */
 static inline bool dyn_loops_serve(const DynCache *c) { return DYN_UNLIKELY(c->loops_on); }
-/* The call in loop code; and a fresh frame to run in it (false: it isn't changed). */
+/* loops_calls.c: the call in loop code, or CPython's own where it is short; and what a fresh frame comes to. */
 DYN_HIDDEN PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
-DYN_HIDDEN bool dyn_loops_frame(DynCache *c, PyThreadState *ts, DynFrame *f);
+DYN_HIDDEN PyObject *dyn_loops_frame(DynCache *c, PyThreadState *ts, DynFrame *f);
 /* Nothing is known of the cache's function, and a call of it with these slots looks as if it worked on no arrays (looks.c): then
  * there is nothing to record, and it runs in loop code, its loops cold. false: it is to be recorded. */
 DYN_HIDDEN bool dyn_loops_begin(DynCache *c, PyObject *func, PyObject *const *slots);
@@ -198,6 +210,10 @@ DYN_HIDDEN void dyn_loops_rouse_forgotten(DynLoops *l);   /* those that rest, wh
 DYN_HIDDEN void dyn_loops_rouse(DynLoops *l, uint32_t i); /* loops.c: its way is as its state says again */
 DYN_HIDDEN DynLoops *dyn_loops_with_code(PyObject *code); /* … those whose loop code it is, or NULL */
 DYN_HIDDEN double dyn_loops_enough(const DynLoop *loop);  /* … so long a cold loop runs before it is worth the next step */
+
+/* How long the loop has run. One in another loop may have run any number of times while its way was closed: of that one all the
+ * time counts since it is known. */
+DYN_HIDDEN double dyn_loops_ran_ns(const DynLoops *l, uint32_t i, uint64_t ran);
 
 /* Cycles that the function's calls took in loop code; what began in a frame that was handed over counts until the next call. */
 DYN_HIDDEN uint64_t dyn_loops_ran(const DynLoops *l);

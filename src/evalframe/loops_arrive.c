@@ -14,8 +14,8 @@
 #define MOST_WHILE 1024      /* … where nobody knows how often it will be arrived at yet, … */
 #define SHARE_WHILE 8        /* … and has run for one part of so many of what makes it worth planning, unless … */
 #define MOST_ASKED 64        /* … it rests after so many */
-#define FIRST_PLAN_NS 2e7    /* The first planning in a process takes .8 ms more than others: its loop has to run for longer. */
-#define MOST_COLD_NS 2e6     /* So long a loop runs before its region, which is planned, is built. */
+#define FIRST_PLAN_NS 4e7    /* The first planning in a process takes .8 ms more than others: its loop has to run for longer. */
+#define MOST_COLD_NS 4e7     /* So long a loop runs before its region, which is planned, is built: a compiler beside it slows it. */
 #define CALL_NS 30.          /* a call of a function that calls itself, in CPython */
 #define SMALL_NS 10e3        /* a region that runs for less is weighed: */
 #define WEIGHED 64           /* for so many arrivals it is in turns native and CPython's, … */
@@ -341,16 +341,10 @@ static double rest_of(const DynLoop *loop, Py_ssize_t left, uint64_t now) {
     return dyn_cycles_ns((double)(now - loop->counted)) / trips * (double)left;
 }
 
-/* How long the loop has run, with what was there before these arrivals. One in another loop may have run any number of times
- * while its way was closed: of that one all the time counts since it is known. */
+/* How long the loop has run, these arrivals included. */
 static double ran_so_far(const DynLoops *l, uint32_t i, uint64_t now) {
     const DynLoop *loop = &l->loops[i];
-    bool nested = false;
-    for (uint32_t k = 0; k < l->nloops && !nested; k++) {
-        nested = (l->made->ways[k].inner >> i & 1) != 0;
-    }
-    return nested ? dyn_cycles_ns((double)(dyn_loops_ran(l) - loop->since))
-                  : loop->ran_ns + dyn_cycles_ns((double)(now - loop->counted));
+    return dyn_loops_ran_ns(l, i, dyn_loops_ran(l)) + (loop->nested ? 0 : dyn_cycles_ns((double)(now - loop->counted)));
 }
 
 /* A for loop of so many trips is asked about when it has made some, or is about to end; of others (-1) nobody knows how long they

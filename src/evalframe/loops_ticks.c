@@ -67,7 +67,11 @@ void dyn_loops_rouse_forgotten(DynLoops *l) {
 
 uint64_t dyn_loops_ran(const DynLoops *l) { return l->ran + (l->began != 0 ? dyn_cycles() - l->began : 0); }
 
+/* A call that was handed over ran at least until the last of its loops was met. */
 void dyn_loops_begin_call(DynLoops *l) {
+    for (uint32_t i = 0; i < l->nloops && l->calls == 0 && l->began != 0; i++) {
+        l->ran = l->loops[i].since > l->ran ? l->loops[i].since : l->ran;
+    }
     if (l->calls++ == 0) {
         l->began = dyn_cycles();
     }
