@@ -7,6 +7,7 @@
 #include "evalframe/loops.h"
 #include "base/torch.h"
 #include "evalframe/hook.h"
+#include "evalframe/ticks.h"
 #include "ir/place.h"
 
 static const DynLoopEngine native = {dyn_region_headers,  dyn_region_plan, dyn_region_build, dyn_region_state,
@@ -737,6 +738,7 @@ static PyMethodDef methods[] = {
     {0}};
 
 int dyn_loops_init(PyObject *module) {
+    (void)dyn_ticks_prepare(); /* without ticks loops that can't be counted are asked about instead */
     dyn_build_tell(poll_pending);
     return dyn_way_in_init() < 0 ? -1 : PyModule_AddFunctions(module, methods);
 }

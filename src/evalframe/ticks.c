@@ -113,14 +113,19 @@ static bool end_at_exit(void) {
     return registered;
 }
 
-/* Once: that the time of day is set moves no tick. */
-static bool prepare(void) {
+/* Once, and before the first call that needs ticks, as it takes longer than many a call: that the time of day is set moves no
+ * tick. */
+bool dyn_ticks_prepare(void) {
+    static bool prepared;
     pthread_condattr_t attributes;
+    if (prepared) {
+        return true;
+    }
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    bool done = pthread_cond_init(&ticks.wake, &attributes) == 0 && pthread_atfork(before_fork, NULL, NULL) == 0 && end_at_exit();
+    prepared = pthread_cond_init(&ticks.wake, &attributes) == 0 && pthread_atfork(before_fork, NULL, NULL) == 0 && end_at_exit();
     pthread_condattr_destroy(&attributes);
-    return done;
+    return prepared;
 }
 
 static Client *client_of(DynTicked *call) {
@@ -134,15 +139,13 @@ static Client *client_of(DynTicked *call) {
 bool dyn_ticks_come(DynTicked *call) { return ticks.on && client_of(call) != NULL; }
 
 static void start_thread(void) {
-    static bool prepared;
     sigset_t all, before;
-    prepared = prepared || prepare();
     atomic_store(&ticks.ms, FIRST_MS);
     atomic_store(&ticks.asked, false);
     sigfillset(&all); /* signals are for the program's threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     ticks.on = true;
-    ticks.on = prepared && !gone && pthread_create(&ticks.thread, NULL, thread_main, NULL) == 0;
+    ticks.on = dyn_ticks_prepare() && !gone && pthread_create(&ticks.thread, NULL, thread_main, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

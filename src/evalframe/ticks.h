@@ -7,6 +7,7 @@
 typedef enum DynTick { DYN_TICK_USEFUL, DYN_TICK_USELESS, DYN_TICK_LAST } DynTick;
 typedef DynTick DynTicked(unsigned ms); /* so long after the call before */
 /* Of three callers at most; nothing where there can be no thread. A fork ends them. */
+DYN_HIDDEN bool dyn_ticks_prepare(void); /* false, or true once and for all: there can be such calls */
 DYN_HIDDEN void dyn_ticks_start(DynTicked *call);
 DYN_HIDDEN bool dyn_ticks_come(DynTicked *call); /* … to this caller */
 DYN_HIDDEN void dyn_ticks_stop(DynTicked *call);

@@ -453,6 +453,32 @@ static void emit_tree(Maker *m, uint32_t way, uint32_t from, uint32_t to) {
     emit_tree(m, way, middle, to);
 }
 
+/* As many units as ask(), branch() and emit_leaf() write. */
+static uint32_t ask_units(const Maker *m, uint32_t way) { return prefixes_of(m->first_const + way) + 2; }
+
+static uint32_t branch_units(const Maker *m, uint32_t way) {
+    uint32_t caches;
+    if_false(&caches);
+    return ask_units(m, way) + PREFIXES + 1 + caches;
+}
+
+static uint32_t leaf_units(const Maker *m, uint32_t way, uint32_t place) {
+    const DynLoopWay *w = &m->out->ways[way];
+    uint32_t depth = (uint32_t)m->out->depth[w->places[place]];
+    uint32_t moves = depth > w->depth ? depth - w->depth : w->depth - depth;
+    return moves + (depth > w->depth ? ask_units(m, way) + 1 : 0) + PREFIXES + 1;
+}
+
+static uint32_t block_units(const Maker *m, uint32_t way) {
+    const DynLoopWay *w = &m->out->ways[way];
+    uint32_t likely = 1 + w->has_end, nbranches = w->nplaces > likely ? w->nplaces - 1 : likely;
+    uint32_t units = nbranches * branch_units(m, way) + (w->nplaces > likely ? 0 : leaf_units(m, way, 0));
+    for (uint32_t i = 0; i < w->nplaces; i++) {
+        units += leaf_units(m, way, i);
+    }
+    return units;
+}
+
 static void emit_block(Maker *m, uint32_t way) {
     DynLoopWay *w = &m->out->ways[way];
     uint32_t block = dyn_asm_units(m->a), likely = 1 + w->has_end;
@@ -466,6 +492,7 @@ static void emit_block(Maker *m, uint32_t way) {
     } else {
         emit_leaf(m, way, 0); /* not come to */
     }
+    assert(m->a->failed || dyn_asm_units(m->a) - block == block_units(m, way));
     uint32_t jump = w->at + m->far[way], distance = block - (jump + 1);
     if (m->far[way]) {
         w->open[0] = EXTENDED_ARG;
@@ -490,30 +517,29 @@ static void lay_out(Maker *m) {
     }
 }
 
-static void emit(Maker *m, bool *near) {
+static void emit(Maker *m) {
     lay_out(m);
     dyn_asm_start(m->a, m->c);
     emit_items(m);
     emit_handlers(m);
     for (uint32_t i = 0; i < m->out->nways && !m->failed && !m->a->failed; i++) {
-        uint32_t block = dyn_asm_units(m->a);
         emit_block(m, i);
-        near[i] = block - m->out->ways[i].at <= 0xff;
     }
 }
 
-/* First with room for blocks that are far away; then those that aren't get less, by which nothing gets farther. */
-static void emit_both(Maker *m, bool *near) {
+/* A block whose way in is near takes one unit less in front of its header. How far they are is known beforehand, as blocks are
+ * of one size wherever they are: all ways are taken for far ones, and by those that aren't nothing gets farther. */
+static void find_far(Maker *m) {
     memset(m->far, 1, m->out->nways);
-    emit(m, near);
-    bool any = false;
-    for (uint32_t i = 0; i < m->out->nways; i++) {
-        m->far[i] = !near[i];
-        any |= near[i];
+    while (lay_out_once(m)) {
     }
-    if (any && !m->failed && !m->a->failed) {
-        dyn_asm_finish(m->a);
-        emit(m, near);
+    const Item *last = &m->items.at[m->items.n - 1];
+    uint32_t block = last->where + item_units(last);
+    for (uint32_t i = 0; i < m->out->nways; i++) {
+        const DynLoopWay *w = &m->out->ways[i];
+        const Item *header = &m->items.at[m->item_at[w->header]];
+        m->far[i] = block - entry_of(m, header) > 0xff;
+        block += block_units(m, i);
     }
 }
 
@@ -566,13 +592,14 @@ DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *
     DynLoopCode *result = c->nunits > MOST_UNITS || c->generator ? NULL : new_result(c, n);
     m.out = result;
     m.item_at = result == NULL ? NULL : PyMem_RawMalloc((c->nunits + 1) * sizeof *m.item_at);
-    m.far = m.item_at == NULL ? NULL : PyMem_RawCalloc(2 * (size_t)n + 1, sizeof *m.far);
+    m.far = m.item_at == NULL ? NULL : PyMem_RawCalloc((size_t)n + 1, sizeof *m.far);
     for (uint32_t i = 0; m.item_at != NULL && i < c->nunits; i++) {
         m.item_at[i] = DYN_NONE;
     }
     PyObject *consts = NULL;
     if (m.far != NULL && prepare(&m, headers) == 0) {
-        emit_both(&m, m.far + n);
+        find_far(&m);
+        emit(&m);
         consts = m.failed ? NULL : dyn_asm_consts_with(c->code, (int)n, ways);
     }
     if (consts != NULL) {
