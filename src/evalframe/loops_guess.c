@@ -275,9 +275,14 @@ static bool is_plain_function(PyObject *function, int depth) {
     return plain;
 }
 
+/* Python's own, or one of NumPy's scalars, as elements of arrays are. */
+static bool is_number(PyObject *o) {
+    bool python = o == Py_None || PyLong_CheckExact(o) || PyBool_Check(o) || PyFloat_CheckExact(o) || PyComplex_CheckExact(o);
+    return python || PyArray_IsScalar(o, Number) || PyArray_IsScalar(o, Bool);
+}
+
 static bool is_plain(PyObject *o, int depth) {
-    bool number =
-        o == NULL || o == Py_None || PyLong_CheckExact(o) || PyBool_Check(o) || PyFloat_CheckExact(o) || PyComplex_CheckExact(o);
+    bool number = o == NULL || is_number(o);
     bool text = !number && (PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || PyByteArray_CheckExact(o));
     bool counts = !number && (Py_IS_TYPE(o, &PyRange_Type) || Py_IS_TYPE(o, &PyRangeIter_Type));
     bool of_python = !number && ((PyType_Check(o) && !(((PyTypeObject *)o)->tp_flags & Py_TPFLAGS_HEAPTYPE)) ||

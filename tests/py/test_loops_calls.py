@@ -111,3 +111,22 @@ def test_a_call_that_raises_tells_nothing():
             optimized(9)
     assert [code is fresh.__code__ for code in seen] == [False, False]
     seen.clear()
+
+
+def test_a_loop_over_elements_of_a_large_array_is_put_off():
+    """Its variable is NumPy's scalar when the loop is met, which is a number as Python's are."""
+    import numpy as np
+
+    def largest(a):
+        best = a[0]
+        for i in range(len(a)):
+            if a[i] > best:
+                best = a[i]
+        return best
+
+    a = np.arange(5000.0)
+    optimized = dynoc.optimize(largest)
+    planned = dynoc.counters["loops"].get("planned", 0)
+    assert optimized(a) == 4999.0
+    assert dynoc.counters["loops"].get("planned", 0) == planned
+    assert [said.split(":")[0] for said in optimized.loops] == ["CPython's until it has run for a while"]

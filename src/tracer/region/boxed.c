@@ -25,15 +25,16 @@ static const struct Row {
     {"cmath", "tanh", 1, 1, 'C', true},      {"cmath", "asin", 1, 1, 'C', true},      {"cmath", "acos", 1, 1, 'C', true},
     {"cmath", "atan", 1, 1, 'C', true},      {"cmath", "rect", 2, 2, 'C', true},      {"cmath", "phase", 1, 1, 'D', true},
 };
-static PyObject *objects[DYN_COUNTOF(rows)]; /* Strong; NULL where the module has no such name. */
-static bool filled;
+static PyObject *objects[DYN_COUNTOF(rows)]; /* Strong; NULL where it wasn't asked for yet, or there is none. */
 
-static void fill_table(void) {
-    for (size_t i = 0; i < DYN_COUNTOF(rows) && !filled; i++) {
+/* The row's function. Its module is asked only for what has the function's name, as asking imports it. */
+static bool is_of_row(size_t i, PyObject *o) {
+    bool named = PyCFunction_CheckExact(o) && strcmp(((PyCFunctionObject *)o)->m_ml->ml_name, rows[i].name) == 0;
+    if (named && objects[i] == NULL) {
         objects[i] = dyn_module_attr(rows[i].module, rows[i].name);
         PyErr_Clear();
     }
-    filled = true;
+    return named && objects[i] == o;
 }
 
 /* The kind of an argument; 0: it isn't a number that is told whole. */
@@ -110,9 +111,8 @@ static bool call_boxed(Plan *p, PyObject *function, const PlanValue *self, const
 }
 
 PlanKnown plan_call_boxed(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, PlanValue *out) {
-    fill_table();
     for (size_t i = 0; i < DYN_COUNTOF(rows); i++) {
-        if (objects[i] == o && n >= rows[i].least && n <= rows[i].most) {
+        if (is_of_row(i, o) && n >= rows[i].least && n <= rows[i].most) {
             return call_boxed(p, o, NULL, args, n, rows[i].result, rows[i].numbers, out) ? PLAN_CALLED : PLAN_REFUSED;
         }
     }
