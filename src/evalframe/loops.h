@@ -71,6 +71,8 @@ typedef struct DynLoop {
     uint32_t sampled;
     uint64_t native_trip;                   /* … the cycles of a trip natively */
     uint32_t weighing;                      /* arrivals for which it is still weighed: in turns native and CPython's */
+    uint32_t nweighed, trials;              /* how often it was, and the trials since */
+    bool surely;                            /* … which said that CPython takes much longer */
     bool weighed, was_native;               /* … it was; at the last arrival, at the time `last`, it ran natively */
     PyObject *over;                         /* borrowed, and only compared: the iterator that was on the stack then, … */
     Py_ssize_t left;                        /* … and the trips that it had left */

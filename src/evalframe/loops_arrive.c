@@ -20,6 +20,9 @@
 #define SMALL_NS 10e3        /* a region that runs for less is weighed: */
 #define WEIGHED 64           /* for so many arrivals it is in turns native and CPython's, … */
 #define TURN 8               /* … each for so many of them; */
+#define WEIGHED_AGAIN 32u    /* After so many trials it is weighed again, as trips differ, then after four times as many, … */
+#define MOST_DOUBLED 4       /* Turns are twice as long each time, so often, since the first trips of a turn take longer. */
+#define SURELY 2             /* It is the last time if CPython took so many times as long. */
 #define AWAY_NS 50e3         /* the next arrival tells nothing when it comes so late */
 #define ASKED_NS 30.         /* what an open way costs that isn't taken, without what is done there */
 #define LEAST_INSIDE_NS 150. /* that a region has to run, on average, to pay for the way in and out */
@@ -170,6 +173,8 @@ static void weigh(DynLoops *l, uint32_t i) {
     DynLoop *loop = &l->loops[i];
     double each[2];
     loop->weighed = true;
+    loop->trials = 0;
+    loop->nweighed++;
     for (int k = 0; k < 2; k++) {
         if (loop->narrived[k] < TURN) {
             return; /* too few tell something */
@@ -179,6 +184,7 @@ static void weigh(DynLoops *l, uint32_t i) {
     if (each[1] > each[0] - ASKED_NS && l->cache != NULL && dyn_profit_is_judged(l->cache)) {
         dyn_loops_retire(l, i);
     }
+    loop->surely = loop->nweighed > 1 && each[0] > SURELY * each[1];
 }
 
 /* The trips since the last arrival, for what is weighed: in CPython each trip arrives at the header, natively the loop does once.
@@ -197,6 +203,17 @@ static Py_ssize_t trips_since(DynLoop *loop, const DynCode *c, uint32_t header, 
     return !same || ++loop->again > TRIAL;
 }
 
+/* How often the turns have been doubled. */
+static uint32_t doubled(const DynLoop *loop) { return loop->nweighed < MOST_DOUBLED ? loop->nweighed : MOST_DOUBLED; }
+
+static bool is_to_be_weighed(DynLoop *loop) {
+    if (!loop->weighed || loop->surely || loop->nweighed == 0 || loop->weighing > 0) {
+        return !loop->weighed;
+    }
+    uint32_t times = loop->nweighed < 12 ? loop->nweighed - 1 : 11;
+    return ++loop->trials >= WEIGHED_AGAIN << 2 * times;
+}
+
 /* The loop is being weighed, and it is CPython's turn. */
 static bool sits_out(DynLoops *l, uint32_t i, const Slots *s, uint64_t now) {
     DynLoop *loop = &l->loops[i];
@@ -212,7 +229,7 @@ static bool sits_out(DynLoops *l, uint32_t i, const Slots *s, uint64_t now) {
         loop->taken[loop->was_native] += now - loop->last;
         loop->narrived[loop->was_native] += (uint32_t)trips;
     }
-    loop->was_native = (--loop->weighing / TURN) % 2 == 0;
+    loop->was_native = (--loop->weighing / (TURN << doubled(loop))) % 2 == 0;
     if (loop->weighing == 0) {
         weigh(l, i);
     }
@@ -221,7 +238,8 @@ static bool sits_out(DynLoops *l, uint32_t i, const Slots *s, uint64_t now) {
 }
 
 static void begin_to_weigh(DynLoop *loop) {
-    loop->weighing = WEIGHED;
+    loop->nweighed = loop->weighed ? loop->nweighed : 0; /* it is tried again */
+    loop->weighing = WEIGHED << doubled(loop);
     loop->over = NULL;
     loop->again = 0;
     loop->last = 0;
@@ -312,9 +330,9 @@ static void judge(DynLoops *l, uint32_t i) {
         judge_function(l, i, inside < LEAST_INSIDE_NS);
     } else if (inside < LEAST_INSIDE_NS && l->cache != NULL && dyn_profit_is_judged(l->cache)) {
         dyn_loops_retire(l, i);
-    } else if (inside < SMALL_NS && !loop->weighed) {
+    } else if (inside < SMALL_NS && is_to_be_weighed(loop)) {
         begin_to_weigh(loop);
-    } else if (!loop->weighed) {
+    } else if (inside >= SMALL_NS && !loop->weighed) {
         begin_to_sample(loop);
     }
     loop->entered = 0;
