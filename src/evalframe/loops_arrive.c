@@ -9,22 +9,22 @@
 #include "evalframe/loops.h"
 #include "evalframe/hook.h"
 
-#define TRIAL 64             /* arrivals, before it is asked whether they pay */
-#define MOST_COLD 64         /* arrivals at a cold loop, before it is asked how long it will run … */
-#define MOST_WHILE 1024      /* … where nobody knows how often it will be arrived at yet, … */
-#define SHARE_WHILE 8        /* … and has run for one part of so many of what makes it worth planning, unless … */
-#define MOST_ASKED 64        /* … it rests after so many */
-#define FIRST_PLAN_NS 4e7    /* The first planning in a process takes .8 ms more than others: its loop has to run for longer. */
-#define MOST_COLD_NS 4e7     /* So long a loop runs before its region, which is planned, is built: a compiler beside it slows it. */
-#define CALL_NS 30.          /* a call of a function that calls itself, in CPython */
-#define SMALL_NS 10e3        /* a region that runs for less is weighed: */
-#define WEIGHED 64           /* for so many arrivals it is in turns native and CPython's, … */
-#define TURN 8               /* … each for so many of them; */
-#define WEIGHED_AGAIN 32u    /* After so many trials it is weighed again, as trips differ, then after four times as many, … */
-#define MOST_DOUBLED 4       /* Turns are twice as long each time, so often, since the first trips of a turn take longer. */
-#define SURELY 2             /* It is the last time if CPython took so many times as long. */
-#define AWAY_NS 50e3         /* the next arrival tells nothing when it comes so late */
-#define ASKED_NS 30.         /* what an open way costs that isn't taken, without what is done there */
+#define TRIAL 64          /* arrivals, before it is asked whether they pay */
+#define MOST_COLD 64      /* arrivals at a cold loop, before it is asked how long it will run … */
+#define MOST_WHILE 1024   /* … where nobody knows how often it will be arrived at yet, … */
+#define SHARE_WHILE 8     /* … and has run for one part of so many of what makes it worth planning, unless … */
+#define MOST_ASKED 64     /* … it rests after so many */
+#define FIRST_PLAN_NS 4e7 /* The first planning in a process takes .8 ms more than others: its loop has to run for longer. */
+#define MOST_COLD_NS 4e7  /* So long a loop runs before its region, which is planned, is built: a compiler beside it slows it. */
+#define CALL_NS 30.       /* a call of a function that calls itself, in CPython */
+#define SMALL_NS 10e3     /* a region that runs for less is weighed: */
+#define WEIGHED 64        /* for so many arrivals it is in turns native and CPython's, … */
+#define TURN 8            /* … each for so many of them; */
+#define WEIGHED_AGAIN 32u /* After so many trials it is weighed again, as trips differ, then after four times as many, … */
+#define MOST_DOUBLED 4    /* Turns are twice as long each time, so often, since the first trips of a turn take longer. */
+#define SURELY 2          /* It is the last time if CPython took so many times as long. */
+#define AWAY_NS 50e3      /* the next arrival tells nothing when it comes so late */
+#define ASKED_NS 30.      /* what an open way costs that isn't taken, without what is done there */
 #define LEAST_INSIDE_NS 150. /* that a region has to run, on average, to pay for the way in and out */
 #define ENOUGH_NS 1e6        /* a region that ran for so long in all is judged before there were TRIAL arrivals */
 #define MOST_GIVEN_UP 4      /* One of so many arrivals of a function that calls itself may have been in vain. */
