@@ -127,3 +127,13 @@ def test_choices_raise_the_flags_of_all_elements(isa, name, dtype):
             assert said(fast, first, second) == said(function, first, second)
             near = 8 * np.finfo(dtype).eps  # of logarithms, and of sums of halves
             np.testing.assert_allclose(quiet(fast, first, second), quiet(function, first, second), near, strict=True)
+
+
+def test_choices_of_tensors_are_not_made_to_raise():
+    """PyTorch has no warnings, so that nobody pays for flags."""
+    torch = pytest.importorskip("torch")
+    fast = dynoc.optimize(lambda x, y: torch.where(y != 0, x / y, 0.0), wait=True)
+    asked = dynoc.optimize(lambda x, y: np.where(y != 0, x / y, 0.0), wait=True)
+    fast(torch.ones(40), torch.ones(40))
+    asked(np.ones(40), np.ones(40))
+    assert ["dyn_need" in f.entries[0].source for f in (fast, asked)] == [False, True]

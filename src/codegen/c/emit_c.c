@@ -174,7 +174,7 @@ static const char *type_of_spread(DynDtype dtype, int lanes) {
 static bool is_needed(const DynKernel *k, const DynInsn *insn, int a) {
     char kind = dyn_dtypes[insn->compute].kind;
     bool floats = insn->kind == DYN_L_OP && insn->op == DYN_OP_WHERE && (kind == 'f' || kind == 'c');
-    return floats && dyn_emit_raises(at(k, insn->a[a]));
+    return floats && !k->silent && dyn_emit_raises(at(k, insn->a[a]));
 }
 
 static void put_choice(DynStr *out, const DynKernel *k, const DynInsn *insn, const char *const *args) {

@@ -75,6 +75,7 @@ typedef struct DynKernel {
     uint32_t like;                    /* The node that eager reduces; its axes are those of the space. */
     bool in_place;                    /* It reads a storage that it writes, so tails must not be computed twice. */
     bool dead;                        /* It has been merged into another kernel. */
+    bool silent;                      /* PyTorch's: nobody hears of floating-point flags. */
     bool margin;                      /* It runs only outside of a box of its space; other kernels compute the rest. */
     int32_t box_at[DYN_MAX_NDIM];     /* Where the box of a margin begins on each axis. */
     uint32_t box_shape[DYN_MAX_NDIM]; /* The sizes of the box: symbols. */

@@ -173,6 +173,7 @@ static void start_kernel(DynLower *L, DynKernel *k, uint32_t at, const DynNode *
     memset(k, 0, sizeof(*k));
     k->at = at;
     k->group = DYN_NONE;
+    k->silent = L->p->tensors;
     k->ndim = space->ndim;
     memcpy(k->shape, space->shape, sizeof(*k->shape) * space->ndim);
     L->now++;
