@@ -14,8 +14,8 @@
 #define MOST_WHILE 1024   /* … where nobody knows how often it will be arrived at yet, … */
 #define SHARE_WHILE 8     /* … and has run for one part of so many of what makes it worth planning, unless … */
 #define MOST_ASKED 64     /* … it rests after so many */
-#define FIRST_PLAN_NS 4e7 /* The first planning in a process takes .8 ms more than others: its loop has to run for longer. */
-#define MOST_COLD_NS 4e7  /* So long a loop runs before its region, which is planned, is built: a compiler beside it slows it. */
+#define FIRST_PLAN_NS 2e7 /* The first planning in a process takes .8 ms more than others: its loop has to run for longer. */
+#define MOST_COLD_NS 1e7  /* So long a loop runs before its region, which is planned, is built: a compiler beside it slows it. */
 #define CALL_NS 30.       /* a call of a function that calls itself, in CPython */
 #define SMALL_NS 10e3     /* a region that runs for less is weighed: */
 #define WEIGHED 64        /* for so many arrivals it is in turns native and CPython's, … */

@@ -12,8 +12,8 @@
 #define USUAL_TRIPS 100
 #define INNER_TRIPS 8
 #define SHORT_NS 2e6       /* a loop that CPython takes less for is built when it has run for a while */
-#define PLAN_NS 1e6        /* for each of its instructions, that is: of which planning takes a fiftieth … */
-#define MOST_PLAN_NS 2e8   /* … but no more than this */
+#define PLAN_NS 5e5        /* for each of its instructions, that is: of which planning takes a thirtieth … */
+#define MOST_PLAN_NS 6e7   /* … but no more than this */
 #define TINY_NS 5e4        /* one that is recorded with what follows, where that may be array operations */
 #define FEW_TRIPS 256      /* so many are recorded, where there are array operations in them */
 #define INSTRUCTION_NS 25. /* of CPython's, in a loop */
