@@ -285,11 +285,13 @@ static bool has_numpy_at_hand(PyCodeObject *code, PyObject *globals) {
     return at_hand;
 }
 
+static bool is_sorted(uintptr_t word) { return word == DYN_CODE_OWN || (word >> 8 == finder.epoch && word & SORTED); }
+
 /* A function that nobody has looked at yet: is it found by its looks? */
 static bool sort_out(PyObject *func) {
     PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
     uintptr_t word = dyn_code_word(code);
-    if (word == DYN_CODE_OWN || (word >> 8 == finder.epoch && word & SORTED)) {
+    if (is_sorted(word)) {
         return false;
     }
     if (!has_numpy_at_hand(code, PyFunction_GET_GLOBALS(func)) || !dyn_code_repeats(code)) {
@@ -331,9 +333,12 @@ static void look_at_new(PyObject *func) {
     }
 }
 
+/* Programs that make functions all the time, generator expressions among them, make them of code that was looked at. */
 static void on_new_function(PyObject *func) {
     DynRaised before;
-    if (begin_looking(&before)) {
+    uintptr_t word = finder.on ? dyn_code_word((PyCodeObject *)PyFunction_GET_CODE(func)) : DYN_CODE_OWN;
+    bool tells = word == IN_EPOCH(FOUND) || !is_sorted(word);
+    if (tells && begin_looking(&before)) {
         look_at_new(func);
         end_looking(before);
     }
