@@ -542,7 +542,7 @@ DynLoops *dyn_loops_of(DynCache *c, const DynCode *decoded) {
     l->nloops = n;
     for (uint32_t i = 0; i < n; i++) {
         l->headers[i] = headers[i];
-        l->loops[i].function = decoded->at_unit[headers[i]] == dyn_code_head(decoded);
+        l->loops[i].function = decoded->at_unit[headers[i]] == decoded->head;
     }
     l->following = all_loops;
     if (all_loops != NULL) {

@@ -167,7 +167,7 @@ static bool outweighs_as_function(const DynCode *c, PyObject *const *slots, uint
 
 bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *const *slots, uint32_t nstack, uint32_t nnodes,
                         double behind_ns, DynLoopGuess *guess) {
-    if (c->at_unit[header] == dyn_code_head(c)) {
+    if (c->at_unit[header] == c->head) {
         return outweighs_as_function(c, slots, nnodes, guess);
     }
     bool *members = dyn_loop_members(c, header);

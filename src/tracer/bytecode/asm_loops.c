@@ -126,7 +126,7 @@ static bool mark_back_from(const DynCode *c, uint32_t header, uint32_t from, boo
  * false: it has none. Exceptions' ways aren't followed. */
 static bool find_loop(const DynCode *c, uint32_t header, bool *in_loop, bool *room) {
     bool found = false;
-    if (header == dyn_code_head(c)) {
+    if (header == c->head) {
         memset(in_loop + header, true, c->v.n - header);
         return true;
     }
@@ -152,11 +152,10 @@ static bool find_loop(const DynCode *c, uint32_t header, bool *in_loop, bool *ro
 
 uint32_t dyn_loop_headers(const DynCode *c, uint32_t *at, uint32_t room) {
     uint32_t n = 0;
-    const uint32_t head = dyn_code_head(c);
     bool *marks = c->generator || c->nunits > MOST_UNITS ? NULL : PyMem_RawMalloc(2 * (size_t)c->v.n + 1);
     for (uint32_t i = 0; marks != NULL && i < c->v.n; i++) {
         const DynInstr *in = &c->v.at[i];
-        bool may = ((in->flags & DYN_IF_TARGET) && (in->flags & DYN_IF_FIRST)) || i == head;
+        bool may = ((in->flags & DYN_IF_TARGET) && (in->flags & DYN_IF_FIRST)) || i == c->head;
         memset(marks, 0, c->v.n);
         if (may && find_loop(c, i, marks, marks + c->v.n)) {
             if (n < room) {
@@ -197,7 +196,7 @@ static void add_place(DynLoopWay *w, bool *listed, const DynCode *c, const int32
  * which jumps back to the header, does. */
 static void add_end(DynLoopWay *w, bool *listed, const DynCode *c, const int32_t *depth, uint32_t header, const bool *members) {
     const DynInstr *in = &c->v.at[header];
-    const bool function = header == dyn_code_head(c);
+    const bool function = header == c->head;
     for (uint32_t i = c->v.n; i-- > 0 && function && w->nplaces == 1;) { /* mostly by its last return */
         if (dyn_flow(&c->v.at[i]) == DYN_FLOW_RETURN) {
             add_place(w, listed, c, depth, i);

@@ -423,6 +423,56 @@ static void resolve_jumps(DynCode *c) {
     }
 }
 
+/* Is it a method, by where it was written? */
+static bool is_method(PyCodeObject *code) {
+    Py_ssize_t all = PyUnicode_GET_LENGTH(code->co_qualname), own = PyUnicode_GET_LENGTH(code->co_name);
+    return all > own + 1 && PyUnicode_READ_CHAR(code->co_qualname, all - own - 2) != '>'; /* <locals> */
+}
+
+/* Is the name that of a global which it loads? */
+static bool loads_global(PyCodeObject *code, uint32_t name) {
+    PyObject *bytes = dyn_cpy_code_bytes(code);
+    bool loads = false;
+    for (Py_ssize_t at = 0, extended = 0; bytes != NULL && at < PyBytes_GET_SIZE(bytes) && !loads; at += 2) {
+        const uint8_t *unit = (const uint8_t *)PyBytes_AS_STRING(bytes) + at;
+        Py_ssize_t arg = extended << 8 | unit[1];
+        extended = unit[0] == EXTENDED_ARG ? arg : 0;
+        loads = unit[0] == LOAD_GLOBAL && (uint32_t)arg >> 1 == name;
+    }
+    PyErr_Clear();
+    Py_XDECREF(bytes);
+    return loads;
+}
+
+/* A function by a global, or a variable of the one that it was made in; a method by an attribute. */
+bool dyn_code_calls_itself(PyCodeObject *code) {
+    enum { FREE = 0x80 }; /* CPython's CO_FAST_FREE */
+    bool calls = false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names) && !calls; i++) {
+        calls = PyTuple_GET_ITEM(code->co_names, i) == code->co_name && (is_method(code) || loads_global(code, (uint32_t)i));
+    }
+    for (int i = 0; i < dyn_code_nlocalsplus(code) && !calls; i++) {
+        calls = (dyn_code_local_kind(code, i) & FREE) != 0 && dyn_code_local_name(code, i) == code->co_name;
+    }
+    return calls;
+}
+
+/* The canonical instruction that a function which calls itself, as far as its names tell, begins with. */
+static uint32_t head_of(const DynCode *c) {
+    if (c->generator || !dyn_code_calls_itself(c->code)) {
+        return DYN_NONE;
+    }
+    const uint8_t *code = (const uint8_t *)PyBytes_AS_STRING(c->bytes);
+    for (uint32_t unit = 0; unit < c->nunits; unit++) {
+        uint32_t at = c->at_unit[unit];
+        if (at != DYN_NONE && code[2 * unit] == RESUME) {
+            bool may_be = at + 1 < c->v.n && (c->v.at[at + 1].flags & (DYN_IF_FIRST | DYN_IF_TARGET)) == DYN_IF_FIRST;
+            return may_be ? at + 1 : DYN_NONE;
+        }
+    }
+    return DYN_NONE;
+}
+
 DynCode *dyn_decode(PyCodeObject *code) {
     DynCode *c = PyMem_RawCalloc(1, sizeof(*c));
     if (!c) {
@@ -449,6 +499,7 @@ DynCode *dyn_decode(PyCodeObject *code) {
         return (DynCode *)PyErr_NoMemory();
     }
     resolve_jumps(c);
+    c->head = head_of(c);
     return c;
 }
 
@@ -490,55 +541,6 @@ static bool returns(const Row *row) { return row->op == DYN_I_RETURN_VALUE; }
 
 bool dyn_code_loops(PyCodeObject *code) { return find_unit(code, jumps_back) != DYN_NONE; }
 uint32_t dyn_code_return(PyCodeObject *code) { return find_unit(code, returns); }
-
-/* Is it a method, by where it was written? */
-static bool is_method(PyCodeObject *code) {
-    Py_ssize_t all = PyUnicode_GET_LENGTH(code->co_qualname), own = PyUnicode_GET_LENGTH(code->co_name);
-    return all > own + 1 && PyUnicode_READ_CHAR(code->co_qualname, all - own - 2) != '>'; /* <locals> */
-}
-
-/* Is the name that of a global which it loads? */
-static bool loads_global(PyCodeObject *code, uint32_t name) {
-    PyObject *bytes = dyn_cpy_code_bytes(code);
-    bool loads = false;
-    for (Py_ssize_t at = 0, extended = 0; bytes != NULL && at < PyBytes_GET_SIZE(bytes) && !loads; at += 2) {
-        const uint8_t *unit = (const uint8_t *)PyBytes_AS_STRING(bytes) + at;
-        Py_ssize_t arg = extended << 8 | unit[1];
-        extended = unit[0] == EXTENDED_ARG ? arg : 0;
-        loads = unit[0] == LOAD_GLOBAL && (uint32_t)arg >> 1 == name;
-    }
-    PyErr_Clear();
-    Py_XDECREF(bytes);
-    return loads;
-}
-
-/* A function by a global, or a variable of the one that it was made in; a method by an attribute. */
-bool dyn_code_calls_itself(PyCodeObject *code) {
-    enum { FREE = 0x80 }; /* CPython's CO_FAST_FREE */
-    bool calls = false;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names) && !calls; i++) {
-        calls = PyTuple_GET_ITEM(code->co_names, i) == code->co_name && (is_method(code) || loads_global(code, (uint32_t)i));
-    }
-    for (int i = 0; i < dyn_code_nlocalsplus(code) && !calls; i++) {
-        calls = (dyn_code_local_kind(code, i) & FREE) != 0 && dyn_code_local_name(code, i) == code->co_name;
-    }
-    return calls;
-}
-
-uint32_t dyn_code_head(const DynCode *c) {
-    if (c->generator || !dyn_code_calls_itself(c->code)) {
-        return DYN_NONE;
-    }
-    const uint8_t *code = (const uint8_t *)PyBytes_AS_STRING(c->bytes);
-    for (uint32_t unit = 0; unit < c->nunits; unit++) {
-        uint32_t at = c->at_unit[unit];
-        if (at != DYN_NONE && code[2 * unit] == RESUME) {
-            bool may_be = at + 1 < c->v.n && (c->v.at[at + 1].flags & (DYN_IF_FIRST | DYN_IF_TARGET)) == DYN_IF_FIRST;
-            return may_be ? at + 1 : DYN_NONE;
-        }
-    }
-    return DYN_NONE;
-}
 
 void dyn_decode_free(DynCode *c) {
     if (!c) {

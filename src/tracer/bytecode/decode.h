@@ -25,6 +25,8 @@ typedef struct DynCode {
     v;
     uint32_t *at_unit; /* for each code unit: index of the canonical instruction that starts there (its `start`), or DYN_NONE */
     uint32_t nunits;
+    uint32_t head;  /* the canonical instruction that a function which calls itself, as far as its names tell, begins with: where
+                     * native code may be entered. DYN_NONE: it doesn't, or something jumps there. */
     bool generator; /* generator, coroutine, async generator */
     DynPositionCursor positions;
 } DynCode;
@@ -50,9 +52,6 @@ DYN_HIDDEN uint32_t dyn_decode_return(const DynCode *c); /* a code unit that ret
 /* The same of a code object that isn't decoded. Without memory: no loop, no such unit. */
 DYN_HIDDEN bool dyn_code_loops(PyCodeObject *code);
 DYN_HIDDEN uint32_t dyn_code_return(PyCodeObject *code);
-/* The canonical instruction that a function which calls itself, as far as its names tell, begins with: where native code may be
- * entered. DYN_NONE: it doesn't, or something jumps there. */
-DYN_HIDDEN uint32_t dyn_code_head(const DynCode *c);
 DYN_HIDDEN bool dyn_code_calls_itself(PyCodeObject *code); /* by its names alone */
 /* Is there anything in it that could run natively: a loop, or calls of itself? */
 static inline bool dyn_code_repeats(PyCodeObject *code) { return dyn_code_loops(code) || dyn_code_calls_itself(code); }

@@ -58,7 +58,6 @@ struct RecFrame {
     uint32_t sp;             /* The first free index of `real`. */
     uint32_t ssp;            /* The first free index of `shadow`. */
     uint32_t pc;             /* The running canonical instruction. */
-    uint32_t head;           /* Where all of the function could run natively (dyn_code_head). */
     uint32_t next;           /* The canonical instruction that follows it. */
     uint32_t func_source;    /* The function object's source; DYN_NONE: made while recording. */
     RecFrame *outer;         /* The frame that called, or NULL. */

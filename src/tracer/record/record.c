@@ -197,7 +197,7 @@ static Step before_instr(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (DYN_UNLIKELY(r->req->config.force_bail >= 0) && n == (uint64_t)r->req->config.force_bail) {
         return step_bail(r, DYN_R_FORCED, NULL);
     }
-    if (DYN_UNLIKELY(in->flags & DYN_IF_TARGET || f->pc == f->head) && is_taken(r, f, in)) {
+    if (DYN_UNLIKELY(in->flags & DYN_IF_TARGET || f->pc == f->code->head) && is_taken(r, f, in)) {
         return step_bail(r, DYN_R_NATIVE_LOOP, NULL);
     }
     Step s = check_limits(r, f, in, n);
@@ -211,7 +211,6 @@ int rec_frame_open(DynRec *r, RecFrame *fr, DynFrame *f) {
     if (fr->code == NULL) {
         return -1;
     }
-    fr->head = dyn_code_head(fr->code);
     fr->nslots = (uint32_t)dyn_code_nlocalsplus(fr->code->code);
     fr->nall = fr->nslots + (uint32_t)fr->code->code->co_stacksize;
     fr->sp = fr->ssp = fr->nslots;

@@ -56,10 +56,9 @@ static bool has_yield(const DynCode *c, const uint8_t *in_loop) {
 uint32_t dyn_region_headers(const DynCode *c, uint32_t *at, uint32_t room) {
     uint8_t *in_loop = PyMem_RawMalloc(c->v.n + 1);
     uint32_t n = 0;
-    const uint32_t head = dyn_code_head(c);
-    if (head != DYN_NONE) { /* all of the function */
+    if (c->head != DYN_NONE) { /* all of the function */
         if (n < room) {
-            at[n] = c->v.at[head].start;
+            at[n] = c->v.at[c->head].start;
         }
         n++;
     }

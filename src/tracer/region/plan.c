@@ -783,7 +783,7 @@ DynRegion *dyn_region_plan(const DynCode *c, uint32_t header, PyObject *const *s
     p->unless = unless;
     p->in_loop = (uint8_t *)(p + 1);
     DynRegion *r = NULL;
-    p->whole = at != DYN_NONE && at == dyn_code_head(c);
+    p->whole = at != DYN_NONE && at == c->head;
     memset(p->in_loop, p->whole, c->v.n);
     if (at == DYN_NONE || c->generator || (!p->whole && !plan_loop(c, at, p->in_loop))) {
         *why = (DynRegionRefusal){.reason = c->generator ? DYN_R_GENERATOR : DYN_R_UNSUPPORTED_OPCODE, .at = header};
