@@ -683,7 +683,7 @@ static bool goes_past(DynDtype dt, int ndim, const int64_t *dims, uint8_t device
     for (int i = 0; i < ndim && device != 0 && bytes < LARGE_ON_DEVICE; i++) {
         bytes *= dims[i];
     }
-    return device == 0 || bytes < LARGE_ON_DEVICE;
+    return bytes < LARGE_ON_DEVICE;
 }
 
 PyObject *dyn_torch_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout, uint8_t device) {

@@ -169,6 +169,9 @@ static bool run(const DynLoops *l, DynLoop *loop, Slots *s, DynRegionExit *exit)
 }
 
 /* How long a trip takes, with what is between the loop's runs, was taken natively and in CPython: the better way stays. */
+/* May a loop that doesn't pay be left to CPython? */
+static bool is_judged(const DynLoops *l) { return l->cache != NULL && dyn_profit_is_judged(l->cache); }
+
 static void weigh(DynLoops *l, uint32_t i) {
     DynLoop *loop = &l->loops[i];
     double each[2];
@@ -181,7 +184,7 @@ static void weigh(DynLoops *l, uint32_t i) {
         }
         each[k] = dyn_cycles_ns((double)loop->taken[k]) / loop->narrived[k];
     }
-    if (each[1] > each[0] - ASKED_NS && l->cache != NULL && dyn_profit_is_judged(l->cache)) {
+    if (each[1] > each[0] - ASKED_NS && is_judged(l)) {
         dyn_loops_retire(l, i);
     }
     loop->surely = loop->nweighed > 1 && each[0] > SURELY * each[1];
@@ -303,7 +306,7 @@ static bool samples(DynLoops *l, uint32_t i, const Slots *s, uint64_t now) {
     uint64_t each = loop->narrived[0] > 0 ? loop->taken[0] / loop->narrived[0] : 0;
     double plain = dyn_cycles_ns((double)each) - ASKED_NS; /* each of these trips was asked about */
     bool slower = loop->narrived[0] >= loop->sampled / 2 && dyn_cycles_ns((double)loop->native_trip) > plain;
-    if (slower && l->cache != NULL && dyn_profit_is_judged(l->cache)) {
+    if (slower && is_judged(l)) {
         dyn_loops_retire(l, i);
     }
     return loop->state != DYN_LOOP_NATIVE;
@@ -311,11 +314,11 @@ static bool samples(DynLoops *l, uint32_t i, const Slots *s, uint64_t now) {
 
 /* A function's arrivals aren't trips, so they aren't compared; but what it runs natively has to be worth the way in and out, and
  * come to its end. */
-static void judge_function(DynLoops *l, uint32_t i, bool is_short) {
+static void judge_function(DynLoops *l, uint32_t i, bool is_too_short) {
     DynLoop *loop = &l->loops[i];
-    bool judged = l->cache != NULL && dyn_profit_is_judged(l->cache), in_vain = loop->gave_up * MOST_GIVEN_UP > loop->entered;
+    bool in_vain = loop->gave_up * MOST_GIVEN_UP > loop->entered;
     loop->gave_up = 0;
-    if (in_vain || (is_short && judged)) {
+    if (in_vain || is_too_short) {
         dyn_loops_retire(l, i);
     }
 }
@@ -326,9 +329,10 @@ static void judge(DynLoops *l, uint32_t i) {
     if (loop->entered < TRIAL && (all < ENOUGH_NS || loop->entered < TURN)) {
         return;
     }
+    bool is_too_short = inside < LEAST_INSIDE_NS && is_judged(l);
     if (loop->function) {
-        judge_function(l, i, inside < LEAST_INSIDE_NS);
-    } else if (inside < LEAST_INSIDE_NS && l->cache != NULL && dyn_profit_is_judged(l->cache)) {
+        judge_function(l, i, is_too_short);
+    } else if (is_too_short) {
         dyn_loops_retire(l, i);
     } else if (inside < SMALL_NS && is_to_be_weighed(loop)) {
         begin_to_weigh(loop);

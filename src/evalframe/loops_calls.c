@@ -186,12 +186,17 @@ static PyObject *call_in_loop_code(DynCache *c, PyObject *func, PyObject *const 
     return result;
 }
 
+/* May the call run in loop code, as it is now? The caller holds `l`, the cache's when it asked. */
+static bool has_loop_code(DynCache *c, DynLoops *l) {
+    dyn_loops_refresh(l);
+    return c->loops == l && l->made != NULL && !rests(l);
+}
+
 PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     DynLoops *l = c->loops;
     DynCallSizes sizes;
     l->refs++;
-    dyn_loops_refresh(l);
-    if (c->loops != l || l->made == NULL || rests(l)) {
+    if (!has_loop_code(c, l)) {
         dyn_loops_decref(l);
         return dyn_hook_plain(func, args, nargsf, kwnames);
     }
@@ -222,8 +227,7 @@ PyObject *dyn_loops_frame(DynCache *c, PyThreadState *ts, DynFrame *f) {
     DynLoops *l = c->loops;
     DynCallSizes sizes;
     l->refs++;
-    dyn_loops_refresh(l);
-    if (c->loops != l || l->made == NULL || rests(l)) {
+    if (!has_loop_code(c, l)) {
         dyn_loops_decref(l);
         return dyn_frame_default_eval(ts, f, 0);
     }

@@ -177,6 +177,8 @@ static bool is_needed(const DynKernel *k, const DynInsn *insn, int a) {
     return floats && !k->silent && dyn_emit_raises(at(k, insn->a[a]));
 }
 
+static bool needs_any(const DynKernel *k, const DynInsn *insn) { return is_needed(k, insn, 1) || is_needed(k, insn, 2); }
+
 static void put_choice(DynStr *out, const DynKernel *k, const DynInsn *insn, const char *const *args) {
     const char *type = dyn_dtypes[dyn_emit_compute(insn)].name;
     for (int a = 1; a < 3; a++) {
@@ -227,7 +229,7 @@ static int put_value(DynStr *out, const Body *b, uint32_t i, const char *index) 
         dyn_str_printf(out, "%s ? (%s)1 : (%s)0;\n", args[0], type, type);
         return 0;
     }
-    if (is_needed(k, insn, 1) || is_needed(k, insn, 2)) {
+    if (needs_any(k, insn)) {
         put_choice(out, k, insn, args);
         return 0;
     }
@@ -243,7 +245,7 @@ static void put_opaque(DynStr *out, const DynKernel *k) {
     bool never = false, none = false;
     for (uint32_t i = 0; i < k->insns.n; i++) {
         never = never || would_be_hoisted(k, at(k, i));
-        none = none || is_needed(k, at(k, i), 1) || is_needed(k, at(k, i), 2);
+        none = none || needs_any(k, at(k, i));
     }
     if (never) {
         dyn_str_puts(out,

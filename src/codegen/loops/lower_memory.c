@@ -296,7 +296,6 @@ static void measure(DynLower *L) {
     }
 }
 
-/* Tell the operands of a live node by whom, when and over which space they are evaluated. */
 /* Does operand k of a node have to lie in memory, whatever it costs to compute? */
 static bool reads_memory(const DynNode *n, uint32_t k) {
     switch (info(n)->kind) {
@@ -322,6 +321,7 @@ static bool is_cheaper_anew(const DynLower *L, uint32_t id, const DynNode *reade
     return L->p->device && cost <= LAUNCH_COST && !L->of_rows[id];
 }
 
+/* Tell the operands of a live node by whom, when and over which space they are evaluated. */
 static void tell_operands(DynLower *L, uint32_t id) {
     const DynNode *n = dyn_graph_node(L->g, id);
     bool root = (!is_inline(n) && !L->part[id]) || L->memory[id];
