@@ -1,12 +1,14 @@
-"""Programs on CUDA devices, compared with eager: random ones, default and replayed, on one device, on several, under DDP.
+"""Programs on CUDA devices, compared with eager: random ones, default and replayed, on one device, on several, under DDP; steps
+of PyTorch's optimisers, to the bit.
 
-    python bench/gpu_check.py [random] [several] [ddp] [--count N] [--first SEED]
+    python bench/gpu_check.py [random] [several] [ddp] [steps] [--count N] [--first SEED]
 
 Needs PyTorch and a device; `several` and `ddp` need two. Says what differs, and how much was run; the exit status is 1 where
 something differs.
 """
 
 import argparse
+import itertools
 import os
 import sys
 import threading
@@ -15,6 +17,7 @@ import torch
 from random_steps import program
 
 import dynoc
+from dynoc import _optimizers
 
 F = torch.nn.functional
 MODES = (None, "reduce-overhead")
@@ -161,9 +164,63 @@ def check_ddp(n=None):
     return max(off.values()) > 1e-5
 
 
+DECAY = {"weight_decay": [0, 0.1], "maximize": [False, True]}
+STEPS = {
+    "SGD": {"momentum": [0, 0.9], "nesterov": [False, True], "dampening": [0, 0.3], **DECAY},
+    "Adam": {"amsgrad": [False, True], "betas": [(0.9, 0.999), (0.3, 0.6), (0.5, 0.0)], **DECAY},
+    "AdamW": {"amsgrad": [False, True], **DECAY},
+    "Adagrad": {"lr_decay": [0, 0.1], "initial_accumulator_value": [0, 0.5], **DECAY},
+    "RMSprop": {"momentum": [0, 0.9], "centered": [False, True], "alpha": [0.99, 0.3], **DECAY},
+}
+SHAPES = [(1000,), (37, 5), (), (3, 4, 5), (40, 70), (0, 3), (300, 500), *[(9,)] * 80]
+
+
+def steps_of(kind, options, dtype, wrap):
+    """Parameters, versions and state behind each of five steps."""
+    g = torch.Generator("cuda").manual_seed(0)
+    draw = lambda shape: torch.randn(shape, device="cuda", dtype=torch.float64, generator=g).to(dtype)  # noqa: E731
+    parameters = [torch.nn.Parameter(draw(shape)) for shape in SHAPES]
+    parameters.append(torch.nn.Parameter(draw((6, 8, 5, 5)).to(memory_format=torch.channels_last)))
+    parameters.append(torch.nn.Parameter(draw((1001,))[1:]))  # not aligned
+    optimizer = getattr(torch.optim, kind)(parameters, lr=0.01, **options)
+    step, seen = wrap(optimizer.step), []
+    for i in range(5):
+        for p in parameters:
+            p.grad = (draw(p.shape) * 10.0 ** (i - 2)).to(memory_format=torch.preserve_format)
+            if p.ndim == 4:
+                p.grad = p.grad.to(memory_format=torch.channels_last)
+        step()
+        named = [("parameter", p) for p in parameters] + [x for p in parameters for x in optimizer.state.get(p, {}).items()]
+        seen += [(name, t.detach().cpu().clone(), t._version) for name, t in named if torch.is_tensor(t)]
+    return seen
+
+
+def check_steps():
+    wrong = cases = 0
+    make, made = _optimizers.make, []
+    _optimizers.make = lambda optimizer: made.append(make(optimizer)) or made[-1]
+    for kind, choices in STEPS.items():
+        for values in itertools.product(*choices.values()):
+            options = dict(zip(choices, values, strict=True))
+            if options.get("nesterov") and (not options["momentum"] or options["dampening"]):
+                continue
+            for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+                want, got = (steps_of(kind, options, dtype, wrap) for wrap in (lambda f: f, dynoc.optimize))
+                off = set()
+                for (name, p, v), (_, q, w) in zip(want, got, strict=True):
+                    off |= {name} if not torch.equal(p.nan_to_num(7), q.nan_to_num(7)) else set()
+                    off |= {f"version of {name}"} if v != w else set()
+                cases += 1
+                wrong += bool(off)
+                if off:
+                    print(f"{kind} {options} {dtype}: {off}", flush=True)
+    print(f"{cases} optimisers, five steps each, {wrong} wrong; {sum(made)} of {len(made)} steps were dynoc's", flush=True)
+    return wrong
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="*", default=["random"], choices=["random", "several", "ddp"])
+    parser.add_argument("what", nargs="*", default=["random"], choices=["random", "several", "ddp", "steps"])
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--first", type=int, default=0, help="the first seed, so that several processes share the work")
     asked = parser.parse_args()
@@ -171,6 +228,9 @@ def main():
     wrong = check_random(asked.count, first=asked.first) if "random" in asked.what else 0
     wrong += check_several(asked.count // 4) if "several" in asked.what else 0
     wrong += check_ddp() if "ddp" in asked.what else 0
+    if "steps" in asked.what:
+        dynoc.config.wait = True
+        wrong += check_steps()
     sys.exit(wrong > 0)
 
 

@@ -80,12 +80,13 @@ DYN_HIDDEN void dyn_artifact_fail(DynArtifact *a, DynReason why, const char *det
 DYN_HIDDEN void dyn_artifact_settle(DynArtifact *a);
 DYN_HIDDEN void dyn_artifact_note_build(DynArtifact *a, const char *line); /* with the GIL; nothing without the setting debug */
 
-/* ---- build.c offers to codegen/region: text that belongs to no artifact. With the GIL. */
+/* ---- build.c offers to codegen/region and codegen/cuda: text that belongs to no artifact. With the GIL. */
 typedef struct DynBuildText DynBuildText;
 /* Who makes the text, from `what`. */
 typedef struct DynBuildWriter {
     DynReason (*write)(void *what, DynStr *out); /* in the build thread, without the GIL */
     void (*written)(void *what, bool torn);      /* with it: the job has ended, or a fork has dropped it (torn: in mid-writing) */
+    const struct DynToolchain *toolchain;        /* What makes an object of it (build/build.h). */
 } DynBuildWriter;
 typedef enum DynBuildTextState {
     DYN_TEXT_WAITING,
@@ -99,6 +100,7 @@ DYN_HIDDEN void dyn_build_text_wait(DynBuildText *t); /* until it is built, or a
 DYN_HIDDEN bool dyn_build_text_is_written(const DynBuildText *t);
 DYN_HIDDEN DynBuildTextState dyn_build_text_state(const DynBuildText *t);
 DYN_HIDDEN void *dyn_build_text_symbol(const DynBuildText *t, const char *name); /* where it is loaded, for as long as t lives */
+DYN_HIDDEN DynLoaded *dyn_build_text_loaded(const DynBuildText *t); /* … and the object itself; NULL: it isn't loaded */
 DYN_HIDDEN DynReason dyn_build_text_failure(const DynBuildText *t, const char **detail);
 DYN_HIDDEN void dyn_build_text_free(DynBuildText *t);
 

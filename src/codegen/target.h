@@ -7,6 +7,7 @@
 
 struct DynCall;
 struct DynTaskKind;
+struct DynDescent;
 struct DynTarget {
     const char *name;                     /* As logs say it. */
     const struct DynToolchain *toolchain; /* What makes objects of text (build/build.h). */
@@ -31,6 +32,10 @@ struct DynTarget {
      * target has nothing of the kind. */
     bool (*replay)(struct DynCall *c, DynRunStatus *status);
     void (*forget)(DynArtifact *a); /* what `replay` keeps with an artifact goes */
+    /* Steps of gradient descent (run/descent.h), all on one device. Can they be made, now? And make them; -1 with an exception.
+     */
+    bool (*can_descend)(const struct DynDescent *steps, int64_t n, bool fused);
+    int (*descend)(const struct DynDescent *steps, int64_t n, bool fused);
     /* What was launched is done: the floating-point flags (fenv.h) that it raised. */
     int (*synchronise)(const struct DynCall *c);
 };
@@ -39,4 +44,5 @@ DYN_HIDDEN extern const DynTarget dyn_target_c;    /* C and OpenMP on this machi
 DYN_HIDDEN extern const DynTarget dyn_target_cuda; /* CUDA devices */
 /* The target that runs a graph: by where its tensors are. */
 DYN_HIDDEN const DynTarget *dyn_target_of(const DynGraph *g);
+DYN_HIDDEN const DynTarget *dyn_target_at(uint8_t device);
 #endif

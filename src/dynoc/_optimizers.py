@@ -1,9 +1,10 @@
-"""Steps of PyTorch's optimisers over all parameters at once, on the CPU: SGD, Adam, AdamW, Adagrad, RMSprop, with each option.
+"""Steps of PyTorch's optimisers over all parameters at once: SGD, Adam, AdamW, Adagrad, RMSprop, with each option.
 
 `step` stands in for an optimiser's own step where a captured function makes one (src/evalframe/hook.c), and is what
 `dynoc.optimize(optimizer.step)` calls. Hyperparameters are read from the groups as ever, so that schedulers need nothing; what is
 done to parameters and state is one pass of loops in C (src/codegen/run/descent.c), with the bits and the versions that PyTorch's
-operators give them, one parameter after another (``foreach=False``) or all together (``foreach=True``). The first step of a
+operators give them, one parameter after another (``foreach=False``) or all together (``foreach=True``), and on a CUDA device one
+kernel, or a few (src/codegen/cuda/descent.c), with those of its operators for all together. The first step of a
 parameter, which makes its state, is the optimiser's own, and so is whatever `plan` or the extension finds that it can't do.
 `clip` does the same for `torch.nn.utils.clip_grad_norm_`.
 """
@@ -17,6 +18,7 @@ from dynoc import _dynoc
 
 #: As descent.h has them.
 SGD, ADAM, ADAGRAD, RMSPROP = range(4)
+LERP = -1  #: In the place of a number of versions: as many as `lerp_versions` says.
 DECAYS, DECOUPLED, AVERAGES, NESTEROV, CENTERED, MAXIMA = (1 << i for i in range(6))
 
 
@@ -71,8 +73,20 @@ def is_watched(optimizer):
     return bool(hooks) or hasattr(optimizer, "grad_scale") or hasattr(optimizer, "found_inf")
 
 
+@functools.cache
+def lerp_versions(device):
+    """How many versions an average of gradients gets: on CUDA devices the operator of PyTorch 2.11 for lists gives it none."""
+    torch = sys.modules["torch"]
+    if device.type == "cpu":
+        return 1
+    with torch.no_grad():
+        average = torch.zeros(1, device=device)
+        torch._foreach_lerp_([average], [average], 0.5)
+    return average._version
+
+
 def of_sgd(group, is_decoupled):
-    """What `_dynoc._descend` takes for a group: rule, form, versions of tensors, numbers; and names.
+    """Of what `_dynoc._descend` takes for a group: rule, form, versions of tensors, numbers; and names.
 
     These are those of the count of steps and of three tensors, empty where there is none.
     """
@@ -89,7 +103,7 @@ def of_adam(group, is_decoupled):
     form = MAXIMA * greatest | (decay != 0) * (DECOUPLED if decoupled else DECAYS)
     numbers = (group["lr"], decay, 0, 0, first, second, group["eps"], 0)
     names = ("step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq" * greatest)
-    return ADAM, form, (2 if form & DECOUPLED else 1, 1, 2, 1), numbers, names
+    return ADAM, form, (2 if form & DECOUPLED else 1, LERP, 2, 1), numbers, names
 
 
 def of_adagrad(group, is_decoupled):
@@ -103,7 +117,7 @@ def of_rmsprop(group, is_decoupled):
     averages, centered = momentum > 0, bool(group["centered"])
     form = DECAYS * (decay != 0) | AVERAGES * averages | CENTERED * centered
     numbers = (group["lr"], decay, momentum, 0, alpha, alpha, group["eps"], 0)
-    return RMSPROP, form, (1, 2, 2, 1), numbers, ("step", "square_avg", "momentum_buffer" * averages, "grad_avg" * centered)
+    return RMSPROP, form, (1, 2, 2, LERP), numbers, ("step", "square_avg", "momentum_buffer" * averages, "grad_avg" * centered)
 
 
 FORMS = {"SGD": of_sgd, "Adam": of_adam, "AdamW": of_adam, "Adagrad": of_adagrad, "RMSprop": of_rmsprop}
@@ -130,7 +144,10 @@ def plan_group(optimizer, group):
         return None
     if not all(isinstance(x, (int, float)) for x in numbers):
         return None
-    return rule, form, versions, (-1.0 if get("maximize") else 1.0, *numbers), rows(optimizer, group, names)
+    signed, tensors = (-1.0 if get("maximize") else 1.0, *numbers), rows(optimizer, group, names)
+    if tensors and LERP in versions:
+        versions = tuple(lerp_versions(tensors[0].device) if n is LERP else n for n in versions)
+    return rule, form, get("foreach") is not False, versions, signed, tensors
 
 
 def plan(optimizer):

@@ -1,19 +1,23 @@
 /* optimizers.c: steps of PyTorch's optimisers over all of their parameters at once.
  *
  * Called by src/dynoc/_optimizers.py, which reads groups and state, with lists of tensors that it keeps alive. Here tensors are
- * looked at first, all of them: whatever can't be done by the loops of codegen/run/descent.c leaves everything as it was, and the
- * step is PyTorch's own. What is changed gets the versions that PyTorch's operators give it. */
+ * looked at first, all of them: whatever can't be done where they are (codegen/run/descent.c, codegen/cuda/descent.c) leaves
+ * everything as it was, and the step is PyTorch's own. What is changed gets the versions that PyTorch's operators give it. */
 #include "evalframe/optimizers.h"
+#include "base/cuda.h"
 #include "base/torch.h"
 #include "codegen/machine.h"
 #include "codegen/run/descent.h"
+#include "codegen/target.h"
 #include <float.h>
 #include <math.h>
 
 /* What a group says, in the order in which Python gives it. */
 typedef struct Group {
     int rule, form, versions[1 + DYN_STEP_STATES];
+    int together; /* PyTorch would make the steps of all tensors together (foreach), or is free to */
     double sign, rate, decay, momentum, dampening, first, second, eps, rate_decay;
+    double step, numbers[DYN_STEP_NUMBERS]; /* of the last row: mostly the next one's too */
 } Group;
 
 /* A row of a group's tensors: the parameter, its gradient, the count of steps, and state. */
@@ -25,6 +29,7 @@ typedef struct Range {
 } Range;
 
 typedef struct Plan {
+    uint8_t device; /* where all tensors are, but for counts */
     DYN_VEC(DynDescent) steps;
     DYN_VEC(Range) ranges;
     DYN_VEC(PyObject *) changed;  /* Borrowed. Each tensor as many times as it gets versions. */
@@ -85,10 +90,12 @@ static bool add_changed(Plan *p, PyObject *tensor, int versions) {
     return added;
 }
 
-/* The count of steps, with this one: a tensor of one float. */
+/* The count of steps, with this one: a tensor of one float, in this machine's memory. Whether it has the negative bit isn't
+ * asked, which takes longer than all else of it: of a count that lies there as a negative number the step is PyTorch's. */
 static bool read_count(Plan *p, PyObject *tensor, double *step) {
     DynArrayView v;
-    if (!dyn_torch_is(tensor) || !dyn_torch_view(tensor, &v) || v.ndim != 0 || !v.aligned) {
+    bool seen = dyn_torch_is(tensor) && dyn_torch_place(tensor, &v) && (v.device == 0 || dyn_cuda_stands_in);
+    if (!seen || v.ndim != 0 || !v.aligned) {
         return false;
     }
     if (v.dtype == DYN_F32) {
@@ -98,7 +105,7 @@ static bool read_count(Plan *p, PyObject *tensor, double *step) {
     } else {
         return false;
     }
-    return add_range(p, &v, 1, true) && add_changed(p, tensor, 1) && dyn_vec_push(&p->counts, v) == 0;
+    return *step >= 1 && add_range(p, &v, 1, true) && add_changed(p, tensor, 1) && dyn_vec_push(&p->counts, v) == 0;
 }
 
 static void find_numbers(const Group *g, double step, double *out) {
@@ -121,7 +128,7 @@ static void find_numbers(const Group *g, double step, double *out) {
 
 /* PyTorch refuses numbers that the type of the elements can't hold. */
 static bool can_hold(uint8_t dtype, const double *numbers) {
-    double most = dtype == DYN_F32 ? FLT_MAX : DBL_MAX;
+    double most = dtype == DYN_F64 ? DBL_MAX : FLT_MAX;
     bool fine = true;
     for (int i = 0; i < DYN_STEP_NUMBERS; i++) {
         fine = fine && fabs(numbers[i]) <= most;
@@ -131,24 +138,35 @@ static bool can_hold(uint8_t dtype, const double *numbers) {
 
 static bool take_tensor(Plan *p, PyObject *tensor, const DynArrayView *parameter, int64_t n, int versions, char **data) {
     DynArrayView v;
-    bool fits = dyn_torch_is(tensor) && dyn_torch_view(tensor, &v) && lie_alike(parameter, &v) && v.aligned;
-    if (!fits || !add_range(p, &v, n, versions > 0)) {
+    bool fits = dyn_torch_is(tensor) && dyn_torch_look(tensor, &v) && v.device == parameter->device && v.aligned;
+    if (!fits || !lie_alike(parameter, &v) || !add_range(p, &v, n, versions > 0)) {
         return false;
     }
     *data = v.data;
     return add_changed(p, tensor, versions);
 }
 
-static bool plan_row(Plan *p, const Group *g, PyObject *const *row) {
+/* A parameter: of floats without gaps, where the others are. On a device the step is one that PyTorch makes for all tensors
+ * together, whose operators round otherwise than those for one. */
+static bool look_at_parameter(Plan *p, const Group *g, PyObject *tensor, DynArrayView *v) {
+    bool usable = dyn_torch_is(tensor) && dyn_torch_look(tensor, v) && is_packed(v) && dyn_dtypes[v->dtype].kind == 'f';
+    if (usable && p->steps.n == 0) {
+        p->device = v->device;
+    }
+    return usable && v->device == p->device && (v->device == 0 || g->together);
+}
+
+static bool plan_row(Plan *p, Group *g, PyObject *const *row) {
     DynArrayView v;
     DynDescent d = {.rule = (DynDescentRule)g->rule, .form = (uint8_t)g->form};
-    bool usable = dyn_torch_is(row[PARAMETER]) && dyn_torch_view(row[PARAMETER], &v) && is_packed(&v);
-    if (!usable || (v.dtype != DYN_F32 && v.dtype != DYN_F64)) {
+    bool usable = look_at_parameter(p, g, row[PARAMETER], &v);
+    if (!usable) {
         return false;
     }
     char *gradient = NULL;
     double step = 0;
     d.dtype = v.dtype;
+    d.device = v.device;
     d.n = elements_of(&v);
     usable = take_tensor(p, row[PARAMETER], &v, d.n, g->versions[0], &d.parameter);
     usable = usable && take_tensor(p, row[GRADIENT], &v, d.n, 0, &gradient) && !dyn_torch_requires_grad(row[GRADIENT]);
@@ -158,7 +176,11 @@ static bool plan_row(Plan *p, const Group *g, PyObject *const *row) {
         usable = !has || take_tensor(p, row[STATES + i], &v, d.n, g->versions[1 + i], &d.states[i]);
     }
     d.gradient = gradient;
-    find_numbers(g, step, d.numbers);
+    if (g->step != step) {
+        g->step = step;
+        find_numbers(g, step, g->numbers);
+    }
+    memcpy(d.numbers, g->numbers, sizeof(d.numbers));
     return usable && can_hold(d.dtype, d.numbers) && (d.n == 0 || dyn_vec_push(&p->steps, d) == 0);
 }
 
@@ -183,14 +205,14 @@ static bool has_overlap(Plan *p) {
     return found;
 }
 
-/* A group as Python gives it: (rule, form, versions, numbers, tensors). -1: an exception; 0: it is not for us. */
+/* A group as Python gives it: (rule, form, together, versions, numbers, tensors). -1: an exception; 0: it is not for us. */
 static int plan_group(Plan *p, PyObject *group) {
-    Group g;
+    Group g = {.step = -1};
     PyObject *tensors;
     int *versions = g.versions;
-    bool read = PyArg_ParseTuple(group, "ii(iiii)(ddddddddd)O!", &g.rule, &g.form, versions, versions + 1, versions + 2,
-                                 versions + 3, &g.sign, &g.rate, &g.decay, &g.momentum, &g.dampening, &g.first, &g.second, &g.eps,
-                                 &g.rate_decay, &PyList_Type, &tensors);
+    bool read = PyArg_ParseTuple(group, "iip(iiii)(ddddddddd)O!", &g.rule, &g.form, &g.together, versions, versions + 1,
+                                 versions + 2, versions + 3, &g.sign, &g.rate, &g.decay, &g.momentum, &g.dampening, &g.first,
+                                 &g.second, &g.eps, &g.rate_decay, &PyList_Type, &tensors);
     if (!read) {
         return -1;
     }
@@ -219,16 +241,18 @@ static void count_up(const Plan *p) {
     }
 }
 
-static void make_all(const Plan *p, bool fused) {
+/* -1 with an exception. What a device does it does behind this: other threads needn't run meanwhile. */
+static int make_all(const Plan *p, bool fused) {
     PyThreadState *saved = NULL;
-    if (dyn_descent_elements(p->steps.at, p->steps.n) >= DYN_RELEASE_ELEMENTS) {
+    if (p->device == 0 && dyn_descent_elements(p->steps.at, p->steps.n) >= DYN_RELEASE_ELEMENTS) {
         saved = PyEval_SaveThread();
     }
     count_up(p);
-    dyn_descend(p->steps.at, p->steps.n, fused);
+    int made = p->steps.n == 0 ? 0 : dyn_target_at(p->device)->descend(p->steps.at, p->steps.n, fused);
     if (saved != NULL) {
         PyEval_RestoreThread(saved);
     }
+    return made;
 }
 
 /* A gradient that is to be multiplied; its dtype is that of the others. */
@@ -279,7 +303,7 @@ static PyObject *shrink(PyObject *module, PyObject *args) {
             plan.steps.at[i].numbers[DYN_STEP_DECAY] = factor;
         }
         if (possible && factor != 1) {
-            make_all(&plan, false);
+            (void)make_all(&plan, false); /* which can't fail in this machine's memory */
         }
         PyErr_Clear(); /* Tensors of inference mode have no versions: PyTorch's function says so. */
     }
@@ -294,23 +318,25 @@ static PyObject *descend(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "O!p", &PyList_Type, &groups, &fused)) {
         return NULL;
     }
-    if (!dyn_torch_find() || dyn_torch_state() < 0 || dyn_torch_profiling() || (fused && !dyn_descent_fuses())) {
+    if (!dyn_torch_find() || dyn_torch_state() < 0 || dyn_torch_profiling()) {
         Py_RETURN_FALSE;
     }
     Plan plan = {0};
+    int made = 0;
     for (Py_ssize_t i = 0; fits > 0 && i < PyList_GET_SIZE(groups); i++) {
         fits = plan_group(&plan, PyList_GET_ITEM(groups, i));
     }
     bool possible = fits > 0 && !has_overlap(&plan);
+    possible = possible && (plan.steps.n == 0 || dyn_target_at(plan.device)->can_descend(plan.steps.at, plan.steps.n, fused));
     if (possible && dyn_torch_bump(plan.changed.at, plan.changed.n) < 0) {
         PyErr_Clear(); /* Tensors of inference mode have no versions: PyTorch's step says so. */
         possible = false;
     }
     if (possible) {
-        make_all(&plan, fused);
+        made = make_all(&plan, fused);
     }
     plan_free(&plan);
-    return fits < 0 ? NULL : PyBool_FromLong(possible);
+    return fits < 0 || made < 0 ? NULL : PyBool_FromLong(possible);
 }
 
 static PyMethodDef functions[] = {{"_descend", descend, METH_VARARGS, "Make steps of optimisers, if their tensors fit."},

@@ -644,7 +644,7 @@ int dyn_build_source(const char *source, DynBuildResult *out) {
 
 DynBuildText *dyn_build_text(const DynBuildWriter *writer, void *what, bool first) {
     dyn_build_poll();
-    Job *job = new_job(NULL, &dyn_config, &dyn_toolchain_c);
+    Job *job = new_job(NULL, &dyn_config, writer->toolchain);
     if (job == NULL) {
         return NULL;
     }
@@ -676,8 +676,13 @@ DynBuildTextState dyn_build_text_state(const DynBuildText *t) {
     return state;
 }
 
+DynLoaded *dyn_build_text_loaded(const DynBuildText *t) {
+    return dyn_build_text_state(t) == DYN_TEXT_LOADED ? ((const Job *)t)->loaded : NULL;
+}
+
 void *dyn_build_text_symbol(const DynBuildText *t, const char *name) {
-    return dyn_build_text_state(t) == DYN_TEXT_LOADED ? dyn_load_symbol(((const Job *)t)->loaded, name) : NULL;
+    DynLoaded *loaded = dyn_build_text_loaded(t);
+    return loaded == NULL ? NULL : dyn_load_symbol(loaded, name);
 }
 
 DynReason dyn_build_text_failure(const DynBuildText *t, const char **detail) {

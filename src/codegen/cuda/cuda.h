@@ -74,6 +74,7 @@ typedef enum DynCudaForm {
 DYN_HIDDEN extern const char *const dyn_cuda_form_names[DYN_CUDA_FORM_COUNT];
 
 /* emit_cuda.c */
+DYN_HIDDEN extern const char dyn_cuda_prologue[]; /* what stands in front of every text */
 DYN_HIDDEN int dyn_cuda_emit(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error);
 /* Of each kernel the functions that bits of `forms` say, by its number (of a group, its first); NULL: all. */
 DYN_HIDDEN int dyn_cuda_emit_forms(const DynLoops *p, const DynCudaInfo *info, const uint32_t *forms, DynStr *out);

@@ -6,7 +6,7 @@
  * what it walks over, and threads are combined as a tree. */
 #include "codegen/cuda/cuda.h"
 
-static const char prologue[] =
+const char dyn_cuda_prologue[] =
 #define LINE(text) text "\n"
 #include "codegen/cuda/prologue.def"
 #undef LINE
@@ -699,7 +699,7 @@ static int refuse(DynStr *error, DynReason *why, const char *what) {
 
 int dyn_cuda_emit_forms(const DynLoops *p, const DynCudaInfo *info, const uint32_t *forms, DynStr *out) {
     int failed = 0;
-    dyn_str_printf(out, "// sm_%d\n%s", info->capability, prologue);
+    dyn_str_printf(out, "// sm_%d\n%s", info->capability, dyn_cuda_prologue);
     for (uint32_t s = 0; s < p->steps.n; s++) {
         const DynKernel *k = dyn_loops_kernel_at(p, s);
         if (k == NULL) {

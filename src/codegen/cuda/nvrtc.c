@@ -346,4 +346,9 @@ DynCudaKernel *dyn_cuda_kernel(const DynLoaded *l, int number, DynCudaForm form)
     return m->kernels[at] == not_there ? NULL : m->kernels[at];
 }
 
+DynCudaKernel *dyn_cuda_function(const DynLoaded *l, const char *name) {
+    DynCudaKernel *kernel = NULL;
+    return dyn_cuda.LibraryGetKernel(&kernel, ((Module *)dyn_load_of_device(l))->library, name) == 0 ? kernel : NULL;
+}
+
 const DynToolchain dyn_toolchain_cuda = {.find = find, .flags = put_flags, .run = run, .load = load};

@@ -54,6 +54,11 @@ DYN_HIDDEN char *dyn_cuda_memory(const DynCall *c, int64_t bytes, PyObject **hol
 
 /* nvrtc.c: a kernel of a loaded object, with the GIL; NULL: it isn't in it. */
 DYN_HIDDEN DynCudaKernel *dyn_cuda_kernel(const DynLoaded *l, int number, DynCudaForm form);
+/* Another function of a loaded object; NULL: it isn't in it. */
+DYN_HIDDEN DynCudaKernel *dyn_cuda_function(const DynLoaded *l, const char *name);
 DYN_HIDDEN extern const DynToolchain dyn_toolchain_cuda;                       /* nvrtc.c */
 DYN_HIDDEN extern const DynTaskKind dyn_cuda_task_kernel, dyn_cuda_task_group; /* launch.c */
+/* descent.c, for the target: steps of one device. */
+DYN_HIDDEN bool dyn_cuda_can_descend(const struct DynDescent *steps, int64_t n, bool fused);
+DYN_HIDDEN int dyn_cuda_descend(const struct DynDescent *steps, int64_t n, bool fused);
 #endif

@@ -55,7 +55,7 @@ static void region_is_written(void *what, bool torn) {
 
 /* The region has its job before anybody waits: whoever waits gives up the GIL, and other threads come to the same region. */
 static int submit(DynRegion *r, bool first) {
-    static const DynBuildWriter writer = {write_region, region_is_written};
+    static const DynBuildWriter writer = {write_region, region_is_written, &dyn_toolchain_c};
     r->writing++;
     DynBuildText *text = dyn_build_text(&writer, r, first);
     r->writing -= text == NULL;

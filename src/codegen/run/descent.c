@@ -1,10 +1,12 @@
 /* descent.c: steps of gradient descent over memory, for all parameters of an optimiser in one parallel region.
  *
- * Called by evalframe/optimizers.c, which looks whether tensors fit and owns what points to them. Each element of a parameter is
- * read and written once, with its gradient and its state, where PyTorch's operators pass over them up to ten times. Results are
- * those operators' bits: PyTorch's vectors add products by fused operations where the processor has them, and so do these. */
+ * Called by evalframe/optimizers.c through the target, which looks whether tensors fit and owns what points to them. Each element
+ * of a parameter is read and written once, with its gradient and its state, where PyTorch's operators pass over them up to ten
+ * times. Results are those operators' bits: PyTorch's vectors add products by fused operations where the processor has them, and
+ * so do these. */
 #include "codegen/run/descent.h"
 #include "codegen/machine.h"
+#include "codegen/run/descent_steps.h"
 #include "codegen/run/isa.h"
 #include "codegen/run/par.h"
 #if defined(__x86_64__)
@@ -95,7 +97,13 @@ ROOTS_OF_VECTORS(roots_4, double, 4, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_s
 #include "codegen/run/descent_loops.h"
 #undef ATTRIBUTES
 
-bool dyn_descent_fuses(void) { return HAS_FUSED; }
+bool dyn_can_descend(const DynDescent *steps, int64_t n, bool fused) {
+    bool possible = !fused || HAS_FUSED;
+    for (int64_t i = 0; i < n && possible; i++) {
+        possible = steps[i].dtype == DYN_F32 || steps[i].dtype == DYN_F64;
+    }
+    return possible;
+}
 
 bool dyn_descent_has_form(DynDescentRule rule, uint8_t form) {
 #define FORM(name, rule, bits) \
@@ -153,14 +161,15 @@ static void make_piece(void *ctx, int64_t piece) {
     }
 }
 
-void dyn_descend(const DynDescent *steps, int64_t n, bool fused) {
+int dyn_descend(const DynDescent *steps, int64_t n, bool fused) {
     int64_t elements = dyn_descent_elements(steps, n);
     Descents all = {.steps = steps, .n = n, .fused = fused};
     if (elements >= DYN_DESCENT_PARALLEL && dyn_par_threads() > 1) {
         dyn_par_for(make_piece, &all, (elements + DYN_DESCENT_PIECE - 1) / DYN_DESCENT_PIECE);
-        return;
+        return 0;
     }
     for (int64_t i = 0; i < n; i++) {
         make(&steps[i], 0, steps[i].n, fused);
     }
+    return 0;
 }

@@ -1,4 +1,5 @@
-/* descent.h: steps of gradient descent over memory: a parameter, its gradient and its state, in one pass. descent.c has them. */
+/* descent.h: steps of gradient descent over memory: a parameter, its gradient and its state, in one pass. descent.c has them for
+ * this machine's memory, codegen/cuda/descent.c on a device. */
 #ifndef DYN_DESCENT_H
 #define DYN_DESCENT_H
 #include "base/arrays.h"
@@ -16,18 +17,22 @@ typedef enum DynDescentRule { DYN_SGD, DYN_ADAM, DYN_ADAGRAD, DYN_RMSPROP, DYN_S
 #define DYN_ALL_FORMS 64  /* the number of combinations */
 #define DYN_STEP_STATES 3 /* tensors of state at most, in the order in which descent_loops.h takes them */
 
-/* Numbers of a step. They are rounded to the type of the elements. */
+/* NUMBER(name) for each number of a step. They are rounded to the type of the elements. */
+#define DYN_EACH_STEP_NUMBER(NUMBER)                                                                             \
+    NUMBER(DYN_STEP_SIGN)     /* of the gradient: 1, or -1 where the objective is maximised */                   \
+    NUMBER(DYN_STEP_RATE)     /* what the direction is multiplied by before it is added to the parameter: < 0 */ \
+    NUMBER(DYN_STEP_DECAY)    /* see DYN_DECAYS and DYN_DECOUPLED */                                             \
+    NUMBER(DYN_STEP_MOMENTUM) /* how much of the momentum buffer stays */                                        \
+    NUMBER(DYN_STEP_FRESH)    /* how much of the gradient comes to their average, or to SGD's momentum buffer */ \
+    NUMBER(DYN_STEP_KEEP)     /* how much of the average of squares stays */                                     \
+    NUMBER(DYN_STEP_SQUARES)  /* how much of the gradient's square comes to it */                                \
+    NUMBER(DYN_STEP_EPS)      /* what is added to the square root */                                             \
+    NUMBER(DYN_STEP_SCALE)    /* what Adam's square root is divided by before */
 typedef enum DynStepNumber {
-    DYN_STEP_SIGN,     /* of the gradient: 1, or -1 where the objective is maximised */
-    DYN_STEP_RATE,     /* what the direction is multiplied by before it is added to the parameter: below 0 */
-    DYN_STEP_DECAY,    /* see DYN_DECAYS and DYN_DECOUPLED */
-    DYN_STEP_MOMENTUM, /* how much of the momentum buffer stays */
-    DYN_STEP_FRESH,    /* how much of the gradient comes to the average of gradients, or to SGD's momentum buffer */
-    DYN_STEP_KEEP,     /* how much of the average of squares stays */
-    DYN_STEP_SQUARES,  /* how much of the gradient's square comes to it */
-    DYN_STEP_EPS,      /* what is added to the square root */
-    DYN_STEP_SCALE,    /* what Adam's square root is divided by before */
-    DYN_STEP_NUMBERS
+#define NUMBER(name) name,
+    DYN_EACH_STEP_NUMBER(NUMBER)
+#undef NUMBER
+        DYN_STEP_NUMBERS
 } DynStepNumber;
 
 typedef struct DynDescent {
@@ -35,17 +40,18 @@ typedef struct DynDescent {
     const char *gradient;
     int64_t n; /* elements of each, all in the same order without gaps */
     DynDescentRule rule;
-    uint8_t form;  /* of the bits above */
-    uint8_t dtype; /* DYN_F32 or DYN_F64 */
+    uint8_t form;   /* of the bits above */
+    uint8_t dtype;  /* DYN_F32 or DYN_F64; on a device halves too */
+    uint8_t device; /* where all of that lies (base/arrays.h) */
     double numbers[DYN_STEP_NUMBERS];
 } DynDescent;
 
 /* Is there such a step, and has it state number i? */
 DYN_HIDDEN bool dyn_descent_has_form(DynDescentRule rule, uint8_t form);
 DYN_HIDDEN bool dyn_descent_has_state(DynDescentRule rule, uint8_t form, int i);
-/* Make n steps, in any order, by one parallel region. `fused`: products and the sums that take them are rounded once, which
- * this machine has to be able to (dyn_descent_fuses). Needs no GIL, and can't fail. */
-DYN_HIDDEN void dyn_descend(const DynDescent *steps, int64_t n, bool fused);
-DYN_HIDDEN bool dyn_descent_fuses(void);
+/* For the target: make n steps, in any order, by one parallel region. `fused`: products and the sums that take them are rounded
+ * once. Needs no GIL, and can't fail where it can be made. */
+DYN_HIDDEN bool dyn_can_descend(const DynDescent *steps, int64_t n, bool fused);
+DYN_HIDDEN int dyn_descend(const DynDescent *steps, int64_t n, bool fused);
 DYN_HIDDEN int64_t dyn_descent_elements(const DynDescent *steps, int64_t n); /* how many all have together */
 #endif

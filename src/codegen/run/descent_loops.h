@@ -1,118 +1,38 @@
 /* descent_loops.h: the loops of descent.c for one type T and one way of adding a product: LOOP(name) makes a function's name, FMA
- * is a * b + c, ROOTS(x, n) takes square roots in place, ATTRIBUTES says for what they are compiled. They round where PyTorch's
- * operators do, which make the same step one after another; the comment at a line names the operator. `form` is a constant where
- * they are inlined. */
+ * is a * b + c, ROOTS(x, n) takes square roots in place, ATTRIBUTES says for what they are compiled. Their bodies are those of
+ * descent_steps.h, with the operators as PyTorch's vectors compute them. `form` is a constant where they are inlined. */
+#define ADD(x, y, alpha) FMA(y, alpha, x)
+#define LERP(x, y, weight) FMA((weight) < (T)0.5 ? (weight) : (weight)-1, (y) - (x), (weight) < (T)0.5 ? (x) : (y))
+#define ADDCMUL(x, y, z, value) FMA((value) * (y), z, x)
+#define ADDCMUL_1(x, y, z) FMA(y, z, x)
+#define ADDCDIV(x, y, z, value) ((x) + (value) * (y) / (z))
+#define ADDCDIV_1(x, y, z) ((x) + (y) / (z))
 #define STEP(name)                                                           \
     ATTRIBUTES __attribute__((always_inline)) static inline void LOOP(name)( \
         T *restrict p, const T *restrict g, T *restrict a, T *restrict b, T *restrict c, const T *k, int64_t n, unsigned form)
+#define EACH(body)                    \
+    for (int64_t i = 0; i < n; i++) { \
+        body                          \
+    }
+#define WITH_ROOTS(before, behind) \
+    T roots[BLOCK];                \
+    EACH(before)                   \
+    ROOTS(roots, n);               \
+    EACH(behind)
 
-/* a: the momentum buffer */
-STEP(sgd) {
-    for (int64_t i = 0; i < n; i++) {
-        T x = k[DYN_STEP_SIGN] * g[i];
-        if (form & DYN_DECAYS) {
-            x = FMA(p[i], k[DYN_STEP_DECAY], x); /* add */
-        }
-        if (form & DYN_AVERAGES) {
-            T kept = a[i] * k[DYN_STEP_MOMENTUM];                                /* mul_ */
-            a[i] = FMA(x, k[DYN_STEP_FRESH], kept);                              /* add_ */
-            x = form & DYN_NESTEROV ? FMA(a[i], k[DYN_STEP_MOMENTUM], x) : a[i]; /* add */
-        }
-        p[i] = FMA(x, k[DYN_STEP_RATE], p[i]); /* add_ */
-    }
+STEP(sgd){EACH(DYN_SGD_STEP)} STEP(adam){WITH_ROOTS(DYN_ADAM_BEFORE, DYN_ADAM_BEHIND)} STEP(adagrad){
+    WITH_ROOTS(DYN_ADAGRAD_BEFORE, DYN_ADAGRAD_BEHIND)} STEP(rmsprop){
+    WITH_ROOTS(DYN_RMSPROP_BEFORE, DYN_RMSPROP_BEHIND)} STEP(shrink) {
+    EACH(DYN_SHRINK_STEP)
 }
-
-/* a: averages of gradients; b: of their squares; c: the greatest that those were */
-STEP(adam) {
-    /* lerp_ goes from its nearer end. */
-    bool near = k[DYN_STEP_FRESH] < (T)0.5;
-    T weight = near ? k[DYN_STEP_FRESH] : k[DYN_STEP_FRESH] - 1, sizes[BLOCK];
-    for (int64_t i = 0; i < n; i++) {
-        T x = k[DYN_STEP_SIGN] * g[i];
-        if (form & DYN_DECOUPLED) {
-            p[i] = p[i] * k[DYN_STEP_DECAY]; /* mul_ */
-        }
-        if (form & DYN_DECAYS) {
-            x = FMA(p[i], k[DYN_STEP_DECAY], x); /* add */
-        }
-        a[i] = FMA(weight, x - a[i], near ? a[i] : x); /* lerp_ */
-        T kept = b[i] * k[DYN_STEP_KEEP];              /* mul_ */
-        b[i] = FMA(k[DYN_STEP_SQUARES] * x, x, kept);  /* addcmul_ */
-        if (form & DYN_MAXIMA) {
-            c[i] = c[i] > b[i] || c[i] != c[i] ? c[i] : b[i]; /* maximum */
-        }
-        sizes[i] = form & DYN_MAXIMA ? c[i] : b[i];
-    }
-    ROOTS(sizes, n); /* sqrt */
-    for (int64_t i = 0; i < n; i++) {
-        T size = sizes[i] / k[DYN_STEP_SCALE] + k[DYN_STEP_EPS]; /* div, add_ */
-        T quotient = k[DYN_STEP_RATE] * a[i] / size;
-        p[i] = p[i] + quotient; /* addcdiv_ */
-    }
-}
-
-/* a: sums of squares */
-STEP(adagrad) {
-    T sizes[BLOCK];
-    for (int64_t i = 0; i < n; i++) {
-        T x = k[DYN_STEP_SIGN] * g[i];
-        if (form & DYN_DECAYS) {
-            x = FMA(p[i], k[DYN_STEP_DECAY], x); /* add */
-        }
-        a[i] = FMA(x, x, a[i]); /* addcmul_ */
-        sizes[i] = a[i];
-    }
-    ROOTS(sizes, n); /* sqrt */
-    for (int64_t i = 0; i < n; i++) {
-        T x = k[DYN_STEP_SIGN] * g[i];
-        if (form & DYN_DECAYS) {
-            x = FMA(p[i], k[DYN_STEP_DECAY], x);
-        }
-        T size = sizes[i] + k[DYN_STEP_EPS]; /* add_ */
-        T quotient = k[DYN_STEP_RATE] * x / size;
-        p[i] = p[i] + quotient; /* addcdiv_ */
-    }
-}
-
-/* a: averages of squares; b: the momentum buffer; c: averages of gradients */
-STEP(rmsprop) {
-    bool near = k[DYN_STEP_FRESH] < (T)0.5;
-    T weight = near ? k[DYN_STEP_FRESH] : k[DYN_STEP_FRESH] - 1, sizes[BLOCK];
-    for (int64_t i = 0; i < n; i++) {
-        T x = k[DYN_STEP_SIGN] * g[i];
-        if (form & DYN_DECAYS) {
-            x = FMA(p[i], k[DYN_STEP_DECAY], x); /* add */
-        }
-        T kept = a[i] * k[DYN_STEP_KEEP];             /* mul_ */
-        a[i] = FMA(k[DYN_STEP_SQUARES] * x, x, kept); /* addcmul_ */
-        sizes[i] = a[i];
-        if (form & DYN_CENTERED) {
-            c[i] = FMA(weight, x - c[i], near ? c[i] : x); /* lerp_ */
-            sizes[i] = FMA(-c[i], c[i], a[i]);             /* addcmul */
-        }
-    }
-    ROOTS(sizes, n); /* sqrt */
-    for (int64_t i = 0; i < n; i++) {
-        T x = k[DYN_STEP_SIGN] * g[i], size = sizes[i] + k[DYN_STEP_EPS]; /* add_ */
-        if (form & DYN_DECAYS) {
-            x = FMA(p[i], k[DYN_STEP_DECAY], x);
-        }
-        if (form & DYN_AVERAGES) {
-            T old = b[i] * k[DYN_STEP_MOMENTUM], quotient = x / size; /* mul_, addcdiv_ */
-            b[i] = old + quotient;
-            p[i] = FMA(b[i], k[DYN_STEP_RATE], p[i]); /* add_ */
-        } else {
-            T quotient = k[DYN_STEP_RATE] * x / size;
-            p[i] = p[i] + quotient; /* addcdiv_ */
-        }
-    }
-}
-
-STEP(shrink) {
-    for (int64_t i = 0; i < n; i++) {
-        p[i] = p[i] * k[DYN_STEP_DECAY]; /* mul_ */
-    }
-}
+#undef WITH_ROOTS
+#undef EACH
+#undef ADDCDIV_1
+#undef ADDCDIV
+#undef ADDCMUL_1
+#undef ADDCMUL
+#undef LERP
+#undef ADD
 #undef STEP
 
 /* A block of elements, at most, by the loop of the step's form, each compiled by itself. */

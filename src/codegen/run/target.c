@@ -6,6 +6,7 @@
 #include "base/pool.h"
 #include "base/torch.h"
 #include "codegen/run/call.h"
+#include "codegen/run/descent.h"
 #include "codegen/run/flags.h"
 #include "codegen/target.h"
 
@@ -49,7 +50,10 @@ const DynTarget dyn_target_c = {
     .allocate = allocate,
     .reserve = reserve,
     .release = release,
+    .can_descend = dyn_can_descend,
+    .descend = dyn_descend,
     .synchronise = synchronise,
 };
 
-const DynTarget *dyn_target_of(const DynGraph *g) { return g->device == 0 ? &dyn_target_c : &dyn_target_cuda; }
+const DynTarget *dyn_target_at(uint8_t device) { return device == 0 ? &dyn_target_c : &dyn_target_cuda; }
+const DynTarget *dyn_target_of(const DynGraph *g) { return dyn_target_at(g->device); }
