@@ -1,9 +1,9 @@
 """Training steps on a CUDA device: microseconds of dynoc beside eager and torch.compile, in one process.
 
-    python bench/gpu_training.py [--compile]
+    python bench/gpu_training.py [--compile] [--fused]
 
 Needs PyTorch and a device. Each program is a model and a loss; its step is forward, backward and the optimiser's, eager but for
-the model. Losses of ten steps are compared with eager's. Host and device are waited for at both ends of a row of thirty steps;
+the model and `optimizer.step` (AdamW as it comes; with `--fused` in PyTorch's form of one kernel, which stays PyTorch's). Losses of ten steps are compared with eager's. Host and device are waited for at both ends of a row of thirty steps;
 the median of seven rows. The cell is examples/lltm's, forward and backward apart.
 """
 
@@ -123,14 +123,16 @@ def programs():
     yield "dense, 32 x 64", Dense(), small, lambda out: (out - small).square().mean()
 
 
-def stepper(model, run, x, loss):
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+def stepper(way, model, run, x, loss, fused):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=fused)
+    plain = run is model or not isinstance(run, dynoc._dynoc.OptimizedFunction | torch.nn.Module)
+    make = dynoc.optimize(optimizer.step) if way in ("dynoc", "replayed") else optimizer.step
 
     def step():
         optimizer.zero_grad()
         value = loss(run(x))
         value.backward()
-        optimizer.step()
+        make()
         return value.detach()
 
     return step
@@ -168,14 +170,16 @@ def show(name, times):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--compile", action="store_true", help="torch.compile too")
-    beside = parser.parse_args().compile
+    parser.add_argument("--fused", action="store_true", help="AdamW in PyTorch's form of one kernel")
+    asked = parser.parse_args()
+    beside, fused = asked.compile, asked.fused or None
     torch.manual_seed(0)
     print(torch.cuda.get_device_name(), torch.__version__)
     print(f"{'microseconds':32}    eager    dynoc replayed" + "  compile" * beside)
     for name, times in cell(beside).items():
         show(name, times)
     for name, model, x, loss in programs():
-        steps = [stepper(kept, run, x, loss) for _, kept, run in ways(model.cuda(), beside)]
+        steps = [stepper(*way, x, loss, fused) for way in ways(model.cuda(), beside)]
         losses = [[step().item() for _ in range(10)] for step in steps]
         off = max(abs(a - b) / abs(a) for other in losses[1:3] for a, b in zip(losses[0], other))
         show(name, [microseconds(step) for step in steps])
