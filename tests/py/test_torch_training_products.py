@@ -166,3 +166,37 @@ def test_a_model_is_trained_as_in_eager():
         return torch.stack([*losses, *(p.detach().sum() for p in model.parameters())])
 
     torch.testing.assert_close(trained(lambda m: dynoc.optimize(m, wait=True)), trained(lambda m: m))
+
+
+SIZES = [(16, 384, 160), (12, 160, 384), (384, 16, 160), (17, 129, 65), (13, 383, 33), (16, 500, 40), (64, 128, 128)]
+
+
+@pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("rows, terms, columns", SIZES)
+def test_the_order_of_sums_is_the_librarys(rows, terms, columns, turned):
+    """Loops of dynoc's own make a product only with the library's bits: of libraries whose order of sums is known."""
+    if dynoc._dynoc._panel_order(16, 160, 384, False, False) <= 0:
+        pytest.skip("another library, or a processor without AVX-512")
+    order = dynoc._dynoc._panel_order(rows, terms, columns, *turned)
+    if turned[1] and rows > 16:
+        assert order == -1  # the library packs the right matrix in less time
+    else:
+        assert order == (terms if terms <= 192 else terms // 2 if terms <= 384 else 192)
+
+
+def test_gradients_of_layers_of_that_size():
+    """Forward and backward of layers whose products are as large as a small network's."""
+
+    def layer(x, weight, bias):
+        return torch.tanh(F.linear(x, weight, bias)).sigmoid().exp()
+
+    fast = dynoc.optimize(layer, wait=True)
+    draw = torch.Generator().manual_seed(4)
+    for rows, terms, columns in [(16, 160, 384), (16, 160, 384), (15, 161, 129), (33, 70, 130), (64, 128, 128), (16, 384, 160)]:
+        tensors = [torch.randn(s, generator=draw) for s in ((rows, terms), (columns, terms), (columns,))]
+        x, y = ([t.clone().requires_grad_() for t in tensors] for _ in range(2))
+        direction = torch.randn((rows, columns), generator=draw)
+        for _ in range(2):
+            products = [torch.autograd.grad(f(*v), v, direction) for f, v in ((layer, x), (fast, y))]
+            for a, b in zip(*products, strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)

@@ -7,6 +7,7 @@
  * - _graph_run(capsule, arrays, numbers): status and outputs
  * - _graph_interp(capsule, arrays, numbers): outputs, by NumPy
  * - _run_graph_text(graph, arrays, numbers): outputs
+ * - _panel_order(rows, terms, columns, a by columns, b by columns): see dyn_panel_order
  *
  * Symbols come from the arrays' sizes and from `numbers` in order of the graph's VAR symbols. dyn_codegen_init registers them. */
 #include "base/log.h"
@@ -15,6 +16,7 @@
 #include "codegen/build/build.h"
 #include "codegen/run/builtin.h"
 #include "codegen/run/exec.h"
+#include "codegen/run/panel.h"
 #include "codegen/target.h"
 
 typedef struct Unit {
@@ -423,7 +425,24 @@ static PyObject *parts_above(PyObject *module, PyObject *text) {
     return n == -1 && PyErr_Occurred() ? NULL : PyLong_FromLongLong(dyn_parts_above(n));
 }
 
+static PyObject *panel_order(PyObject *module, PyObject *args) {
+    DynBlas p = {.routine = DYN_BLAS_GEMM, .single = true, .size = sizeof(float), .stacks = 1};
+    long long rows, terms, columns;
+    int a_turned, b_turned;
+    bool faster;
+    if (!PyArg_ParseTuple(args, "LLLpp", &rows, &terms, &columns, &a_turned, &b_turned)) {
+        return NULL;
+    }
+    p.rows = rows;
+    p.terms = terms;
+    p.columns = columns;
+    p.trans_a = a_turned ? DYN_BLAS_TRANS : DYN_BLAS_NO_TRANS;
+    p.trans_b = b_turned ? DYN_BLAS_TRANS : DYN_BLAS_NO_TRANS;
+    return PyLong_FromLongLong(dyn_torch_find() && dyn_blas_torch(&p) ? dyn_panel_order(&p, &faster) : -1);
+}
+
 static PyMethodDef methods[] = {
+    {"_panel_order", panel_order, METH_VARARGS, "Test: after how many terms PyTorch's library begins a new sum."},
     {"_builtin_source", builtin_source, METH_NOARGS, "C of the built-in tier, and its levels."},
     {"_builtin_switch", builtin_switch, METH_O, "Test: the built-in tier serves, or doesn't."},
     {"_cuda_stand_in", cuda_stand_in, METH_O, "Test: a library that stands in for driver and NVRTC; None: none does."},

@@ -15,7 +15,7 @@
 
 #define MOST ((int64_t)1 << 30) /* of a size or a step: NumPy calls dot for more in pieces, and BLAS may count in int */
 
-enum { ROW_MAJOR = 101, COL_MAJOR = 102, NO_TRANS = 111, TRANS = 112 };
+enum { ROW_MAJOR = 101, COL_MAJOR = 102 };
 
 /* Sizes and steps are handed over as 64 bits, whether the library counts in int or in int64_t: both of the conventions below
  * have each argument in a register or a slot of 64 bits, of which an int is the lower half. */
@@ -143,7 +143,7 @@ static bool has_rows(int64_t step, int64_t along, int64_t length, int64_t size) 
 /* How a matrix lies: by rows, or by columns (it is the transpose of one by rows). False: otherwise. */
 static bool is_matrix(int64_t down, int64_t along, int64_t rows, int64_t columns, int64_t size, int *trans, int64_t *step) {
     bool by_rows = has_rows(down, along, columns, size);
-    *trans = by_rows ? NO_TRANS : TRANS;
+    *trans = by_rows ? DYN_BLAS_NO_TRANS : DYN_BLAS_TRANS;
     *step = (by_rows ? down : along) / size;
     return by_rows || has_rows(along, down, rows, size);
 }
@@ -182,7 +182,8 @@ static bool find_gemv(DynBlas *p, const int64_t *x, const int64_t *y) {
         return false;
     }
     p->routine = DYN_BLAS_GEMV;
-    p->order = trans == NO_TRANS ? COL_MAJOR : ROW_MAJOR; /* with TRANS: the sums are over what lies side by side, or not */
+    p->order = trans == DYN_BLAS_NO_TRANS ? COL_MAJOR
+                                          : ROW_MAJOR; /* with DYN_BLAS_TRANS: the sums are over what lies side by side, or not */
     if (!left) {
         const char *matrix = p->right;
         p->right = p->left;
@@ -244,7 +245,7 @@ static void join_stack(DynBlas *p) {
         return;
     }
     for (int d = p->nstack; d-- > 0; below *= p->dims[d]) {
-        bool one_matrix = p->b[d] == 0 && p->trans_a == NO_TRANS && p->a[d] == below;
+        bool one_matrix = p->b[d] == 0 && p->trans_a == DYN_BLAS_NO_TRANS && p->a[d] == below;
         if (p->dims[d] != 1 && !one_matrix) {
             return;
         }
@@ -269,8 +270,8 @@ bool dyn_blas_torch(DynBlas *p) {
 
 /* What lies by rows is the transpose of what lies by columns. */
 static void run_torch(const DynBlas *p, const char *a, const char *b, char *out, int64_t out_step) {
-    const char *trans_a = p->trans_a == NO_TRANS ? "N" : "T";
-    const char *trans_b = p->trans_b == NO_TRANS ? "N" : "T";
+    const char *trans_a = p->trans_a == DYN_BLAS_NO_TRANS ? "N" : "T";
+    const char *trans_b = p->trans_b == DYN_BLAS_NO_TRANS ? "N" : "T";
     if (p->single) {
         const float one = 1, none = 0;
         torch.sgemm(trans_b, trans_a, &p->columns, &p->rows, &p->terms, &one, b, &p->b_step, a, &p->a_step, &none, out,
@@ -304,9 +305,9 @@ static void run_one(const DynBlas *p, const char *a, const char *b, char *out) {
         }
     } else if (p->routine == DYN_BLAS_GEMV) {
         if (p->single) {
-            blas.sgemv(p->order, TRANS, p->terms, made, 1, a, p->a_step, b, p->b_step, 0, out, 1);
+            blas.sgemv(p->order, DYN_BLAS_TRANS, p->terms, made, 1, a, p->a_step, b, p->b_step, 0, out, 1);
         } else {
-            blas.dgemv(p->order, TRANS, p->terms, made, 1, a, p->a_step, b, p->b_step, 0, out, 1);
+            blas.dgemv(p->order, DYN_BLAS_TRANS, p->terms, made, 1, a, p->a_step, b, p->b_step, 0, out, 1);
         }
     } else {
         run_gemm(p, a, b, out, p->columns);
@@ -372,7 +373,7 @@ void dyn_blas_run(const DynBlas *p, char *out) {
 
 /* Columns of a block that are made at a time, in whole vectors. */
 static int64_t columns_at_a_time(const DynBlas *p) {
-    int64_t n = (p->trans_b == NO_TRANS ? UNPACKED : ALONE) / (DYN_BLAS_ROWS * p->terms) & -16;
+    int64_t n = (p->trans_b == DYN_BLAS_NO_TRANS ? UNPACKED : ALONE) / (DYN_BLAS_ROWS * p->terms) & -16;
     return n < DYN_BLAS_COLUMNS_MOST ? n : DYN_BLAS_COLUMNS_MOST;
 }
 
@@ -386,8 +387,8 @@ bool dyn_blas_has_blocks(const DynBlas *p) {
 
 void dyn_blas_block(const DynBlas *p, int64_t row, int64_t rows, char *out) {
     DynBlas part = *p;
-    int64_t from_row = p->trans_a == NO_TRANS ? p->a_step : 1;
-    int64_t to_column = p->trans_b == NO_TRANS ? 1 : p->b_step;
+    int64_t from_row = p->trans_a == DYN_BLAS_NO_TRANS ? p->a_step : 1;
+    int64_t to_column = p->trans_b == DYN_BLAS_NO_TRANS ? 1 : p->b_step;
     int64_t columns = columns_at_a_time(p);
     part.rows = rows;
     for (int64_t at = 0; at < p->columns; at += columns) {

@@ -4,6 +4,7 @@
 #include "codegen/run/exec.h"
 
 typedef enum DynBlasRoutine { DYN_BLAS_DOT, DYN_BLAS_GEMV, DYN_BLAS_GEMM } DynBlasRoutine;
+enum { DYN_BLAS_NO_TRANS = 111, DYN_BLAS_TRANS = 112 }; /* as CBLAS has them: a matrix lies by rows, or by columns */
 typedef struct DynBlas {
     DynBlasRoutine routine;
     bool single;                              /* float32 */

@@ -1,10 +1,10 @@
 /* exec_chain.h: chains of products and kernels, for run.c. */
 #ifndef DYN_EXEC_CHAIN_H
 #define DYN_EXEC_CHAIN_H
-#include "codegen/run/blas.h"
+#include "codegen/run/panel.h"
 #include "codegen/run/product.h"
 
-typedef enum DynLinkKind { DYN_LINK_KERNEL, DYN_LINK_SMALL, DYN_LINK_BLAS } DynLinkKind;
+typedef enum DynLinkKind { DYN_LINK_KERNEL, DYN_LINK_SMALL, DYN_LINK_BLAS, DYN_LINK_PANEL } DynLinkKind;
 typedef struct DynLink {
     DynLinkKind kind;
     char *out; /* of a product: all of its rows */
@@ -12,6 +12,7 @@ typedef struct DynLink {
         DynBound bound;
         DynProduct product; /* of one long matrix */
         DynBlas blas;       /* that has blocks */
+        DynPanel panel;     /* never in a chain */
     };
 } DynLink;
 /* cost: of all, in tenths of a nanosecond. No GIL needed. -1: memory. */

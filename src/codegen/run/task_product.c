@@ -1,5 +1,6 @@
 /* task_product.c: the tasks of products of matrices that are made without NumPy's call of them: PRODUCT (one of them, by
- * product.c or blas.c), and CHAIN (several of them with the kernels between, a block of rows at a time, by exec_chain.c).
+ * product.c, panel.c or blas.c), and CHAIN (several of them with the kernels between, a block of rows at a time, by
+ * exec_chain.c).
  *
  * Called by run.c through tasks.def. Where a product isn't made here, or a chain isn't worth it or raises a flag, the answer is
  * DYN_TASK_OTHERWISE, and nothing of it is left behind. */
@@ -51,10 +52,14 @@ static bool by_torch(const DynCall *c, uint32_t node, DynLink *l) {
     return dyn_graph_node(c->p->graph, node)->flags & DYN_NODE_TENSOR && dyn_blas_torch(&l->blas);
 }
 
-/* Below this PyTorch's library is faster than a chain of blocks by NumPy's (64 x 64 x 64: 32 and 44 us for three layers; 64 x 256
- * x 256: 283 and 260). */
-
-/* Of tensors: for more NumPy's library would take its own threads, beside those of PyTorch's library. */
+/* A product by PyTorch's library that is made here with the same bits in less time. */
+static void choose_panel(DynLink *l) {
+    DynPanel panel;
+    if (l->kind == DYN_LINK_BLAS && dyn_panel_find(&panel, &l->blas)) {
+        l->kind = DYN_LINK_PANEL;
+        l->panel = panel;
+    }
+}
 
 static DynTaskEnd bind_product(DynCall *c, DynTask *t) {
     uint32_t node = c->p->steps.at[t->first].id;
@@ -72,6 +77,7 @@ static DynTaskEnd bind_product(DynCall *c, DynTask *t) {
     if (by_numpy && dyn_blas_terms(&l->blas) > DYN_TENSOR_TERMS) {
         return DYN_TASK_OTHERWISE;
     }
+    choose_panel(l);
     t->product.array = array_of_product(c, node, &terms);
     if (t->product.array == NULL) {
         return DYN_TASK_OTHERWISE;
@@ -90,6 +96,8 @@ static int work_product(DynCall *c, DynTask *t) {
     const DynLink *l = &t->product.link;
     if (l->kind == DYN_LINK_SMALL) {
         dyn_product_run(&l->product, l->out);
+    } else if (l->kind == DYN_LINK_PANEL) {
+        dyn_panel_run(&l->panel, l->out);
     } else {
         dyn_blas_run(&l->blas, l->out);
     }
