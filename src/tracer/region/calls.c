@@ -387,6 +387,7 @@ static const struct Row {
     {"math", "ceil", call_int, DYN_RO_CEIL},
     {"math", "trunc", call_int, DYN_RO_COUNT},
     {"math", "fabs", call_math, DYN_RO_DABS},
+    {"_collections", "deque", plan_call_deque, 0},
     {"math", "sqrt", call_math, DYN_RO_SQRT},
     {"math", "sin", call_math, DYN_RO_SIN},
     {"math", "cos", call_math, DYN_RO_COS},

@@ -527,6 +527,7 @@ DYN_HIDDEN bool plan_is_heap_function(PyObject *o);
 DYN_HIDDEN Went plan_call_heap(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, uint32_t slots);
 DYN_HIDDEN bool plan_of_deque(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
 DYN_HIDDEN bool plan_deque_item(Plan *p, PlanValue deque, PlanValue index, struct PlanItem *item); /* its first, or last */
+DYN_HIDDEN PlanHandler plan_call_deque;
 DYN_HIDDEN Went plan_deque_add(Plan *p, PlanValue deque, PlanValue v, bool left, uint32_t slots);
 DYN_HIDDEN Went plan_deque_take(Plan *p, PlanValue deque, bool left, uint32_t slots);
 
