@@ -43,6 +43,8 @@ DYN_HIDDEN int64_t dyn_lasti_get(PyObject *lasti);
 DYN_HIDDEN bool dyn_lasti_is_tagged(void); /* CPython itself has a tagged number on the stack in its place: from 3.14 on */
 DYN_HIDDEN bool dyn_frame_has_number(DynFrame *f, uint32_t slot); /* a tagged one, which can't be handed on */
 DYN_HIDDEN bool dyn_frame_is_generator(DynFrame *f);
+/* An exact generator that isn't running, and waits at a plain yield or hasn't begun: in front of which unit; 0: of none yet. */
+DYN_HIDDEN bool dyn_generator_is_paused(PyObject *o, uint32_t *at);
 DYN_HIDDEN DynFrame *dyn_frame_of_generator(PyObject *generator);                   /* of an exact generator that is suspended */
 DYN_HIDDEN void dyn_generator_suspend(PyObject *generator, uint32_t at, int depth); /* a fresh one, now filled: goes on there */
 /* The dict of its locals was made: it stays with the frame, with what was put into it (up to 3.12). */

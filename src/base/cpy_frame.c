@@ -66,6 +66,17 @@ bool dyn_frame_is_generator(DynFrame *f) {
 
 DynFrame *dyn_frame_of_generator(PyObject *generator) { return (DynFrame *)&((PyGenObject *)generator)->gi_iframe; }
 
+bool dyn_generator_is_paused(PyObject *o, uint32_t *at) {
+    if (!PyGen_CheckExact(o)) {
+        return false;
+    }
+    int state = ((PyGenObject *)o)->gi_frame_state;
+    bool paused = state == FRAME_CREATED || state == FRAME_SUSPENDED;
+    DynFrame *f = dyn_frame_of_generator(o);
+    *at = state == FRAME_SUSPENDED ? dyn_frame_position(f) : 0;
+    return paused;
+}
+
 /* As YIELD_VALUE leaves a generator, in front of what follows it. */
 void dyn_generator_suspend(PyObject *generator, uint32_t at, int depth) {
     PyGenObject *g = (PyGenObject *)generator;

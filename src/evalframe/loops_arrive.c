@@ -6,6 +6,7 @@
  * - puts the values on the stack that belong there. Nothing happens between them but the block's own instructions, so the answer
  * may wait in the object. An operator that isn't asked by a frame of this loop code answers that the loop goes on at its header.
  */
+#include "base/cpy_region.h"
 #include "evalframe/loops.h"
 #include "evalframe/hook.h"
 
@@ -23,6 +24,7 @@
 #define WEIGHED_AGAIN 32u /* After so many trials it is weighed again, as trips differ, then after four times as many, … */
 #define MOST_DOUBLED 4    /* Turns are twice as long each time, so often, since the first trips of a turn take longer. */
 #define SURELY 2          /* It is the last time if CPython took so many times as long. */
+#define MOST_AGAIN 65536  /* arrivals of a loop over a generator that doesn't begin again: each counts from there on */
 #define AWAY_NS 50e3      /* the next arrival tells nothing when it comes so late */
 #define ASKED_NS 30.      /* what an open way costs that isn't taken, without what is done there */
 #define LEAST_INSIDE_NS 150. /* that a region has to run, on average, to pay for the way in and out */
@@ -190,13 +192,29 @@ static void weigh(DynLoops *l, uint32_t i) {
     loop->surely = loop->nweighed > 1 && each[0] > SURELY * each[1];
 }
 
+/* The generator that a for loop goes through, maybe by way of enumerate; or NULL. */
+static PyObject *generator_of(PyObject *it) {
+    int64_t index;
+    PyObject *one = dyn_cpy_enumerate(it, &index);
+    it = one != NULL ? one : it;
+    return PyGen_CheckExact(it) ? it : NULL;
+}
+
 /* The trips since the last arrival, for what is weighed: in CPython each trip arrives at the header, natively the loop does once.
- * Of a loop over an iterator they are counted; another one counts when the loop around it has gone on. */
+ * Of a loop over an iterator they are counted; one over a generator, whose length nobody knows, counts when that hasn't begun;
+ * another one when the loop around it has gone on. */
 static Py_ssize_t trips_since(DynLoop *loop, const DynCode *c, uint32_t header, const Slots *s) {
     uint32_t iterator = dyn_iterator_slots();
     bool over = c->v.at[c->at_unit[header]].op == DYN_I_FOR_ITER;
     PyObject *it = s->nstack >= iterator ? s->at[s->nslots + s->nstack - iterator] : NULL;
+    PyObject *generator = over && it != NULL ? generator_of(it) : NULL;
     Py_ssize_t left = it == NULL ? 0 : dyn_loops_trips(it), before = loop->left;
+    if (generator != NULL) {
+        uint32_t at;
+        bool begins = dyn_generator_is_paused(generator, &at) && at == 0;
+        loop->again = begins ? 0 : loop->again + 1;
+        return begins || loop->again > MOST_AGAIN;
+    }
     bool same = it == loop->over && it != NULL && (over ? left < before : left == before);
     loop->over = it;
     loop->left = left;
@@ -224,13 +242,14 @@ static bool sits_out(DynLoops *l, uint32_t i, const Slots *s, uint64_t now) {
         return false;
     }
     Py_ssize_t trips = trips_since(loop, l->decoded, l->headers[i], s);
-    if (trips == 0) {
-        return !loop->was_native;
-    }
     double since = dyn_cycles_ns((double)(now - loop->last));
     if (loop->last != 0 && since < AWAY_NS) {
         loop->taken[loop->was_native] += now - loop->last;
         loop->narrived[loop->was_native] += (uint32_t)trips;
+    }
+    if (trips == 0) {
+        loop->last = loop->last == 0 ? 0 : dyn_cycles();
+        return !loop->was_native;
     }
     loop->was_native = (--loop->weighing / (TURN << doubled(loop))) % 2 == 0;
     if (loop->weighing == 0) {

@@ -72,6 +72,7 @@ const char *const dyn_region_kinds[DYN_RK_COUNT] = {
     [DYN_RK_CELL] = "cell",
     [DYN_RK_FUNC] = "func",
     [DYN_RK_GEN] = "gen",
+    [DYN_RK_PAUSED] = "paused",
     [DYN_RK_INST] = "inst",
     [DYN_RK_CLASS] = "class",
     [DYN_RK_DICT] = "dict",

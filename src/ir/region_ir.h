@@ -88,6 +88,8 @@ typedef enum DynRegionKind {
                    * all of  them (dyn_cpy_function_facts). shape: while it is planned, the row of the plan's functions. */
     DYN_RK_SLICE, /* While it is planned: start, stop and step follow. */
     DYN_RK_LITERAL, /* While it is planned: a list of the n values that follow, which only a function of arrays will see. */
+    DYN_RK_PAUSED,  /* A generator of Python code that is at row `shape` of the region's pauses; the n values that follow are what
+                     * its  frame holds, variables and stack. ref as of ITER. */
     DYN_RK_EXPR, /* While it is planned: an expression of arrays of `dtype` and rank `shape`, whose operands follow. regs: sizes.
                   * ref: DynRegionOp, of an element. */
     DYN_RK_COUNT
@@ -141,11 +143,16 @@ DYN_HIDDEN bool dyn_region_text_of(PyObject *o, uint8_t *which, const char **dat
 DYN_HIDDEN uint32_t dyn_region_bits(PyObject *o);                               /* DYN_RL_*; of instances too OTHER */
 DYN_HIDDEN uint32_t dyn_region_shape(PyObject *list, uint32_t most, int depth); /* of the first `most` items, spread out */
 static inline bool dyn_region_is_dict_iterator(uint8_t kind) { return kind >= DYN_RK_KEYITER && kind <= DYN_RK_SETITER; }
+/* It is an iterator of one of the kinds that come in. */
+static inline bool dyn_region_iterates(uint8_t kind) {
+    return kind == DYN_RK_ITER || kind == DYN_RK_SEQ || kind == DYN_RK_ENUM || kind == DYN_RK_ZIP || kind == DYN_RK_LISTITER ||
+           kind == DYN_RK_PAUSED || dyn_region_is_dict_iterator(kind);
+}
 /* It is made of the values that stand behind it. */
 static inline bool dyn_region_has_items(uint8_t kind) {
     return dyn_region_is_dict_iterator(kind) || kind == DYN_RK_DICTVIEW || kind == DYN_RK_TUPLE || kind == DYN_RK_ENUM ||
            kind == DYN_RK_ZIP || kind == DYN_RK_LISTITER || kind == DYN_RK_CELL || kind == DYN_RK_FUNC || kind == DYN_RK_GEN ||
-           kind == DYN_RK_SLICE || kind == DYN_RK_EXPR || kind == DYN_RK_LITERAL;
+           kind == DYN_RK_SLICE || kind == DYN_RK_EXPR || kind == DYN_RK_LITERAL || kind == DYN_RK_PAUSED;
 }
 extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
 #define DYN_RF_CONTIGUOUS 1u /* The last axis of an array has the stride of its elements. */
@@ -214,6 +221,12 @@ typedef struct DynRegionFact {
     uint32_t extra;     /* The index of the extra object that it gives, or DYN_NONE. */
 } DynRegionFact;
 
+/* Where a generator stands: in front of this code unit, behind a yield; 0: it hasn't begun. */
+typedef struct DynRegionPause {
+    PyObject *function; /* A Python function, whose generators they are: one of the region's objects. */
+    uint32_t at;
+} DynRegionPause;
+
 typedef struct DynRegionCode DynRegionCode;     /* native code: codegen/region */
 typedef struct DynRegionSpares DynRegionSpares; /* objects for when memory is out: codegen/region/spare.c */
 extern DYN_HIDDEN long dyn_region_starve;       /* Test: for the way out memory is out after so many objects; -1: it isn't. */
@@ -235,6 +248,7 @@ struct DynRegion {
     DYN_VEC(DynRegionRoutine) routines;
     uint32_t deepest; /* So many calls that are followed into are in one another, at most: they count for the recursion limit. */
     DYN_VEC(DynRegionFact) facts;
+    DYN_VEC(DynRegionPause) pauses;
     DYN_VEC(PyObject *) objects; /* Strong. */
     DynRegionCode *native;       /* NULL: not asked for. */
     DynRegionSpares *spares;     /* NULL: none yet, or a run has them. */

@@ -40,6 +40,7 @@ static const char *types_of(const DynRegionValue *v, char *types) {
     case DYN_RK_CELL:
     case DYN_RK_FUNC:
     case DYN_RK_GEN:
+    case DYN_RK_PAUSED:
     case DYN_RK_SLICE:
     case DYN_RK_LITERAL:
     case DYN_RK_EXPR:

@@ -308,6 +308,13 @@ static PyObject *new_tuple(int64_t n) { return dyn_region_has_room(1) ? dyn_regi
 static PyObject *new_dict(void) { return dyn_region_has_room(1) ? dyn_region_keep_made(PyDict_New()) : NULL; }
 static PyObject *new_set(void) { return dyn_region_has_room(1) ? dyn_region_keep_made(PySet_New(NULL)) : NULL; }
 
+/* Of the items of an exact list or tuple, in their order. */
+static PyObject *new_deque(PyObject *items) {
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(items);
+    PyTypeObject *type = dyn_cpy_deque_type();
+    return type != NULL && dyn_region_has_room(n + 1) ? dyn_region_keep_made(PyObject_CallOneArg((PyObject *)type, items)) : NULL;
+}
+
 /* Numbers that are objects in lists: the run has them until others do. */
 static PyObject *box_f64(double x) {
     return dyn_region_has_room(1) ? dyn_region_keep_made(dyn_npscalar_new(DYN_F64, (DynScalar){.f = x})) : NULL;

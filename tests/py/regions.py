@@ -119,8 +119,16 @@ def seen(value):
     if isinstance(value, Thing):
         return type(value), seen(attributes(value))
     if isinstance(value, ITERATORS):
-        return type(value), seen(list(copy.deepcopy(value)))
+        return type(value), seen(rest(value))
     return type(value), bytes(value) if isinstance(value, bytearray) else value
+
+
+def rest(iterator):
+    """What is left in it; a generator can't be copied, and is over then."""
+    try:
+        return list(copy.deepcopy(iterator))
+    except TypeError:
+        return list(iterator)
 
 
 def attributes(thing):
@@ -147,21 +155,23 @@ class Case:
     ----------
     function : function
     args : tuple
-    stack : list
-        The iterators; of a while loop none.
+    stack : list or callable
+        The iterators, or what makes them; of a while loop none.
     loop : int
         Which of the function's headers.
     """
 
     def __init__(self, function, args, stack=(), loop=0):
-        self.function, self.args, self.stack = function, args, on_stack(*stack)
+        self.function, self.args, self.stack = function, args, stack if callable(stack) else on_stack(*stack)
         self.header = _dynoc._region_headers(function)[loop]
         self.region = None
 
     def begin(self):
-        values = fresh([*slots_of(self.function, self.args), *self.stack])
-        n = len(values) - len(self.stack)
-        return values[:n], values[n:]
+        slots = slots_of(self.function, self.args)
+        if callable(self.stack):
+            return fresh(slots), on_stack(*self.stack())
+        values = fresh([*slots, *self.stack])
+        return values[: len(slots)], values[len(slots) :]
 
     def go_on(self, slots, at, stack):
         return _dynoc._region_go_on(self.function, self.args, slots, at, stack)

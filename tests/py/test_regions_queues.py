@@ -225,3 +225,37 @@ def ringed(cells, n, total):
 def test_tuples_that_are_gone_through():
     check(ringed, ([[3, 1, 4], [1, 5, 9], [2, 6, 5]], 3, 0), [iter(range(1, 3))])
     check(ringed, ([[3, 1.5, 4], [1, 5, 9], [2, 6, 5]], 3, 0), [iter(range(1, 3))])
+
+
+def levels(near, n, out):
+    """A search from each node, with a queue that is made for it."""
+    for s in range(n):
+        far = [-1] * len(near)
+        far[s] = 0
+        q = deque([s])
+        while q:
+            u = q.popleft()
+            for v in near[u]:
+                if far[v] < 0:
+                    far[v] = far[u] + 1
+                    q.append(v)
+        out.append(far[-1])
+    return out
+
+
+def windows(values, n, out):
+    for i in range(n):
+        q = deque()
+        for x in values:
+            q.append(x * i)
+            if len(q) > 3:
+                q.popleft()
+        out.append(q[0] + q[-1] * 2)
+    return out
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_made_in_the_loop(n):
+    near = [[1, 2], [0], [0, 1]]
+    assert "new.deque" in check(levels, (near, n, []), [iter(range(n))])
+    assert "new.deque" in check(windows, ([1.5, 2.0, -3.5, 4.0, 1e300], n, []), [iter(range(n))])

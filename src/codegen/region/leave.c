@@ -95,6 +95,69 @@ static PyObject *make_tuple(DynRegionRun *run, const DynRegionValues *list, uint
     return tuple;
 }
 
+/* Does the slot's object say what the value does, to the bit? */
+static bool is_kept(DynRegionRun *run, const DynRegionValue *v, PyObject *o) {
+    DynScalar now, then = v->nregs > 0 ? run->values[v->regs[0]] : (DynScalar){.i = 0};
+    if (o == NULL) {
+        return v->kind == DYN_RK_NULL;
+    }
+    switch ((DynRegionKind)v->kind) {
+    case DYN_RK_INT: return dyn_region_read_int(o, &now.i) && now.i == then.i;
+    case DYN_RK_FLOAT:
+        now.f = PyFloat_CheckExact(o) ? PyFloat_AS_DOUBLE(o) : 0.0;
+        return PyFloat_CheckExact(o) && now.i == then.i;
+    case DYN_RK_NP:
+        if (!dyn_npscalar_is(o, v->dtype)) {
+            return false;
+        }
+        dyn_npscalar_value(o, v->dtype, &now);
+        return now.i == then.i;
+    case DYN_RK_LIST:
+    case DYN_RK_INST:
+    case DYN_RK_DICT:
+    case DYN_RK_SET:
+    case DYN_RK_DEQUE:
+    case DYN_RK_METHOD:
+    case DYN_RK_RNG:
+    case DYN_RK_MADE:
+    case DYN_RK_TEXT:
+    case DYN_RK_ARRAY: return (intptr_t)then.i == (intptr_t)o;
+    default: return false;
+    }
+}
+
+/* What was there before goes when all is done. */
+static void drop_at_end(DynRegionRun *run, PyObject *o) {
+    if (o != NULL && run->ndropped < DYN_REGION_DROPPED) {
+        run->dropped[run->ndropped++] = o;
+    } else {
+        Py_XDECREF(o);
+    }
+}
+
+/* The generator's frame holds what stands behind it, and goes on where the pause says. Numbers that are the same stay. */
+static void fill_generator(DynRegionRun *run, const DynRegionValues *list, uint32_t *at, const DynRegionValue *v, PyObject *o) {
+    DynFrame *f = dyn_frame_of_generator(o);
+    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(dyn_frame_code(f)), had = nslots + (uint32_t)dyn_frame_depth(f);
+    const DynRegionPause *pause = &run->r->pauses.at[v->shape];
+    for (uint32_t i = 0; i < v->n || i < had; i++) {
+        PyObject *old = i < had ? dyn_frame_get(f, i) : NULL;
+        if (i < v->n && is_kept(run, &list->at[*at], old)) {
+            (*at)++;
+            continue;
+        }
+        PyObject *now = i < v->n ? make_value(run, list, at) : NULL;
+        old = i < had ? dyn_frame_take(f, i) : NULL;
+        if (i < v->n) {
+            dyn_frame_put(f, i, now);
+        }
+        drop_at_end(run, old);
+    }
+    if (pause->at != 0) {
+        dyn_generator_suspend(o, pause->at, (int)(v->n - nslots));
+    }
+}
+
 /* A new iterator: of the registers, or of new ones that stand behind it. */
 static PyObject *make_iterator(DynRegionRun *run, const DynRegionValues *list, uint32_t *at, const DynRegionValue *v) {
     const DynScalar *values = run->values;
@@ -114,6 +177,10 @@ static PyObject *make_iterator(DynRegionRun *run, const DynRegionValues *list, u
         o = dyn_region_blank(run, DYN_RK_LISTITER, 0, dyn_region_over(&list->at[*at]));
         dyn_cpy_list_iterator_set(o, values[v->regs[0]].i);
         Py_XDECREF(dyn_cpy_list_iterator_over(o, make_value(run, list, at)));
+        return o;
+    case DYN_RK_PAUSED:
+        o = dyn_region_blank(run, DYN_RK_PAUSED, 0, (uint8_t)v->shape);
+        fill_generator(run, list, at, v, o);
         return o;
     case DYN_RK_KEYITER:
     case DYN_RK_VALUEITER:
@@ -152,41 +219,12 @@ static void advance(DynRegionRun *run, const DynRegionValues *list, uint32_t *at
     } else if (v->kind == DYN_RK_ENUM) {
         dyn_cpy_enumerate_set(o, values[list->at[(*at)++].regs[0]].i);
         advance(run, list, at, dyn_cpy_enumerate(o, &index));
+    } else if (v->kind == DYN_RK_PAUSED) {
+        fill_generator(run, list, at, v, o);
     } else {
         for (uint32_t k = 0; k < v->n; k++) {
             advance(run, list, at, PyTuple_GET_ITEM(dyn_cpy_zip(o), k));
         }
-    }
-}
-
-/* Does the slot's object say what the value does, to the bit? */
-static bool is_kept(DynRegionRun *run, const DynRegionValue *v, PyObject *o) {
-    DynScalar now, then = v->nregs > 0 ? run->values[v->regs[0]] : (DynScalar){.i = 0};
-    if (o == NULL) {
-        return v->kind == DYN_RK_NULL;
-    }
-    switch ((DynRegionKind)v->kind) {
-    case DYN_RK_INT: return dyn_region_read_int(o, &now.i) && now.i == then.i;
-    case DYN_RK_FLOAT:
-        now.f = PyFloat_CheckExact(o) ? PyFloat_AS_DOUBLE(o) : 0.0;
-        return PyFloat_CheckExact(o) && now.i == then.i;
-    case DYN_RK_NP:
-        if (!dyn_npscalar_is(o, v->dtype)) {
-            return false;
-        }
-        dyn_npscalar_value(o, v->dtype, &now);
-        return now.i == then.i;
-    case DYN_RK_LIST:
-    case DYN_RK_INST:
-    case DYN_RK_DICT:
-    case DYN_RK_SET:
-    case DYN_RK_DEQUE:
-    case DYN_RK_METHOD:
-    case DYN_RK_RNG:
-    case DYN_RK_MADE:
-    case DYN_RK_TEXT:
-    case DYN_RK_ARRAY: return (intptr_t)then.i == (intptr_t)o;
-    default: return false;
     }
 }
 
@@ -197,7 +235,7 @@ static PyObject *fill_cell(DynRegionRun *run, const DynRegionValues *list, uint3
         (*at)++;
     } else {
         PyObject *made = make_value(run, list, at);
-        run->dropped[run->ndropped++] = PyCell_GET(cell); /* making it may have run the collector, and that code */
+        drop_at_end(run, PyCell_GET(cell)); /* making it may have run the collector, and that code */
         PyCell_SET(cell, made);
     }
     return Py_NewRef(cell);
@@ -262,6 +300,7 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     case DYN_RK_VALUEITER:
     case DYN_RK_ITEMITER:
     case DYN_RK_SETITER:
+    case DYN_RK_PAUSED:
     case DYN_RK_LISTITER: break;
     }
     if (v->ref == DYN_NONE) {
@@ -280,6 +319,12 @@ static PyObject *end_iterator(PyObject *it) {
     while (dyn_cpy_enumerate(it, &index) != NULL) {
         it = dyn_cpy_enumerate(it, &index);
     }
+    if (PyGen_CheckExact(it)) {
+        PyObject *none = PyObject_CallMethod(it, "close", NULL);
+        Py_XDECREF(none);
+        PyErr_Clear();
+        return NULL;
+    }
     if (dyn_cpy_dict_iterator(it, &which, state) != NULL) {
         return dyn_cpy_dict_iterator_over(it, NULL);
     }
@@ -289,7 +334,7 @@ static PyObject *end_iterator(PyObject *it) {
 /* What the exit says of slots and stack takes place. */
 void dyn_region_write_back(DynRegionRun *run, const DynRegionOut *x) {
     DynRegion *r = run->r;
-    PyObject *fresh[DYN_REGION_SLOTS], *dropped[DYN_REGION_SLOTS], *stack[DYN_REGION_STACK], *old;
+    PyObject *fresh[DYN_REGION_SLOTS], *dropped[DYN_REGION_DROPPED], *stack[DYN_REGION_STACK], *old;
     uint32_t at = 0;
     run->dropped = dropped;
     run->ndropped = 0;

@@ -29,8 +29,9 @@ struct DynRegionCode {
     DynRegionFunction function; /* NULL: not loaded (yet). */
 };
 
-#define DYN_REGION_SLOTS 256 /* The most slots of a frame that a region runs on, */
-#define DYN_REGION_STACK 64  /* and stack values at an exit. */
+#define DYN_REGION_SLOTS 256                            /* The most slots of a frame that a region runs on, */
+#define DYN_REGION_STACK 64                             /* and stack values at an exit. */
+#define DYN_REGION_DROPPED (DYN_REGION_SLOTS + 64 * 24) /* What is in its cells, and what frames of generators hold. */
 
 /* While a region runs. */
 typedef struct DynRegionRun {
@@ -38,7 +39,7 @@ typedef struct DynRegionRun {
     PyObject **slots;
     DynScalar *values; /* For each register. */
     PyObject *extras[DYN_REGION_EXTRAS];
-    PyObject **dropped; /* On the way out: what was in cells, owned; so many. */
+    PyObject **dropped; /* On the way out: what was in cells and in frames of generators, owned; so many. */
     uint32_t ndropped;
     /* Of a region beside which other code may run: the way in that was taken, its registers as they were then, and memory to read
      * them again. */

@@ -185,6 +185,7 @@ void dyn_region_free(DynRegion *r) {
         Py_XDECREF(r->objects.at[i]);
     }
     Py_XDECREF(r->code);
+    dyn_vec_free(&r->pauses);
     dyn_vec_free(&r->regs);
     dyn_vec_free(&r->blocks);
     dyn_vec_free(&r->entries);
@@ -405,6 +406,29 @@ static bool read_cell(const DynRegionRun *run, const DynRegionValues *list, uint
     return PyCell_Check(o) && read_value(run, list, at, PyCell_GET(o));
 }
 
+/* A generator of the function's code that nobody else has, where it was expected to stand. Its frame is its own until the exit
+ * writes there; so are iterators that lie on its stack. */
+static bool read_generator(const DynRegionRun *run, const DynRegionValues *list, uint32_t *at, const DynRegionValue *v,
+                           PyObject *o) {
+    const DynRegionPause *pause = &run->r->pauses.at[v->shape];
+    uint32_t stands;
+    if (!dyn_generator_is_paused(o, &stands) || stands != pause->at || Py_REFCNT(o) != 1) {
+        return false;
+    }
+    DynFrame *f = dyn_frame_of_generator(o);
+    PyFunctionObject *function = (PyFunctionObject *)pause->function;
+    bool same = (PyObject *)dyn_frame_code(f) == function->func_code && dyn_frame_globals(f) == function->func_globals &&
+                dyn_frame_builtins(f) == function->func_builtins &&
+                v->n == dyn_code_nlocalsplus(dyn_frame_code(f)) + dyn_frame_depth(f);
+    for (uint32_t i = 0; same && i < v->n; i++) {
+        bool iterates = dyn_region_iterates(list->at[*at].kind);
+        PyObject *held = dyn_frame_has_number(f, i) ? NULL : dyn_frame_get(f, i);
+        same = !dyn_frame_has_number(f, i) && (!iterates || (held != NULL && Py_REFCNT(held) == 1)) &&
+               read_value(run, list, at, held);
+    }
+    return same;
+}
+
 static bool read_number(const DynRegionValue *v, PyObject *o, DynScalar *value) {
     switch (v->kind) {
     case DYN_RK_BOOL: value->i = o == Py_True; return PyBool_Check(o);
@@ -506,6 +530,7 @@ static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uin
     case DYN_RK_COMPLEX: return read_complex(v, o, values);
     case DYN_RK_CHAR: return read_char(v, o, values);
     case DYN_RK_LISTITER: return read_list_iterator(run, list, at, v, o);
+    case DYN_RK_PAUSED: return read_generator(run, list, at, v, o);
     case DYN_RK_KEYITER:
     case DYN_RK_VALUEITER:
     case DYN_RK_ITEMITER:
@@ -589,6 +614,7 @@ static bool may_change(const DynRegionValue *v) {
     case DYN_RK_CELL:
     case DYN_RK_INST:
     case DYN_RK_MADE:
+    case DYN_RK_PAUSED:
     case DYN_RK_RNG: return true;
     default: return false;
     }

@@ -92,6 +92,7 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
         need(s, DYN_RK_SEQ, 0, 0, fresh);
         need(s, DYN_RK_VIEW, v->dtype, v->n, fresh);
         break;
+    case DYN_RK_PAUSED: need(s, v->kind, 0, (uint8_t)v->shape, fresh); break;
     case DYN_RK_NULL:
     case DYN_RK_ENTRY:
     case DYN_RK_CONST:
@@ -183,8 +184,21 @@ static PyObject *np_complex(void) {
     return o;
 }
 
+/* The function is called with anything: its generator hasn't begun. */
+static PyObject *generator_of(PyObject *function) {
+    PyObject *nothing = tuple_of((uint32_t)((PyCodeObject *)PyFunction_GET_CODE(function))->co_argcount, Py_None);
+    PyObject *o = nothing == NULL ? NULL : PyObject_CallObject(function, nothing);
+    Py_XDECREF(nothing);
+    uint32_t at;
+    if (o != NULL && (!dyn_generator_is_paused(o, &at) || at != 0)) {
+        Py_CLEAR(o);
+        PyErr_NoMemory();
+    }
+    return o;
+}
+
 /* A new object of the shape, with any contents; NULL with an exception. */
-static PyObject *make(DynRegionKind kind, uint8_t dtype, uint8_t n) {
+static PyObject *make(const DynRegion *r, DynRegionKind kind, uint8_t dtype, uint8_t n) {
     switch (kind) {
     case DYN_RK_INT: return PyLong_FromLongLong(INT64_MIN); /* room for all digits */
     case DYN_RK_FLOAT: return PyFloat_FromDouble(0.5);
@@ -198,6 +212,7 @@ static PyObject *make(DynRegionKind kind, uint8_t dtype, uint8_t n) {
     case DYN_RK_ENUM: return enumerate_of_nothing();
     case DYN_RK_ZIP: return zip_of_nothing(n);
     case DYN_RK_LISTITER: return dyn_cpy_list_iterator_blank(n);
+    case DYN_RK_PAUSED: return generator_of(r->pauses.at[n].function);
     case DYN_RK_KEYITER:
     case DYN_RK_VALUEITER:
     case DYN_RK_ITEMITER:
@@ -233,12 +248,12 @@ static PyObject *make(DynRegionKind kind, uint8_t dtype, uint8_t n) {
     return NULL;
 }
 
-static void fill(DynRegionSpares *s) {
+static void fill(const DynRegion *r, DynRegionSpares *s) {
     s->full = true;
     for (uint32_t i = 0; i < s->v.n && s->full; i++) {
         Spare *spare = &s->v.at[i];
         if (spare->o == NULL && spare->most > 0) {
-            spare->o = make((DynRegionKind)spare->kind, spare->dtype, spare->n);
+            spare->o = make(r, (DynRegionKind)spare->kind, spare->dtype, spare->n);
         }
         s->full = spare->o != NULL || spare->most == 0;
     }
@@ -251,7 +266,7 @@ bool dyn_region_take_spares(DynRegion *r, DynRegionRun *run) {
     run->spares = r->spares != NULL ? r->spares : count(r);
     r->spares = NULL;
     if (run->spares != NULL && !run->spares->full) {
-        fill(run->spares);
+        fill(r, run->spares);
     }
     bool full = run->spares != NULL && run->spares->full;
     if (!full) {
@@ -282,7 +297,7 @@ void dyn_region_free_spares(DynRegionSpares *s) {
 PyObject *dyn_region_blank(DynRegionRun *run, DynRegionKind kind, uint8_t dtype, uint8_t n) {
     bool number = kind == DYN_RK_INT || kind == DYN_RK_FLOAT || kind == DYN_RK_NP;
     bool out = number || dyn_region_is_starved(); /* of numbers the caller found that out */
-    PyObject *o = out ? NULL : make(kind, dtype, n);
+    PyObject *o = out ? NULL : make(run->r, kind, dtype, n);
     DynRegionSpares *s = run->spares;
     if (o != NULL) {
         return o;

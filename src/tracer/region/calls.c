@@ -244,16 +244,6 @@ static bool call_dict(Plan *p, int set, PlanValue *args, uint32_t n, PlanValue *
     return plan_call_dict(p, set != 0, n, out);
 }
 
-static bool call_isinstance(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
-    (void)arg;
-    bool is;
-    if (n != 2 || !plan_is_instance(p, &args[0], &args[1], &is)) {
-        return n == 2 ? false : no(p, "another number of arguments");
-    }
-    *out = plan_bool(is);
-    return true;
-}
-
 static bool call_ord(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
     if (n != 1 || !plan_as_char(p, &args[0], out)) {
@@ -389,7 +379,7 @@ static const struct Row {
     {"builtins", "set", call_dict, 1},
     {"builtins", "bool", call_bool, 0},
     {"builtins", "complex", call_complex, 0},
-    {"builtins", "isinstance", call_isinstance, 0},
+    {"builtins", "isinstance", plan_call_isinstance, 0},
     {"builtins", "ord", call_ord, 0},
     {"builtins", "chr", call_chr, 0},
     {"builtins", "round", call_int, DYN_RO_RINT},
@@ -397,6 +387,7 @@ static const struct Row {
     {"math", "ceil", call_int, DYN_RO_CEIL},
     {"math", "trunc", call_int, DYN_RO_COUNT},
     {"math", "fabs", call_math, DYN_RO_DABS},
+    {"_collections", "deque", plan_call_deque, 0},
     {"math", "sqrt", call_math, DYN_RO_SQRT},
     {"math", "sin", call_math, DYN_RO_SIN},
     {"math", "cos", call_math, DYN_RO_COS},
@@ -442,7 +433,8 @@ static PyObject *min_object, *max_object;
 static const struct {
     const char *name;
     PlanDriver driver;
-} drivers[] = {{"sum", PLAN_SUM}, {"any", PLAN_ANY}, {"all", PLAN_ALL}, {"min", PLAN_MIN}, {"max", PLAN_MAX}};
+} drivers[] = {{"sum", PLAN_SUM}, {"any", PLAN_ANY}, {"all", PLAN_ALL},
+               {"min", PLAN_MIN}, {"max", PLAN_MAX}, {"list", PLAN_LIST}};
 static PyObject *driver_objects[DYN_COUNTOF(drivers)]; /* Strong. */
 static bool filled;
 
@@ -538,7 +530,7 @@ static bool can_inline(Plan *p, PyFunctionObject *f, uint32_t n) {
             return no(p, "a function that calls itself, or writes arrays and can be left behind that");
         }
     }
-    if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_VARARGS | CO_VARKEYWORDS)) {
+    if (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_VARARGS | CO_VARKEYWORDS)) {
         return no(p, "a function of this kind");
     }
     if (code->co_kwonlyargcount > 0 || !PyDict_CheckExact(f->func_builtins)) {
@@ -548,7 +540,7 @@ static bool can_inline(Plan *p, PyFunctionObject *f, uint32_t n) {
     if ((Py_ssize_t)n > code->co_argcount || (Py_ssize_t)n < code->co_argcount - defaults) {
         return no(p, "a function with another number of parameters");
     }
-    if (plan_is_routine(p, f)) {
+    if ((code->co_flags & CO_GENERATOR) != 0 || plan_is_routine(p, f)) {
         return true;
     }
     if (p->again) {
@@ -583,6 +575,9 @@ static Went follow_into(Plan *p, PyFunctionObject *f, uint32_t made, const PlanV
     if (code->co_argcount > (int)DYN_COUNTOF(passed)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "many parameters");
     }
+    if (plan_any_paused(p, args, n)) {
+        return WENT_NOWHERE;
+    }
     for (uint32_t i = 0; i < (uint32_t)code->co_argcount; i++) {
         Py_ssize_t from_end = code->co_argcount - (Py_ssize_t)i;
         passed[i] =
@@ -590,6 +585,9 @@ static Went follow_into(Plan *p, PyFunctionObject *f, uint32_t made, const PlanV
         if (passed[i].known) {
             plan_reg(p, &passed[i]);
         }
+    }
+    if (code->co_flags & CO_GENERATOR) {
+        return plan_new_generator(p, f, made, passed, slots);
     }
     if (plan_is_routine(p, f)) {
         return plan_call_routine(p, f, made, passed, slots);
@@ -674,7 +672,7 @@ static Went call_known(Plan *p, PyObject *o, PlanValue *args, uint32_t n, PyObje
     if (known == PLAN_REFUSED || names != NULL) {
         return known == PLAN_REFUSED ? WENT_NOWHERE : plan_unknown(p, DYN_R_UNSUPPORTED_OP, "keyword arguments");
     }
-    for (size_t i = 0; i < DYN_COUNTOF(drivers) && n == 1 && args[0].v.kind == DYN_RK_GEN; i++) {
+    for (size_t i = 0; i < DYN_COUNTOF(drivers) && n == 1 && plan_generates(&args[0]); i++) {
         if (driver_objects[i] == o) {
             return plan_drive(p, drivers[i].driver, args[0], slots);
         }

@@ -218,7 +218,9 @@ Went plan_call_made(Plan *p, PlanValue function, PlanValue iterator, uint32_t sl
 /* ---- going through a generator */
 
 Went plan_drive(Plan *p, PlanDriver driver, PlanValue generator, uint32_t slots) {
-    PyCodeObject *code = (PyCodeObject *)p->r->objects.at[generator.v.ref];
+    PlanValue none = plan_value(driver == PLAN_SUM ? DYN_RK_INT : DYN_RK_NULL, driver == PLAN_SUM ? plan_iconst(p, 0) : DYN_NONE);
+    const bool paused = generator.v.kind == DYN_RK_PAUSED;
+    PyCodeObject *code = paused ? NULL : (PyCodeObject *)p->r->objects.at[generator.v.ref];
     for (uint32_t i = 0; i < p->opaque.n; i++) {
         if (p->opaque.at[i] == code) {
             return plan_unknown(p, DYN_R_OPAQUE_CALL, "a generator that stores something, and can be left behind that");
@@ -227,9 +229,12 @@ Went plan_drive(Plan *p, PlanDriver driver, PlanValue generator, uint32_t slots)
     if (p->s.nframes == PLAN_FRAMES) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "calls that are too deep");
     }
+    if (driver == PLAN_LIST && !plan_list_of(p, NULL, &none)) {
+        return WENT_NOWHERE;
+    }
     p->s.n -= slots;
-    plan_push(p, driver == PLAN_SUM ? plan_value(DYN_RK_INT, plan_iconst(p, 0)) : plan_value(DYN_RK_NULL, DYN_NONE));
-    return enter(p, code, driver, generator.items[0], generator.items + 1);
+    plan_push(p, none);
+    return paused ? plan_resume(p, driver, generator) : enter(p, code, driver, generator.items[0], generator.items + 1);
 }
 
 /* The generator is left for good, with this result. */
@@ -300,10 +305,15 @@ static Went extreme(Plan *p, bool largest, PlanValue best, PlanValue v) {
     return go_on(p, best);
 }
 
+static Went append(Plan *p, PlanValue list, PlanValue v) { return plan_append(p, list, v) ? go_on(p, list) : WENT_NOWHERE; }
+
 Went plan_yield(Plan *p) {
     PlanFrame *frame = plan_frame(p);
     if (frame->driver == PLAN_CALL) {
         return plan_unknown(p, DYN_R_GENERATOR, "a generator");
+    }
+    if (frame->driver == PLAN_FOR) {
+        return plan_pause(p);
     }
     PlanValue v = plan_pop(p), so_far = p->s.values[frame->base - 1];
     Went went = WENT_NOWHERE;
@@ -313,6 +323,8 @@ Went plan_yield(Plan *p) {
     case PLAN_ALL: went = test(p, frame->driver == PLAN_ANY, v); break;
     case PLAN_MIN:
     case PLAN_MAX: went = extreme(p, frame->driver == PLAN_MAX, so_far, v); break;
+    case PLAN_LIST: went = append(p, so_far, v); break;
+    case PLAN_FOR:
     case PLAN_CALL: break;
     }
     if (went == WENT_NOWHERE) {
@@ -323,6 +335,9 @@ Went plan_yield(Plan *p) {
 
 Went plan_end_generator(Plan *p) {
     PlanFrame *frame = plan_frame(p);
+    if (frame->driver == PLAN_FOR) {
+        return plan_end_paused(p);
+    }
     PlanValue so_far = p->s.values[frame->base - 1];
     if (frame->driver == PLAN_ANY || frame->driver == PLAN_ALL) {
         return finish(p, plan_bool(frame->driver == PLAN_ALL));

@@ -402,8 +402,8 @@ typedef struct Next {
     PlanValue *root; /* The iterator of the loop, as far as it has come. */
 } Next;
 
-/* The end of an iterator that isn't ours: it has ended for whoever else has it. */
-static void leave_at_end(Plan *p, uint32_t at, const PlanValue *iterator) {
+/* It has ended for whoever else has it. */
+void plan_leave_at_end(Plan *p, uint32_t at, const PlanValue *iterator) {
     uint32_t exit = plan_exit_at(p, &p->s, at, DYN_R_OK);
     if (p->stop == DYN_R_OK) {
         p->r->exits.at[exit].nmore = 1;
@@ -422,7 +422,7 @@ static bool test_end(Plan *p, const Next *next, uint32_t reg) {
     plan_other_way(p, &ways);
     p->s.n -= dyn_iterator_slots();
     if (next->root->v.ref != DYN_NONE && p->s.nframes == 1) {
-        leave_at_end(p, next->target, next->root);
+        plan_leave_at_end(p, next->target, next->root);
     } else {
         plan_go(p, next->target);
     }
@@ -531,6 +531,12 @@ Went plan_next(Plan *p, const DynInstr *in) {
     uint32_t after = plan_frame(p)->at + 1;
     if (!plan_iterates(&v)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an iterator that loops in native code don't know");
+    }
+    if (plan_is_paused(&v)) {
+        return plan_resume(p, PLAN_FOR, v.v.kind == DYN_RK_ENUM ? v.items[1] : v);
+    }
+    if (plan_has_paused(&v)) {
+        return plan_unknown(p, DYN_R_GENERATOR, "a generator beside other iterators");
     }
     Next next = {in->target, &v};
     if (v.v.kind == DYN_RK_LISTITER) {

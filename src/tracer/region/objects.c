@@ -269,7 +269,7 @@ static PyTypeObject *type_of(Plan *p, const PlanValue *v) {
     }
 }
 
-bool plan_is_instance(Plan *p, const PlanValue *o, const PlanValue *of, bool *is) {
+static bool is_instance(Plan *p, const PlanValue *o, const PlanValue *of, bool *is) {
     PyTypeObject *t = type_of(p, o);
     PyObject *class = plan_object(p, of);
     if (t == NULL || class == NULL || !Py_IS_TYPE(class, &PyType_Type)) {
@@ -277,5 +277,18 @@ bool plan_is_instance(Plan *p, const PlanValue *o, const PlanValue *of, bool *is
         return false;
     }
     *is = PyType_IsSubtype(t, (PyTypeObject *)class) != 0;
+    return true;
+}
+
+bool plan_call_isinstance(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    bool is;
+    if (n != 2 || !is_instance(p, &args[0], &args[1], &is)) {
+        if (n != 2) {
+            plan_unknown(p, DYN_R_UNSUPPORTED_OP, "another number of arguments");
+        }
+        return false;
+    }
+    *out = plan_bool(is);
     return true;
 }

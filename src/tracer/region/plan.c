@@ -188,9 +188,7 @@ static PlanValue placed(Plan *p, const PlanValue *v, uint32_t place, uint32_t *p
 
 /* Is there an object that would be recognised as this value, in slot i? */
 static bool can_come_in(const Plan *p, const DynRegionValue *v, uint32_t i) {
-    bool iterates = v->kind == DYN_RK_ITER || v->kind == DYN_RK_SEQ || v->kind == DYN_RK_ENUM || v->kind == DYN_RK_ZIP ||
-                    v->kind == DYN_RK_LISTITER || dyn_region_is_dict_iterator(v->kind);
-    bool of_slot = iterates || v->kind == DYN_RK_ENTRY || v->kind == DYN_RK_CELL || v->flags & DYN_RF_MAYBE;
+    bool of_slot = dyn_region_iterates(v->kind) || v->kind == DYN_RK_ENTRY || v->kind == DYN_RK_CELL || v->flags & DYN_RF_MAYBE;
     if (of_slot) {
         return v->ref == i;
     }
@@ -210,6 +208,9 @@ static bool can_come_in_whole(const Plan *p, const PlanValue *v, uint32_t i) {
         const DynRegionValue *held = &v->items[0].v;
         bool unsure = held->kind == DYN_RK_ENTRY || held->flags & DYN_RF_MAYBE;
         return !unsure && can_come_in(p, &v->v, i) && can_come_in(p, held, i);
+    }
+    if (plan_is_paused(v) && !plan_generator_can_come_in(v)) {
+        return false;
     }
     return can_come_in(p, &v->v, i);
 }

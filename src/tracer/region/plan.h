@@ -80,7 +80,7 @@ typedef struct PlanHint {
 } PlanHint;
 
 /* What a frame's code is followed for: a call, or a generator's items. */
-typedef enum PlanDriver { PLAN_CALL, PLAN_SUM, PLAN_ANY, PLAN_ALL, PLAN_MIN, PLAN_MAX } PlanDriver;
+typedef enum PlanDriver { PLAN_CALL, PLAN_SUM, PLAN_ANY, PLAN_ALL, PLAN_MIN, PLAN_MAX, PLAN_LIST, PLAN_FOR } PlanDriver;
 
 /* What a call gives: what its function returns; of an __init__ the instance, which lies below its slots; that as a length; of a
  * __setitem__ nothing. */
@@ -93,6 +93,7 @@ typedef struct PlanFrame {
     PyObject *closure;            /* Of an inlined function: its cells, or NULL. */
     uint32_t made;                /* Of one that was made for this call: 1 + its row of the plan's functions; else 0. */
     const PlanValue *cells;       /* Of a generator expression: its cells. */
+    PyObject *function;           /* Borrowed: of one that goes through a generator (pauses.c), that one's; else NULL. */
     PlanDriver driver;
     uint32_t base;          /* Where its slots begin among the values; its stack lies behind them. */
     uint32_t at;            /* The canonical instruction that it is at: of a caller, its call. */
@@ -313,10 +314,7 @@ static inline bool plan_is_python_number(const PlanValue *v) {
     return v->v.kind == DYN_RK_BOOL || v->v.kind == DYN_RK_INT || v->v.kind == DYN_RK_FLOAT;
 }
 static inline bool plan_is_number(const PlanValue *v) { return plan_is_python_number(v) || v->v.kind == DYN_RK_NP; }
-static inline bool plan_iterates(const PlanValue *v) {
-    return v->v.kind == DYN_RK_ITER || v->v.kind == DYN_RK_SEQ || v->v.kind == DYN_RK_ENUM || v->v.kind == DYN_RK_ZIP ||
-           v->v.kind == DYN_RK_LISTITER || dyn_region_is_dict_iterator(v->v.kind);
-}
+static inline bool plan_iterates(const PlanValue *v) { return dyn_region_iterates(v->v.kind); }
 static inline bool plan_is_array(const PlanValue *v) { return v->v.kind == DYN_RK_ARRAY || v->v.kind == DYN_RK_VIEW; }
 
 /* ---- numbers.c */
@@ -341,6 +339,7 @@ DYN_HIDDEN bool plan_store_item(Plan *p, PlanValue a, PlanValue index, PlanValue
 DYN_HIDDEN bool plan_row(Plan *p, const PlanValue *a, uint32_t index, PlanValue *out); /* a[index], where that can't be wrong */
 DYN_HIDDEN bool plan_iter(Plan *p, PlanValue v, PlanValue *out);
 DYN_HIDDEN Went plan_next(Plan *p, const DynInstr *in);
+DYN_HIDDEN void plan_leave_at_end(Plan *p, uint32_t at, const PlanValue *iterator); /* the end of one that isn't ours */
 
 DYN_HIDDEN uint32_t plan_stride(Plan *p, const PlanValue *a, uint32_t axis);
 DYN_HIDDEN void plan_put_operand(Plan *p, const PlanValue *a, uint32_t axis);      /* for what is called next: vectors.c */
@@ -498,7 +497,7 @@ DYN_HIDDEN Went plan_construct(Plan *p, PyObject *type, const PlanValue *args, u
 DYN_HIDDEN Went plan_special(Plan *p, const char *name, const PlanValue *passed, uint32_t n, uint32_t slots, PlanReturns returns);
 DYN_HIDDEN Went plan_operator(Plan *p, int op, PlanValue a, PlanValue b); /* one of them is an instance */
 DYN_HIDDEN Went plan_of_class(Plan *p, PlanValue o, PyObject *name);      /* a property of its class, or a number there */
-DYN_HIDDEN bool plan_is_instance(Plan *p, const PlanValue *o, const PlanValue *of, bool *is);
+DYN_HIDDEN PlanHandler plan_call_isinstance;
 DYN_HIDDEN Went plan_load_field(Plan *p, PlanValue o, PyObject *name);
 DYN_HIDDEN Went plan_store_field(Plan *p, PlanValue o, PyObject *name, PlanValue v);
 DYN_HIDDEN bool plan_is_field(Plan *p, const PlanValue *o, PyObject *name); /* it is loaded from the instance itself */
@@ -528,6 +527,7 @@ DYN_HIDDEN bool plan_is_heap_function(PyObject *o);
 DYN_HIDDEN Went plan_call_heap(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, uint32_t slots);
 DYN_HIDDEN bool plan_of_deque(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
 DYN_HIDDEN bool plan_deque_item(Plan *p, PlanValue deque, PlanValue index, struct PlanItem *item); /* its first, or last */
+DYN_HIDDEN PlanHandler plan_call_deque;
 DYN_HIDDEN Went plan_deque_add(Plan *p, PlanValue deque, PlanValue v, bool left, uint32_t slots);
 DYN_HIDDEN Went plan_deque_take(Plan *p, PlanValue deque, bool left, uint32_t slots);
 
@@ -663,6 +663,19 @@ DYN_HIDDEN Went plan_call_made(Plan *p, PlanValue function, PlanValue iterator, 
 DYN_HIDDEN Went plan_drive(Plan *p, PlanDriver driver, PlanValue generator, uint32_t slots);
 DYN_HIDDEN Went plan_yield(Plan *p);
 DYN_HIDDEN Went plan_end_generator(Plan *p);
+
+/* ---- pauses.c: generators of Python functions, in for loops and for what goes through all of them */
+/* The generator that a call gives; passed: its arguments; made: as of frames. */
+DYN_HIDDEN Went plan_new_generator(Plan *p, PyFunctionObject *f, uint32_t made, const PlanValue *passed, uint32_t slots);
+DYN_HIDDEN bool plan_any_paused(Plan *p, const PlanValue *v, uint32_t n); /* true: plan_unknown was told why */
+DYN_HIDDEN bool plan_of_generator(Plan *p, PyObject *o, PlanValue *v);    /* one that comes in */
+DYN_HIDDEN bool plan_generator_can_come_in(const PlanValue *v);
+static inline bool plan_generates(const PlanValue *v) { return v->v.kind == DYN_RK_GEN || v->v.kind == DYN_RK_PAUSED; }
+DYN_HIDDEN bool plan_is_paused(const PlanValue *v);                           /* a generator, or an enumerate object of one */
+DYN_HIDDEN bool plan_has_paused(const PlanValue *v);                          /* or anything else that has one in it */
+DYN_HIDDEN Went plan_resume(Plan *p, PlanDriver driver, PlanValue generator); /* its frame is followed now */
+DYN_HIDDEN Went plan_pause(Plan *p);                                          /* it yields what is on its stack to its for loop */
+DYN_HIDDEN Went plan_end_paused(Plan *p);                                     /* it returns, and the for loop ends */
 
 /* ---- names.c, calls.c */
 DYN_HIDDEN bool plan_transposed(Plan *p, const PlanValue *a, PlanValue *out); /* of at most two axes */

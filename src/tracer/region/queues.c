@@ -78,6 +78,29 @@ bool plan_of_deque(Plan *p, PyObject *o, uint32_t which, PlanValue *v) {
     return true;
 }
 
+/* deque(), deque(list) */
+bool plan_call_deque(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    PlanValue nothing = plan_value(DYN_RK_TUPLE, DYN_NONE), items = n == 0 ? nothing : plan_tuple_object(p, &args[0]);
+    uint32_t reg;
+    if (n == 0) {
+        PyObject *empty = PyTuple_New(0);
+        reg = plan_object_reg(p, empty);
+        Py_XDECREF(empty);
+    } else if (n > 1 || items.v.kind != DYN_RK_LIST) {
+        plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a deque of something else than a list, or with another length");
+        return false;
+    } else {
+        reg = items.v.regs[0];
+    }
+    *out = plan_made(p, DYN_RK_DEQUE, plan_emit_or(p, DYN_RO_NEWDEQUE, reg, DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY));
+    if (n > 0) {
+        const PlanShape held = *plan_shape(p, plan_contents(&items));
+        plan_join(p, plan_contents(out), &held);
+    }
+    return true;
+}
+
 bool plan_deque_item(Plan *p, PlanValue deque, PlanValue index, PlanItem *item) {
     uint32_t at, shape = plan_contents(&deque);
     if (plan_shape(p, shape)->bits == 0) {

@@ -52,6 +52,9 @@ static Went store_fast(Plan *p, const DynInstr *in, PlanValue v) {
     if (of_slot && !plan_may_end(p, slot)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an object is dropped that may be the last to hold something");
     }
+    if (plan_has_paused(&v)) {
+        return plan_unknown(p, DYN_R_GENERATOR, "a generator that a variable holds");
+    }
     if (v.v.kind == DYN_RK_EXPR && !plan_make_array(p, &v, &v)) {
         return WENT_NOWHERE;
     }
@@ -91,6 +94,9 @@ static Went build_tuple(Plan *p, uint32_t n) {
     PlanValue *items = DYN_NEW_N(&p->arena, PlanValue, n + 1);
     if (n > PLAN_ITEMS) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a long tuple");
+    }
+    if (n > 0 && plan_any_paused(p, plan_top(p, n - 1), n)) {
+        return WENT_NOWHERE;
     }
     if (items == NULL) {
         plan_stop(p, DYN_R_NO_MEMORY);
@@ -458,6 +464,9 @@ static Went get_iter(Plan *p) {
 /* What is there twice is computed once. */
 static Went copy(Plan *p, uint32_t below) {
     PlanValue *v = plan_top(p, below);
+    if (plan_has_paused(v)) {
+        return plan_unknown(p, DYN_R_GENERATOR, "a generator that is taken twice");
+    }
     if (v->v.kind == DYN_RK_EXPR && !plan_make_array(p, v, v)) {
         return WENT_NOWHERE;
     }

@@ -84,8 +84,8 @@ void plan_forget_unread(Plan *p) {
     const PlanFrame *f = plan_frame(p);
     for (uint32_t s = 0; s < f->loops->nslots; s++) {
         PlanValue *v = &p->s.values[f->base + s];
-        if (plan_is_live(f->loops, f->at, s) || plan_is_own_cell(p, s)) {
-            continue;
+        if (plan_is_live(f->loops, f->at, s) || plan_is_own_cell(p, s) || f->driver == PLAN_FOR) {
+            continue; /* where the region is left, a generator has all of its variables */
         }
         if (p->s.nframes > 1) { /* nobody sees the variables of an inlined call */
             *v = plan_value(DYN_RK_NULL, DYN_NONE);

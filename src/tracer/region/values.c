@@ -318,7 +318,7 @@ static bool of_iterator(Plan *p, PyObject *o, PlanValue *v);
 
 static bool of_one(Plan *p, PyObject *o, PlanValue *v) {
     return of_range_iterator(p, o, v) || of_array_iterator(p, o, v) || plan_of_list_iterator(p, o, PLAN_INNER, v) ||
-           plan_of_dict_iterator(p, o, v);
+           plan_of_dict_iterator(p, o, v) || plan_of_generator(p, o, v);
 }
 
 /* zip(it, it) takes of one iterator twice. */
