@@ -100,11 +100,24 @@ static DynForeignType type_of(PyObject *type) {
     return type == Py_None ? DYN_FT_VOID : DYN_FT_END;
 }
 
+bool dyn_foreign_is_number_type(PyObject *o) { return find_ctypes() && type_of(o) > DYN_FT_VOID; }
+
 /* New reference, or NULL without an exception. */
 static PyObject *get(PyObject *accessor, PyObject *o) {
     PyObject *found = Py_TYPE(accessor)->tp_descr_get(accessor, o, (PyObject *)Py_TYPE(o));
     PyErr_Clear();
     return found;
+}
+
+bool dyn_foreign_gives_new(PyObject *function, PyObject *result) {
+    if (!is_of_ctypes(function) || !PyObject_TypeCheck(result, ctypes.function->tp_base)) {
+        return false;
+    }
+    PyObject *errcheck = get(ctypes.errcheck, function), *type = get(ctypes.restype, function);
+    bool made = errcheck == Py_None && type == (PyObject *)Py_TYPE(result); /* py_object gives any object */
+    Py_XDECREF(errcheck);
+    Py_XDECREF(type);
+    return made;
 }
 
 /* What a function object refers to: a thunk is Python code that C calls; a tuple of tuples says which arguments are for results,

@@ -50,7 +50,10 @@ DYN_HIDDEN bool dyn_foreign_of_special(PyObject *o, DynForeign *f);
 DYN_HIDDEN bool dyn_foreign_is_cffi(PyObject *o); /* … of cffi: region_cffi.c */
 DYN_HIDDEN bool dyn_foreign_of_cffi(PyObject *o, DynForeign *f);
 DYN_HIDDEN bool dyn_foreign_is_cffi_library(PyObject *o);
-DYN_HIDDEN bool dyn_foreign_is_library(PyObject *o); /* … for a library, whose attributes are its functions? */
+DYN_HIDDEN bool dyn_foreign_is_library(PyObject *o);     /* … for a library, whose attributes are its functions? */
+DYN_HIDDEN bool dyn_foreign_is_number_type(PyObject *o); /* Is it c_int, c_double …, whose objects are one number each? */
+/* Is what a call of `function` gave an object of ctypes that the call has made? */
+DYN_HIDDEN bool dyn_foreign_gives_new(PyObject *function, PyObject *result);
 /* What a module that cffi has compiled calls `lib` has this function for its name as long as it lives. Borrowed, or NULL. */
 DYN_HIDDEN PyObject *dyn_foreign_of_cffi_library(PyObject *o, PyObject *name);
 /* Around a call of cffi's: the program's errno becomes C's, and the other way round. */
