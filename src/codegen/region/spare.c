@@ -117,6 +117,7 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
     case DYN_RK_LITERAL:
     case DYN_RK_EXPR:
     case DYN_RK_DICTVIEW:
+    case DYN_RK_ADDRESS:
     case DYN_RK_COUNT: break;
     }
 }
@@ -227,6 +228,7 @@ static PyObject *make(DynRegionKind kind, uint8_t dtype, uint8_t n) {
     case DYN_RK_LITERAL:
     case DYN_RK_EXPR:
     case DYN_RK_DICTVIEW:
+    case DYN_RK_ADDRESS:
     case DYN_RK_COUNT: break;
     }
     PyErr_NoMemory();
