@@ -114,9 +114,11 @@ struct DynRun {
     PyObject **outputs;      /* out: new references in graph.outputs order (arrays, NumPy scalars for DYN_NODE_NPSCALAR) */
     uint32_t snapshot;       /* LEFT */
     PyObject *error;         /* LEFT: the exception that is to be raised there, or NULL: strong */
+    PyObject *given;         /* LEFT: what the call gave that was made there, so that CPython goes on behind it; NULL: strong */
     PyObject **values;       /* LEFT: new array (PyMem) of node values, NULL where nobody needs them; new references */
     /* LEFT: makes those that `snapshot` needs and that the artifact hasn't made. 0, or -1 with an exception: the others stay. */
     int (*complete)(void *owner, DynRun *run);
+    bool (*holds)(void *owner); /* Is everything still as the run found it? Asked behind calls that open (DynExtern). */
     void *owner;
 };
 DYN_HIDDEN DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run);
@@ -127,6 +129,11 @@ DYN_HIDDEN DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run);
 DYN_HIDDEN PyObject *dyn_interp_node(const DynGraph *g, const DynRun *run, PyObject **values, uint32_t wanted);
 /* call_memory.c: the tensor of a view, whose elements lie where `where` says in the memory of `base`. New reference. */
 DYN_HIDDEN PyObject *dyn_run_window(const DynGraph *g, const DynNode *n, PyObject *base, const DynArrayView *where);
-/* Makes the call of an EXTERN node: values gets it and the RESULT nodes behind it. An exception is set where it isn't OK. */
-DYN_HIDDEN DynExternStatus dyn_interp_extern(const DynGraph *g, const DynRun *run, PyObject **values, uint32_t call);
+/* Makes the call of an EXTERN node: values gets it and the RESULT nodes behind it. An exception is set where it isn't OK.
+ * given: as dyn_extern_run has it. */
+DYN_HIDDEN DynExternStatus dyn_interp_extern(const DynGraph *g, const DynRun *run, PyObject **values, uint32_t call,
+                                             PyObject **given);
+/* task_call.c: behind a call that gave `given` (taken over; NULL: it doesn't open, or raised). What it gave is the run's, and the
+ * graph is left behind it (OTHER), where it isn't what was recorded or anything is no longer as the run found it. */
+DYN_HIDDEN DynExternStatus dyn_run_opened(DynRun *run, DynExternStatus status, PyObject *given);
 #endif

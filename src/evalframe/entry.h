@@ -28,6 +28,8 @@ DYN_HIDDEN void dyn_guards_sizes(const DynGuardProgram *p, uint32_t *nsrc, uint3
  * a hit the caller has to call dyn_env_clear when it is done with env (with the same program); after a miss there is nothing to
  * clear. */
 DYN_HIDDEN int dyn_guards_check(DynGuardProgram *p, PyObject *func, PyObject *const *locals, DynEnv *env);
+/* In the middle of the call that env is of: would a check hit now, and find the same objects, sizes and numbers? */
+DYN_HIDDEN bool dyn_guards_hold(DynGuardProgram *p, PyObject *func, PyObject *const *locals, const DynEnv *env);
 DYN_HIDDEN bool dyn_guards_missed_name(const DynGuardProgram *p); /* a call that it didn't fit had another string or other keys */
 DYN_HIDDEN void dyn_env_clear(const DynGuardProgram *p, DynEnv *env); /* may run destructors; keeps the current exception */
 /* After a miss: how many guards fail, how many things differ (of an array dtype and rank are two), and which guard is the first

@@ -78,9 +78,22 @@ static DynRunStatus run_nothing(const DynGraph *g, DynRun *run) {
     return DYN_RUN_OK;
 }
 
+/* Whose graph runs, and what its guards were checked with: the `owner` of a run. */
+typedef struct Served {
+    DynEntry *entry;
+    PyObject *func;
+    PyObject *const *slots;
+    const DynEnv *env;
+} Served;
+
+static bool still_holds(void *owner) {
+    const Served *s = owner;
+    return dyn_guards_hold(s->entry->guards, s->func, s->slots, s->env);
+}
+
 /* Values that the frames of a snapshot need and that the artifact never made. */
 static int complete_values(void *owner, DynRun *run) {
-    const DynEntry *e = owner;
+    const DynEntry *e = ((const Served *)owner)->entry;
     const DynCapture *c = e->capture;
     const DynSnapshot *s = &c->snapshots.at[run->snapshot];
     uint32_t nnodes = c->graph.nodes.n;
@@ -128,13 +141,15 @@ static void left_in_the_middle(DynEntry *e, const DynEnv *env, DynRun *run, DynH
     const DynCapture *c = e->capture;
     const DynSnapshot *s = &c->snapshots.at[run->snapshot];
     dyn_count_reason("graph_breaks", DYN_R_LEFT);
-    e->wrong = c->guesses && run->error == NULL;
+    e->wrong = c->guesses && run->error == NULL && run->given == NULL;
     out->leave = dyn_leave_new(e, env, run->values, s->effects, s->frames, s->nframes);
     free_values(run->values, c->graph.nodes.n);
     if (out->leave != NULL) {
         dyn_leave_raise(out->leave, run->error);
+        dyn_leave_give(out->leave, run->given);
     } else {
         Py_XDECREF(run->error);
+        Py_XDECREF(run->given);
     }
     out->kind = DYN_HIT_LEAVE;
     if (out->leave == NULL) {
@@ -261,7 +276,7 @@ static inline DynRunStatus run_graph(DynEntry *e, DynRun *run) {
     return e->interpreted ? dyn_hit_eager(g, run, e->capture->writes) : run_nothing(g, run);
 }
 
-static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
+static void run_entry(DynEntry *e, PyObject *func, PyObject *const *slots, const DynEnv *env, DynHit *out) {
     const DynGraph *g = &e->capture->graph;
     Scratch s;
     out->kind = DYN_HIT_PLAIN;
@@ -286,6 +301,7 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
     if (DYN_UNLIKELY(e->options != NULL)) {
         own = dyn_options_config(e->options);
     }
+    Served served = {e, func, slots, env};
     DynRun run = {.inputs = s.inputs,
                   .sources = env->src,
                   .views = env->views,
@@ -293,7 +309,8 @@ static void run_entry(DynEntry *e, const DynEnv *env, DynHit *out) {
                   .sym = env->sym,
                   .outputs = s.outputs,
                   .complete = complete_values,
-                  .owner = e};
+                  .holds = still_holds,
+                  .owner = &served};
     uint64_t began = DYN_UNLIKELY(e->rents) ? dyn_cycles() : 0;
     DynRunStatus status = run_graph(e, &run);
     if (DYN_UNLIKELY(e->rents)) {
@@ -383,7 +400,7 @@ static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv 
             hand_to_python(e, DYN_HIT_WAIT, out);
         } else {
             PyObject *range = DYN_UNLIKELY(e->tensors) ? range_of(c) : NULL;
-            run_entry(e, env, out);
+            run_entry(e, func, slots, env, out);
             if (DYN_UNLIKELY(range != NULL)) {
                 dyn_torch_range_end(range);
             }
@@ -546,7 +563,7 @@ static PyObject *run_by_hand(DynEntry *e, PyObject *const *args, Py_ssize_t narg
     if (allocated && func != NULL && nargs == (Py_ssize_t)sig.nargs) {
         memcpy(slots, args, (size_t)nargs * sizeof *args);
         if (dyn_guards_check(e->guards, func, slots, &env)) {
-            run_entry(e, &env, &hit);
+            run_entry(e, func, slots, &env, &hit);
             dyn_env_clear(e->guards, &env);
         }
     }

@@ -11,7 +11,7 @@
 DynRunStatus dyn_hit_leave(const DynGraph *g, DynRun *run, PyObject **values, DynExternStatus status, uint32_t at) {
     const DynNode *n = dyn_graph_node(g, at);
     const DynExtern *x = &g->externs.at[n->extern_index];
-    if (n->snapshot == DYN_NONE || (status == DYN_EXTERN_OTHER && x->once)) {
+    if (n->snapshot == DYN_NONE || (status == DYN_EXTERN_OTHER && x->once && run->given == NULL)) {
         return DYN_RUN_ERROR;
     }
     run->snapshot = n->snapshot;
@@ -24,13 +24,16 @@ DynRunStatus dyn_hit_leave(const DynGraph *g, DynRun *run, PyObject **values, Dy
         return DYN_RUN_LEFT;
     }
     Py_CLEAR(run->error);
+    Py_CLEAR(run->given);
     return DYN_RUN_ERROR;
 }
 
 static DynRunStatus run_nodes(const DynGraph *g, DynRun *run, bool writes, PyObject **values) {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         if (writes && dyn_node_calls(dyn_graph_node(g, i))) {
-            DynExternStatus status = dyn_interp_extern(g, run, values, i);
+            PyObject *given = NULL;
+            DynExternStatus status = dyn_interp_extern(g, run, values, i, &given);
+            status = dyn_run_opened(run, status, given);
             if (status != DYN_EXTERN_OK) {
                 return dyn_hit_leave(g, run, values, status, i);
             }

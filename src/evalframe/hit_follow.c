@@ -207,9 +207,10 @@ static int run_part(const DynEntry *e, const DynFollowStep *s, DynRun *run, PyOb
 static DynExternStatus run_call(const DynGraph *g, DynRun *run, PyObject **values, uint32_t id) {
     const DynNode *n = dyn_graph_node(g, id);
     bool off = (n->flags & DYN_NODE_UNFOLLOWED) != 0 && dyn_torch_grad_off();
-    DynExternStatus status = dyn_interp_extern(g, run, values, id);
+    PyObject *given = NULL;
+    DynExternStatus status = dyn_interp_extern(g, run, values, id, &given);
     dyn_torch_grad_back(off);
-    return status;
+    return dyn_run_opened(run, status, given);
 }
 
 /* Has a call an effect, so that it can't be made again? */

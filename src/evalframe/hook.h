@@ -29,6 +29,8 @@ DYN_HIDDEN DynLeave *dyn_leave_new(const DynEntry *e, const DynEnv *env, PyObjec
                                    const DynFrameState *frames, uint32_t nframes);
 /* The innermost frame goes on by raising `error` (taken over; NULL: it doesn't). */
 DYN_HIDDEN void dyn_leave_raise(DynLeave *l, PyObject *error);
+/* … or behind the call that it stands at, which has been made and gave this (taken over; NULL: it goes on at the call). */
+DYN_HIDDEN void dyn_leave_give(DynLeave *l, PyObject *given);
 DYN_HIDDEN void dyn_leave_free(DynLeave *l);
 /* Call func, whose frame goes on as l says. Consumes l. */
 /* The call of a function that gets to make its frame, with any arguments: those that bind. */

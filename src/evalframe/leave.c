@@ -22,6 +22,7 @@ struct DynLeave {
     bool *keep;
     uint32_t nvalues;
     PyObject *error; /* strong: raised in the innermost frame; NULL: that goes on as it stands */
+    PyObject *given; /* strong: what the innermost frame's call gave, so that it goes on behind it; NULL: it hasn't been made */
 };
 /* A frame that is about to come. Only the call of it stands between setting this and the hook. */
 static _Thread_local DynLeave *waiting;
@@ -36,6 +37,7 @@ void dyn_leave_free(DynLeave *l) {
         Py_XDECREF(l->levels[i].code);
     }
     Py_XDECREF(l->error);
+    Py_XDECREF(l->given);
     PyMem_Free(l->levels);
     PyMem_Free(l->values);
     PyMem_Free(l->keep);
@@ -142,6 +144,7 @@ static void fill(Level *v, DynFrame *f) {
 }
 
 void dyn_leave_raise(DynLeave *l, PyObject *error) { l->error = error; }
+void dyn_leave_give(DynLeave *l, PyObject *given) { l->given = given; }
 
 /* The code unit that tracebacks name for the instruction which begins at `start`: what stands before it may belong to it. */
 static uint32_t traceback_unit(DynFrame *f, uint32_t start) {
@@ -161,13 +164,37 @@ static PyObject *raise_in(PyThreadState *ts, DynFrame *f, uint32_t at, int depth
     return dyn_frame_throw(ts, f, unit, depth);
 }
 
+/* The frame, `depth` values high, stands at an instruction that has given `given`: its operands make place for that, and the
+ * frame goes on behind it. */
+static PyObject *go_on_behind(PyThreadState *ts, DynFrame *f, const Level *v, PyObject *given) {
+    DynCode *c = dyn_decode(dyn_frame_code(f));
+    uint32_t i = c == NULL || v->at >= c->nunits ? DYN_NONE : c->at_unit[v->at];
+    uint32_t bottom = v->nslots + v->nskip, depth = v->nstack;
+    if (i == DYN_NONE) { /* memory is out: the frame is as it was before the call */
+        Py_DECREF(given);
+        PyErr_NoMemory();
+        return dyn_frame_throw(ts, f, v->at, (int)depth);
+    }
+    uint32_t next = c->v.at[i].next, npop = (uint32_t)dyn_stack_effect(&c->v.at[i]).pops;
+    dyn_decode_free(c);
+    for (uint32_t k = 0; k < npop; k++) {
+        Py_XDECREF(dyn_frame_take(f, bottom + --depth));
+    }
+    dyn_frame_put(f, bottom + depth, given);
+    return dyn_frame_go_on(ts, f, next, (int)depth + 1);
+}
+
 PyObject *dyn_leave_fill(DynLeave *l, PyThreadState *ts, DynFrame *f) {
     Level *v = &l->levels[l->level++];
     uint32_t at = v->at, depth = v->nstack;
     fill(v, f);
     if (l->level == l->nlevels) {
-        PyObject *error = Py_XNewRef(l->error);
+        PyObject *error = Py_XNewRef(l->error), *given = Py_XNewRef(l->given);
+        Level level = *v;
         dyn_leave_free(l);
+        if (given != NULL) {
+            return go_on_behind(ts, f, &level, given);
+        }
         return error != NULL ? raise_in(ts, f, at, (int)depth, error) : dyn_frame_go_on(ts, f, at, (int)depth);
     }
     dyn_hook_need();

@@ -53,6 +53,16 @@ uint32_t dyn_graph_written(const DynGraph *g, uint32_t id) {
     return at < 0 ? DYN_NONE : dyn_graph_node(g, n->args[at].id)->storage;
 }
 
+bool dyn_graph_opens(const DynGraph *g, uint32_t id, uint32_t storage) {
+    const DynNode *n = dyn_graph_node(g, id);
+    const DynExtern *x = dyn_graph_extern(g, n);
+    bool opens = x != NULL && x->opens, within = opens && dyn_ops[dyn_graph_node(g, storage)->op].kind == DYN_K_INPUT;
+    for (uint32_t i = 0; opens && !within && i < n->nargs; i++) {
+        within = n->args[i].kind == DYN_ARG_NODE && dyn_graph_node(g, n->args[i].id)->storage == storage;
+    }
+    return within;
+}
+
 uint32_t dyn_graph_counter(const DynGraph *g, const DynNode *store) {
     uint32_t at = store->args[0].id;
     while (dyn_graph_node(g, at)->flags & DYN_NODE_VIEW && !dyn_graph_is_data(dyn_graph_node(g, at))) {
@@ -565,7 +575,7 @@ bool dyn_extern_take(const DynGraph *g, uint32_t id, PyObject *result, PyObject 
 }
 
 DynExternStatus dyn_extern_run(const DynGraph *g, uint32_t id, DynExternValue value, void *ctx, PyObject **arrays, DynScalar *sym,
-                               bool silent) {
+                               bool silent, PyObject **given) {
     const DynNode *n = dyn_graph_node(g, id);
     DynExtern *x = &g->externs.at[n->extern_index];
     Builder b = {x->args, n->args, value, ctx};
@@ -581,6 +591,7 @@ DynExternStatus dyn_extern_run(const DynGraph *g, uint32_t id, DynExternValue va
     Reader r = reader_of(g, id, arrays, sym, args);
     bool out = x->nresults == 1 && x->results[0].kind == DYN_F_SAME;
     bool ok = (out || !dyn_extern_shares(result, args)) && take_result(&r, id, result);
+    *given = x->opens ? Py_NewRef(result) : NULL;
     Py_DECREF(result);
     Py_DECREF(args);
     return ok ? DYN_EXTERN_OK : DYN_EXTERN_OTHER;

@@ -13,10 +13,14 @@ typedef enum DynExternStatus {
     DYN_EXTERN_OTHER = 1   /* the call gave something else than what was recorded, or a check on its results fails */
 } DynExternStatus;
 /* Makes the call of EXTERN node `id`. OK: arrays[id] and the places of the RESULT nodes behind it hold new references (a NumPy
- * scalar as an array of rank 0), and sym has the symbols that were waiting for this call. Not OK: nothing is kept. silent: nobody
- * will see a warning or an exception of it, so no frame has to stand for the caller's. */
+ * scalar as an array of rank 0), and sym has the symbols that were waiting for this call. Not OK: nothing is kept, but what a
+ * call that `opens` gave is new in *given, OTHER or not. silent: nobody will see a warning or an exception of it, so no frame has
+ * to stand for the caller's. */
 DYN_HIDDEN DynExternStatus dyn_extern_run(const DynGraph *g, uint32_t id, DynExternValue value, void *ctx, PyObject **arrays,
-                                          DynScalar *sym, bool silent);
+                                          DynScalar *sym, bool silent, PyObject **given);
+/* May code that the node's call runs read and write the storage, whatever the call is given? What was shown to such code before
+ * is an operand of the call. */
+DYN_HIDDEN bool dyn_graph_opens(const DynGraph *g, uint32_t id, uint32_t storage);
 /* A result that somebody else has made in place of the call goes where that of the call would. false: it is of another kind. */
 DYN_HIDDEN bool dyn_extern_take(const DynGraph *g, uint32_t id, PyObject *result, PyObject **arrays, DynScalar *sym);
 /* The exception that the call raised, without the frame that stood for the caller's; no longer set. */

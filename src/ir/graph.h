@@ -101,6 +101,8 @@ typedef struct DynExtern {
     int writes;               /* which operand's memory the call changes, or -1 */
     bool once;                /* the call has an effect (a random generator goes on): once made it is never made again */
     bool inside;              /* … on an object that the graph made, so nobody outside sees it */
+    bool shows;               /* what it gives tells where an operand's memory is */
+    bool opens;               /* other code runs in it, which may touch all memory that came in or was shown (dyn_graph_opens) */
     bool marked;              /* by dynoc.allow_in_graph: the program's own code, which gradients are recorded of as it likes */
     uint8_t by_flags;         /* dyn_extern_warns_by_flags: 0 not looked at, 1 yes, 2 no */
 } DynExtern;

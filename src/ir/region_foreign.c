@@ -10,6 +10,7 @@
 #include "base/cpy.h"
 #include "ir/region_ir.h"
 #include <dlfcn.h>
+#include <errno.h>
 
 const DynForeignTypeInfo dyn_foreign_types[DYN_FT_COUNT] = {
 #define FOREIGN(NAME, text, c_type, by) [DYN_FT_##NAME] = {text, #c_type, #by[0]},
@@ -32,6 +33,8 @@ static struct {
     PyObject *argtypes, *restype, *errcheck, *flags;
     PyMethodDef *from_param;         /* what converts an argument for any of the types, */
     PyMethodDef *pointer_from_param; /* but for c_void_p */
+    PyMethodDef *typed_from_param;   /* … for types of pointers */
+    PyTypeObject *pointer;           /* what all of those derive from */
     PyObject *types[DYN_COUNTOF(names)];
 } ctypes;
 
@@ -68,14 +71,19 @@ static bool find_ctypes(void) {
     ctypes.flags = PyUnicode_InternFromString("_flags_");
     ctypes.from_param = method_from_param(ctypes.types[0]);
     ctypes.pointer_from_param = method_from_param(ctypes.types[DYN_COUNTOF(names) - 1]);
+    PyObject *pointer = of_module("_ctypes", "_Pointer");
+    ctypes.typed_from_param = pointer != NULL ? method_from_param(pointer) : NULL;
+    ctypes.pointer = pointer != NULL && PyType_Check(pointer) ? (PyTypeObject *)pointer : NULL;
     bool known = ctypes.argtypes != NULL && ctypes.restype != NULL && ctypes.errcheck != NULL && ctypes.flags != NULL;
-    if (!known || ctypes.from_param == NULL || ctypes.pointer_from_param == NULL) {
+    known = known && ctypes.from_param != NULL && ctypes.pointer_from_param != NULL;
+    if (!known || ctypes.typed_from_param == NULL || ctypes.pointer == NULL) {
         PyErr_Clear();
         return false;
     }
     for (size_t i = 0; i < DYN_COUNTOF(names); i++) {
         Py_INCREF(ctypes.types[i]);
     }
+    Py_INCREF(ctypes.pointer);
     Py_INCREF(ctypes.argtypes);
     Py_INCREF(ctypes.restype);
     Py_INCREF(ctypes.errcheck);
@@ -100,11 +108,24 @@ static DynForeignType type_of(PyObject *type) {
     return type == Py_None ? DYN_FT_VOID : DYN_FT_END;
 }
 
+bool dyn_foreign_is_number_type(PyObject *o) { return find_ctypes() && type_of(o) > DYN_FT_VOID; }
+
 /* New reference, or NULL without an exception. */
 static PyObject *get(PyObject *accessor, PyObject *o) {
     PyObject *found = Py_TYPE(accessor)->tp_descr_get(accessor, o, (PyObject *)Py_TYPE(o));
     PyErr_Clear();
     return found;
+}
+
+bool dyn_foreign_gives_new(PyObject *function, PyObject *result) {
+    if (!is_of_ctypes(function) || !PyObject_TypeCheck(result, ctypes.function->tp_base)) {
+        return false;
+    }
+    PyObject *errcheck = get(ctypes.errcheck, function), *type = get(ctypes.restype, function);
+    bool made = errcheck == Py_None && type == (PyObject *)Py_TYPE(result); /* py_object gives any object */
+    Py_XDECREF(errcheck);
+    Py_XDECREF(type);
+    return made;
 }
 
 /* What a function object refers to: a thunk is Python code that C calls; a tuple of tuples says which arguments are for results,
@@ -130,20 +151,21 @@ static int look_at(PyObject *o, void *at) {
     return 0;
 }
 
-/* CDLL and its like alone: others hold the GIL, or keep errno. */
+/* CDLL and its like alone: others hold the GIL. */
 static bool is_plain(PyObject *o, DynForeign *f) {
-    enum { CDECL = 1 };
+    enum { CDECL = 1, USES_ERRNO = 8 };
     PyTypeObject *t = Py_TYPE(o);
     PyObject *flags = _PyType_Lookup(t, ctypes.flags), *errcheck = get(ctypes.errcheck, o);
     bool own = t->tp_call == ctypes.function->tp_call && t->tp_as_buffer != NULL &&
                t->tp_as_buffer->bf_getbuffer == ctypes.function->tp_as_buffer->bf_getbuffer;
     if (!own) {
         f->why = "a function of ctypes whose class calls it in a way of its own";
-    } else if (flags == NULL || !PyLong_CheckExact(flags) || PyLong_AsLong(flags) != CDECL) {
-        f->why = "a function of ctypes that keeps errno, or the GIL";
+    } else if (flags == NULL || !PyLong_CheckExact(flags) || (PyLong_AsLong(flags) | USES_ERRNO) != (CDECL | USES_ERRNO)) {
+        f->why = "a function of ctypes that keeps the GIL, or Windows' errors";
     } else if (errcheck != Py_None) {
         f->why = "a function of ctypes with errcheck";
     }
+    f->swaps = f->why == NULL && PyLong_AsLong(flags) & USES_ERRNO;
     PyErr_Clear();
     Py_XDECREF(errcheck);
     return f->why == NULL;
@@ -203,6 +225,62 @@ static PyObject *converts_for(PyObject *converter) {
     return method != NULL && method == (pointer ? ctypes.pointer_from_param : ctypes.from_param) ? type : NULL;
 }
 
+/* ---- NumPy's part: x.ctypes, and classes of ndpointer's */
+
+/* A class of NumPy's that the program can have met; borrowed. */
+static PyObject *class_of_numpy(const char *const *modules, size_t n, const char *name) {
+    PyObject *found = NULL;
+    for (size_t i = 0; i < n && found == NULL; i++) {
+        found = of_module(modules[i], name);
+    }
+    return found != NULL && PyType_Check(found) ? found : NULL;
+}
+
+static PyObject *ndpointer_class(void) {
+    static const char *const modules[] = {"numpy.ctypeslib._ctypeslib", "numpy.ctypeslib"};
+    return class_of_numpy(modules, DYN_COUNTOF(modules), "_ndptr");
+}
+
+PyObject *dyn_foreign_pointer_method(void) {
+    static const char *const modules[] = {"numpy._core._internal"};
+    PyObject *class = class_of_numpy(modules, DYN_COUNTOF(modules), "_ctypes");
+    return class == NULL ? NULL : dyn_cpy_lookup_named((PyTypeObject *)class, "data_as");
+}
+
+bool dyn_foreign_is_pointer_type(PyObject *o) {
+    return find_ctypes() && PyType_Check(o) && PyType_IsSubtype((PyTypeObject *)o, ctypes.pointer);
+}
+
+bool dyn_foreign_ndpointer(PyObject *class, PyObject **dtype, long *ndim, long *flags) {
+    PyTypeObject *t = (PyTypeObject *)class;
+    PyObject *shape = dyn_cpy_lookup_named(t, "_shape_"), *rank = dyn_cpy_lookup_named(t, "_ndim_"),
+             *mask = dyn_cpy_lookup_named(t, "_flags_");
+    *dtype = dyn_cpy_lookup_named(t, "_dtype_");
+    bool known = *dtype != NULL && shape == Py_None && rank != NULL && mask != NULL;
+    *ndim = known && rank != Py_None ? PyLong_AsLong(rank) : -1;
+    *flags = known && mask != Py_None ? PyLong_AsLong(mask) : 0;
+    bool failed = PyErr_Occurred() != NULL;
+    PyErr_Clear();
+    return known && !failed;
+}
+
+/* The type of pointers, or class of ndpointer's, of which this is what converts an argument; borrowed, or NULL. */
+static PyObject *accepted_by(PyObject *converter) {
+    if (PyCFunction_Check(converter) && ((PyCFunctionObject *)converter)->m_ml == ctypes.typed_from_param) {
+        PyObject *type = PyCFunction_GET_SELF(converter);
+        return type != NULL && dyn_foreign_is_pointer_type(type) ? type : NULL;
+    }
+    PyObject *base = PyMethod_Check(converter) ? ndpointer_class() : NULL;
+    PyObject *from = base == NULL ? NULL : dyn_cpy_lookup_named((PyTypeObject *)base, "from_param");
+    bool is = from != NULL && Py_IS_TYPE(from, &PyClassMethod_Type) && PyType_Check(PyMethod_GET_SELF(converter)) &&
+              PyType_IsSubtype((PyTypeObject *)PyMethod_GET_SELF(converter), (PyTypeObject *)base);
+    PyObject *function = is ? PyObject_GetAttrString(base, "from_param") : NULL;
+    is = function != NULL && PyMethod_Check(function) && PyMethod_GET_FUNCTION(function) == PyMethod_GET_FUNCTION(converter);
+    PyErr_Clear();
+    Py_XDECREF(function);
+    return is ? PyMethod_GET_SELF(converter) : NULL;
+}
+
 static bool read_parameters(PyObject *args, const Look *look, DynForeign *f) {
     PyObject *from = look->own ? look->converters : args;
     Py_ssize_t n = from != NULL && PyTuple_CheckExact(from) ? PyTuple_GET_SIZE(from) : 0;
@@ -217,6 +295,8 @@ static bool read_parameters(PyObject *args, const Look *look, DynForeign *f) {
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *item = PyTuple_GET_ITEM(from, i);
         DynForeignType type = type_of(look->own ? converts_for(item) : item);
+        f->accepts[i] = look->own ? accepted_by(item) : NULL;
+        type = f->accepts[i] != NULL ? DYN_FT_PTR : type;
         if (type <= DYN_FT_VOID) {
             f->why = "a function of ctypes whose argtypes aren't known";
             return false;
@@ -270,7 +350,7 @@ bool dyn_foreign_of(PyObject *o, DynForeign *f) {
         f->why = "a function that loops in native code don't know";
     } else if (is_plain(o, f) && read_signature(o, f)) {
         f->why = read_address(o, f) ? NULL : "a function of ctypes whose address lies elsewhere";
-        f->pure = f->why == NULL && is_mathematics(f);
+        f->pure = f->why == NULL && !f->swaps && is_mathematics(f);
     }
     return f->why == NULL;
 }
@@ -410,6 +490,56 @@ int dyn_foreign_hold(void *released) {
     DynRegionMade *made = released;
     PyEval_RestoreThread(made->thread);
     dyn_region_made = made; /* other threads had regions of theirs */
+    return 0;
+}
+
+/* ctypes' errno of the running thread, which it has in a capsule. */
+static _Thread_local int *errno_of_ctypes;
+
+static PyObject *function_of_ctypes(const char *name) {
+    PyObject *function = of_module("_ctypes", name);
+    return function != NULL && PyCFunction_Check(function) ? function : NULL;
+}
+
+/* Is that what get_errno() reads? Asked once, as it is an agreement within ctypes. */
+static bool is_read_by_ctypes(int *at) {
+    static int answer = -1;
+    PyObject *get_errno = answer < 0 ? function_of_ctypes("get_errno") : NULL;
+    int before = *at;
+    if (get_errno != NULL) {
+        *at = before ^ 0x5a5a;
+        PyObject *said = PyObject_CallNoArgs(get_errno);
+        answer = said != NULL && PyLong_AsLong(said) == *at;
+        PyErr_Clear();
+        Py_XDECREF(said);
+        *at = before;
+    }
+    return answer > 0;
+}
+
+int dyn_foreign_errno_find(void) {
+    static PyObject *key;
+    if (key == NULL && (key = PyUnicode_InternFromString("ctypes.error_object")) == NULL) {
+        PyErr_Clear();
+        return 1;
+    }
+    PyObject *dict = PyThreadState_GetDict(), *capsule = dict == NULL ? NULL : PyDict_GetItemWithError(dict, key);
+    PyObject *get_errno = capsule == NULL ? function_of_ctypes("get_errno") : NULL;
+    if (get_errno != NULL && dict != NULL) { /* which makes the thread's, that has none yet */
+        Py_XDECREF(PyObject_CallNoArgs(get_errno));
+        PyErr_Clear();
+        capsule = PyDict_GetItemWithError(dict, key);
+    }
+    bool known = capsule != NULL && PyCapsule_CheckExact(capsule);
+    errno_of_ctypes = known ? PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule)) : NULL;
+    PyErr_Clear();
+    return errno_of_ctypes == NULL || !is_read_by_ctypes(errno_of_ctypes);
+}
+
+int dyn_foreign_errno_swap(void) {
+    int now = errno;
+    errno = *errno_of_ctypes;
+    *errno_of_ctypes = now;
     return 0;
 }
 

@@ -40,9 +40,13 @@ typedef struct DynForeign {
     uint32_t place;   /* Where in the object it lies, so many pointers from its beginning. */
     bool pure;        /* It belongs to the C library's mathematics: it neither blocks nor calls back, and can be called again. */
     bool skips;       /* Its last argument is 0, which the caller of the object doesn't give: region_cython.c. */
+    bool swaps;       /* errno is the one that ctypes keeps for the program, while it runs. */
     bool floats_only; /* Its arguments are floats, and nothing that could become one. */
     bool checks;      /* Ints that don't fit its parameters are errors, and errno is kept for the program: region_cffi.c. */
-    const char *why;  /* Where it can't be called natively: why, in words. */
+    /* Of parameters that take addresses, the type of pointers to which they are, or a class of np.ctypeslib.ndpointer's;
+     * borrowed. NULL: they take any, as c_void_p does, or numbers. */
+    PyObject *accepts[DYN_FOREIGN_ARGS];
+    const char *why; /* Where it can't be called natively: why, in words. */
 } DynForeign;
 DYN_HIDDEN bool dyn_foreign_is(PyObject *o);         /* Is it an object of ctypes, cffi or SciPy that stands for a function? */
 DYN_HIDDEN bool dyn_foreign_is_special(PyObject *o); /* … of SciPy: region_cython.c */
@@ -50,12 +54,18 @@ DYN_HIDDEN bool dyn_foreign_of_special(PyObject *o, DynForeign *f);
 DYN_HIDDEN bool dyn_foreign_is_cffi(PyObject *o); /* … of cffi: region_cffi.c */
 DYN_HIDDEN bool dyn_foreign_of_cffi(PyObject *o, DynForeign *f);
 DYN_HIDDEN bool dyn_foreign_is_cffi_library(PyObject *o);
-DYN_HIDDEN bool dyn_foreign_is_library(PyObject *o); /* … for a library, whose attributes are its functions? */
+DYN_HIDDEN bool dyn_foreign_is_library(PyObject *o);     /* … for a library, whose attributes are its functions? */
+DYN_HIDDEN bool dyn_foreign_is_number_type(PyObject *o); /* Is it c_int, c_double …, whose objects are one number each? */
+/* Is what a call of `function` gave an object of ctypes that the call has made? */
+DYN_HIDDEN bool dyn_foreign_gives_new(PyObject *function, PyObject *result);
 /* What a module that cffi has compiled calls `lib` has this function for its name as long as it lives. Borrowed, or NULL. */
 DYN_HIDDEN PyObject *dyn_foreign_of_cffi_library(PyObject *o, PyObject *name);
 /* Around a call of cffi's: the program's errno becomes C's, and the other way round. */
 DYN_HIDDEN int dyn_foreign_errno_back(void);
 DYN_HIDDEN int dyn_foreign_errno_keep(void);
+/* Of ctypes: where the thread's is, with the GIL (1: that isn't known); C's and that change places, around a call. */
+DYN_HIDDEN int dyn_foreign_errno_find(void);
+DYN_HIDDEN int dyn_foreign_errno_swap(void);
 /* What it says of its function now. false: it can't be called natively, and f->why says why. No Python code runs. */
 DYN_HIDDEN bool dyn_foreign_of(PyObject *o, DynForeign *f);
 
@@ -64,6 +74,12 @@ DYN_HIDDEN bool dyn_foreign_of(PyObject *o, DynForeign *f);
 DYN_HIDDEN PyObject *dyn_foreign_snapshot(PyObject *o, PyObject **refers_to);
 DYN_HIDDEN bool dyn_foreign_is_as(PyObject *o, PyObject *snapshot);
 static inline void *dyn_foreign_address(PyObject *o, uint32_t place) { return ((void **)o)[place]; }
+
+DYN_HIDDEN bool dyn_foreign_is_pointer_type(PyObject *o);
+DYN_HIDDEN PyObject *dyn_foreign_pointer_method(void); /* What x.ctypes.data_as calls; borrowed, or NULL */
+/* What a class of ndpointer's asks of an array: its dtype (borrowed, or None), rank (-1: any) and flags. false: more than that.
+ */
+DYN_HIDDEN bool dyn_foreign_ndpointer(PyObject *class, PyObject **dtype, long *ndim, long *flags);
 
 /* The signature of a call with n arguments; 0: there are too many or too few. Without argtypes they are ints. */
 DYN_HIDDEN uint32_t dyn_foreign_with(uint32_t signature, uint32_t n);

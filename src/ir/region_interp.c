@@ -83,6 +83,7 @@ const char *const dyn_region_kinds[DYN_RK_COUNT] = {
     [DYN_RK_ITEMITER] = "itemiter",
     [DYN_RK_SETITER] = "setiter",
     [DYN_RK_DICTVIEW] = "dictview",
+    [DYN_RK_ADDRESS] = "address",
     [DYN_RK_FOREIGN] = "foreign",
     [DYN_RK_SLICE] = "slice",
     [DYN_RK_LITERAL] = "literal",

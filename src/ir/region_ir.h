@@ -92,6 +92,8 @@ typedef enum DynRegionKind {
                      * its  frame holds, variables and stack. ref as of ITER. */
     DYN_RK_EXPR, /* While it is planned: an expression of arrays of `dtype` and rank `shape`, whose operands follow. regs: sizes.
                   * ref: DynRegionOp, of an element. */
+    DYN_RK_ADDRESS, /* While it is planned: x.ctypes of the array that follows, or a pointer to its memory of type `ref` of the
+                     * region's objects. */
     DYN_RK_COUNT
 } DynRegionKind;
 /* Functions of C for objects, called with numbers: region_calls.c. 1: it has raised, or gives something else. */
@@ -152,7 +154,8 @@ static inline bool dyn_region_iterates(uint8_t kind) {
 static inline bool dyn_region_has_items(uint8_t kind) {
     return dyn_region_is_dict_iterator(kind) || kind == DYN_RK_DICTVIEW || kind == DYN_RK_TUPLE || kind == DYN_RK_ENUM ||
            kind == DYN_RK_ZIP || kind == DYN_RK_LISTITER || kind == DYN_RK_CELL || kind == DYN_RK_FUNC || kind == DYN_RK_GEN ||
-           kind == DYN_RK_SLICE || kind == DYN_RK_EXPR || kind == DYN_RK_LITERAL || kind == DYN_RK_PAUSED;
+           kind == DYN_RK_SLICE || kind == DYN_RK_EXPR || kind == DYN_RK_LITERAL || kind == DYN_RK_PAUSED ||
+           kind == DYN_RK_ADDRESS;
 }
 extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
 #define DYN_RF_CONTIGUOUS 1u /* The last axis of an array has the stride of its elements. */

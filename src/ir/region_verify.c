@@ -45,6 +45,7 @@ static const char *types_of(const DynRegionValue *v, char *types) {
     case DYN_RK_LITERAL:
     case DYN_RK_EXPR:
     case DYN_RK_DICTVIEW:
+    case DYN_RK_ADDRESS:
     case DYN_RK_COUNT: break;
     case DYN_RK_BOOL:
     case DYN_RK_INT: types[n++] = 'I'; break;

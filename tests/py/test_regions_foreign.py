@@ -36,6 +36,7 @@ long is_null(void *p) { return p == 0; }
 long eight(long a, long b, long c, long d, long e, long f, long g, long h) { return a + h; }
 long sleeps(int us) { usleep(us); return us; }
 long fails(int e) { errno = e; return -1; }
+long swapped(int e) { long was = errno; errno = e; return was; }
 static long (*back)(long);
 void set_back(long (*f)(long)) { back = f; }
 long call_back(long x) { return back(x); }
@@ -183,6 +184,154 @@ def test_addresses_of_arrays(lib):
     assert native(fast)
 
 
+DOUBLES = ctypes.POINTER(ctypes.c_double)
+
+
+def both_ways(function, *make, native_too=True):
+    """The function gives and stores the same in CPython and as a native loop, three times."""
+    fast = dynoc.optimize(function, wait=True)
+    for _ in range(3):
+        found = []
+        for f in (function, fast):
+            given = [m() for m in make]
+            try:
+                result = f(*given)
+            except (TypeError, ctypes.ArgumentError) as error:
+                result = type(error), str(error)
+            found.append((repr(result), [a.tolist() for a in given if isinstance(a, np.ndarray)]))
+        assert found[0] == found[1]
+    assert native(fast) or not native_too, fast.loops
+    return fast
+
+
+def matrix():
+    return np.arange(20.0).reshape(5, 4)
+
+
+@pytest.mark.parametrize("how", ["data", "data_as", "ctypes"])
+def test_addresses_of_rows_and_of_new_arrays(lib, how):
+    pointer = DOUBLES if how == "data_as" else ctypes.c_void_p
+    total = declare(lib, "total", ctypes.c_double, pointer, ctypes.c_long)
+    scale = declare(lib, "scale", None, pointer, ctypes.c_long, ctypes.c_double)
+
+    def data(a, out):
+        for i in range(len(a)):
+            scale(a[i].ctypes.data, a.shape[1], 0.5 * i)
+            row = a[i, 1:] * 2
+            scale(row.ctypes.data, len(row), 1.0 / (i + 1))
+            out.append(total(a.ctypes.data, 4 * (i + 1)) + a[i, 1] + row[1] + total(row.ctypes.data + 8, 2))
+        return out
+
+    def data_as(a, out):
+        for i in range(len(a)):
+            scale(a[i].ctypes.data_as(DOUBLES), a.shape[1], 0.5 * i)
+            row = a[i, 1:] * 2
+            scale(row.ctypes.data_as(DOUBLES), len(row), 1.0 / (i + 1))
+            out.append(total(a.ctypes.data_as(DOUBLES), 4 * (i + 1)) + a[i, 1] + row[1])
+        return out
+
+    def itself(a, out):
+        for i in range(len(a)):
+            scale(a[i].ctypes, a.shape[1], 0.5 * i)
+            out.append(total(a[i:].ctypes, 4) + a[i, 1])
+        return out
+
+    both_ways({"data": data, "data_as": data_as, "ctypes": itself}[how], matrix, list)
+
+
+ASKED = {
+    "a vector": ({"dtype": np.float64, "ndim": 1, "flags": "C_CONTIGUOUS"}, lambda: np.arange(4.0), True),
+    "a vector of any steps": ({"dtype": np.float64}, lambda: np.arange(8.0)[::2], True),
+    "steps": ({"dtype": np.float64, "flags": "C_CONTIGUOUS"}, lambda: np.arange(8.0)[::2], False),
+    "another dtype": ({"dtype": np.int64}, lambda: np.arange(4.0), False),
+    "another rank": ({"ndim": 2}, lambda: np.arange(4.0), False),
+    "a matrix": ({"ndim": 2, "flags": "C_CONTIGUOUS,ALIGNED,WRITEABLE"}, lambda: np.arange(4.0).reshape(2, 2), True),
+    "a matrix the other way round": ({"ndim": 2, "flags": "C_CONTIGUOUS"}, lambda: np.arange(4.0).reshape(2, 2).T, False),
+    "a shape": ({"shape": (4,)}, lambda: np.arange(4.0), False),
+    "Fortran's order": ({"flags": "F_CONTIGUOUS"}, lambda: np.arange(4.0), False),
+    "no array": ({"dtype": np.float64}, lambda: [1.0, 2.0], False),
+}
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_ndpointer(lib, what):
+    asked, make, is_native = ASKED[what]
+    scale = declare(lib, "scale", None, np.ctypeslib.ndpointer(**asked), ctypes.c_long, ctypes.c_double)
+
+    def scales(a, n, total):
+        for i in range(n):
+            scale(a, 2, 0.5 + i)
+            total += i
+        return total
+
+    both_ways(scales, make, lambda: 6, lambda: 0, native_too=is_native)
+
+
+def test_ndpointer_asks_for_what_may_be_written(lib):
+    scale = declare(lib, "scale", None, np.ctypeslib.ndpointer(flags="W"), ctypes.c_long, ctypes.c_double)
+
+    def scales(a, n):
+        for i in range(n):
+            scale(a, 2, 0.5 + i)
+        return n
+
+    fast = both_ways(scales, lambda: np.arange(4.0), lambda: 6)
+    for function in (scales, fast):
+        a = np.arange(4.0)
+        a.flags.writeable = False
+        with pytest.raises(ctypes.ArgumentError, match="WRITEABLE"):
+            function(a, 3)
+
+
+def test_pointers_of_other_types_are_cpythons(lib):
+    longs = ctypes.POINTER(ctypes.c_long)
+    total = declare(lib, "total", ctypes.c_double, DOUBLES, ctypes.c_long)
+
+    def wrong(a, n):
+        for i in range(n):
+            total(a.ctypes.data_as(longs), 1)
+        return n
+
+    def number(a, n):
+        for i in range(n):
+            total(a.ctypes.data, 1)
+        return n
+
+    def itself(a, n):
+        for i in range(n):
+            total(a.ctypes, 1)
+        return n
+
+    def kept(a, n):
+        p = None
+        for i in range(n):
+            p = a.ctypes.data_as(DOUBLES)
+            total(p, i)
+        return p[1], a.ctypes.data == ctypes.addressof(p.contents)
+
+    for function in (wrong, number, itself, kept):
+        both_ways(function, lambda: np.arange(4.0), lambda: 4, native_too=False)
+
+
+def test_what_is_not_known_behind_a_pointer(lib):
+    """An exit between the pointer and its call goes on in front of both."""
+    total = declare(lib, "total", ctypes.c_double, DOUBLES, ctypes.c_long)
+
+    def divides(a, xs, s):
+        for x in xs:
+            s += total(a.ctypes.data_as(DOUBLES), 12 // x)
+        return s
+
+    fast = dynoc.optimize(divides, wait=True)
+    for xs in ([4, 6, 3], [4, 4, 0], [3, 2**70, 4], [4, 3, True]):
+        for f in (divides, fast):
+            if 0 in xs:
+                with pytest.raises(ZeroDivisionError):
+                    f(np.arange(12.0), xs, 0.0)
+            else:
+                assert f(np.arange(12.0), xs, 0.0) == divides(np.arange(12.0), xs, 0.0)
+
+
 @pytest.mark.parametrize("xs", [[0, 1, -1, 2**62], [True, False]])
 def test_addresses_are_ints(lib, xs):
     f = declare(lib, "is_null", ctypes.c_long, ctypes.c_void_p)
@@ -312,11 +461,38 @@ def test_it_is_called_from_functions_that_are_followed_into():
     assert native(fast)
 
 
+def test_errno_is_the_one_that_ctypes_keeps(path):
+    lib = ctypes.CDLL(path, use_errno=True)
+    fails, sleeps = declare(lib, "fails", ctypes.c_long, ctypes.c_int), declare(lib, "sleeps", ctypes.c_long, ctypes.c_int)
+    cos = declare(ctypes.CDLL("libm.so.6", use_errno=True), "cos", ctypes.c_double, ctypes.c_double)
+    swapped = declare(lib, "swapped", ctypes.c_long, ctypes.c_int)
+
+    def over(fails, sleeps, cos, xs, total):
+        for x in xs:
+            total += fails(x) + sleeps(1) + cos(x) + swapped(x + 1)
+        return total
+
+    fast = dynoc.optimize(over, wait=True)
+    seen = []
+
+    def run(function):
+        ctypes.set_errno(77)
+        result = function(fails, sleeps, cos, [1, 2, 5], 0.0)
+        seen.append((result, ctypes.get_errno(), swapped(0)))
+
+    for function in (over, fast, fast, over):
+        run(function)
+        thread = threading.Thread(target=run, args=(function,))
+        thread.start()
+        thread.join()
+    assert seen == [seen[0]] * 8 and seen[0][1] == 6 and native(fast)
+    check(gathered, (fails, [1, 2, 3], []), [iter([1, 2, 3])])
+
+
 REFUSED = {
     "errcheck": lambda lib, path: lib.long_of,
     "Python code": lambda lib, path: ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_long)(abs),
-    "keeps errno": lambda lib, path: declare(ctypes.CDLL(path, use_errno=True), "long_of", ctypes.c_long, ctypes.c_long),
-    "or the GIL": lambda lib, path: declare(ctypes.PyDLL(path), "long_of", ctypes.c_long, ctypes.c_long),
+    "keeps the GIL": lambda lib, path: declare(ctypes.PyDLL(path), "long_of", ctypes.c_long, ctypes.c_long),
     "restype isn't known": lambda lib, path: declare(lib, "long_of", ctypes.c_char, ctypes.c_long),
     "argtypes aren't known": lambda lib, path: declare(lib, "long_of", ctypes.c_long, ctypes.py_object),
     "may not fit": lambda lib, path: lib.ulong_of,

@@ -47,6 +47,9 @@ static void look_ahead(Common *c) {
         if (into != DYN_NONE) {
             c->changes[into] = c->touched[into] = true;
         }
+        for (uint32_t k = 0; k < c->g->inputs.n; k++) {
+            c->changes[c->g->inputs.at[k]] |= dyn_graph_opens(c->g, i, c->g->inputs.at[k]);
+        }
         for (uint32_t k = 0; k < n->nargs; k++) {
             if (n->args[k].kind == DYN_ARG_NODE) {
                 uint32_t storage = node_at(c, n->args[k].id)->storage;
@@ -141,6 +144,9 @@ static void count_writes(Common *c, uint32_t id) {
     uint32_t into = dyn_graph_written(c->g, id);
     if (into != DYN_NONE) {
         c->written[into]++;
+    }
+    for (uint32_t k = 0; k < c->g->inputs.n; k++) {
+        c->written[c->g->inputs.at[k]] += dyn_graph_opens(c->g, id, c->g->inputs.at[k]);
     }
     for (uint32_t k = 0; may_write(n) && k < n->nargs; k++) {
         if (n->args[k].kind == DYN_ARG_NODE) {

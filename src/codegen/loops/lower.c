@@ -58,7 +58,7 @@ static bool can_check_first(const DynLower *L, uint32_t id) {
     uint32_t index = n->args[dyn_node_index(n)].id, storage = dyn_graph_node(L->g, index)->storage;
     bool came_in = dyn_graph_node(L->g, storage)->op == DYN_OP_INPUT && !L->after_extern[index];
     for (uint32_t i = 0; i < id && came_in; i++) {
-        came_in = dyn_graph_written(L->g, i) != storage;
+        came_in = dyn_graph_written(L->g, i) != storage && !dyn_graph_opens(L->g, i, storage);
     }
     return came_in && dyn_lower_known_after(L, &table->shape[n->op == DYN_OP_GATHER ? n->aux[0] : 0], 1) == 0;
 }

@@ -125,15 +125,20 @@ int dyn_lower_mark_live(DynLower *L) {
     return 0;
 }
 
-/* A read of node `id` is overwritten by a STORE strictly between two positions. */
+/* Does a node call code that may touch memory that it isn't given? */
+static bool opens_any(const DynGraph *g, uint32_t id) {
+    const DynExtern *x = dyn_graph_extern(g, dyn_graph_node(g, id));
+    return x != NULL && x->opens;
+}
+
+/* What a node reads is overwritten by a STORE, or a call, strictly between two positions. */
 static bool overwritten(const DynLower *L, const DynNode *n, uint32_t from, uint32_t to) {
     for (uint32_t s = from + 1; s < to; s++) {
         uint32_t written = dyn_graph_written(L->g, s);
-        if (written == DYN_NONE) {
-            continue;
-        }
-        for (uint32_t i = 0; i < n->nargs; i++) {
-            if (n->args[i].kind == DYN_ARG_NODE && dyn_graph_node(L->g, n->args[i].id)->storage == written) {
+        bool opens = opens_any(L->g, s);
+        for (uint32_t i = 0; (opens || written != DYN_NONE) && i < n->nargs; i++) {
+            uint32_t read = n->args[i].kind == DYN_ARG_NODE ? dyn_graph_node(L->g, n->args[i].id)->storage : DYN_NONE;
+            if (read != DYN_NONE && (read == written || (opens && dyn_graph_opens(L->g, s, read)))) {
                 return true;
             }
         }
@@ -170,7 +175,7 @@ static bool acts(const DynGraph *g, uint32_t id) {
 void dyn_lower_keep_for_snapshots(DynLower *L) {
     bool writes = false, device = L->p->device;
     for (uint32_t i = 0; i < L->last_snapshot && !writes; i++) {
-        writes = device ? acts(L->g, i) : dyn_graph_written(L->g, i) != DYN_NONE;
+        writes = device ? acts(L->g, i) : dyn_graph_written(L->g, i) != DYN_NONE || opens_any(L->g, i);
     }
     for (uint32_t i = 0; writes && i < L->last_snapshot; i++) {
         const DynNode *n = dyn_graph_node(L->g, i);
@@ -251,6 +256,9 @@ static void find_parts(DynLower *L) {
         uint32_t written = L->live[i] ? dyn_graph_written(g, i) : DYN_NONE;
         if (written != DYN_NONE) {
             L->written[written] = true;
+        }
+        for (uint32_t k = 0; L->live[i] && opens_any(g, i) && k < g->nodes.n; k++) {
+            L->written[k] |= dyn_graph_opens(g, i, k);
         }
         bool takes_part = n->op == DYN_OP_REAL || n->op == DYN_OP_IMAG;
         L->part[i] = takes_part && L->live[i] && !L->object[i];

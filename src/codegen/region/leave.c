@@ -269,6 +269,7 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     case DYN_RK_LITERAL:
     case DYN_RK_EXPR:
     case DYN_RK_DICTVIEW:
+    case DYN_RK_ADDRESS:
     case DYN_RK_COUNT: return NULL;
     case DYN_RK_CELL: return fill_cell(run, list, at, run->slots[v->ref]);
     case DYN_RK_ENTRY: return Py_XNewRef(run->slots[v->ref]);

@@ -538,6 +538,7 @@ static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uin
     case DYN_RK_NULL:
     case DYN_RK_ENTRY:
     case DYN_RK_DICTVIEW:
+    case DYN_RK_ADDRESS:
     case DYN_RK_VIEW:
     case DYN_RK_RANGE:
     case DYN_RK_TUPLE:

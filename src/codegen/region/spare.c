@@ -118,6 +118,7 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
     case DYN_RK_LITERAL:
     case DYN_RK_EXPR:
     case DYN_RK_DICTVIEW:
+    case DYN_RK_ADDRESS:
     case DYN_RK_COUNT: break;
     }
 }
@@ -242,6 +243,7 @@ static PyObject *make(const DynRegion *r, DynRegionKind kind, uint8_t dtype, uin
     case DYN_RK_LITERAL:
     case DYN_RK_EXPR:
     case DYN_RK_DICTVIEW:
+    case DYN_RK_ADDRESS:
     case DYN_RK_COUNT: break;
     }
     PyErr_NoMemory();

@@ -438,10 +438,11 @@ static PyObject *extern_operand(void *ctx, DynArg arg) {
 static PyObject *finish(const Interp *x, const DynNode *n, PyObject *r);
 
 /* The call, which gives all its arrays at once. */
-static DynExternStatus call_extern(Interp *x, uint32_t call) {
+static DynExternStatus call_extern(Interp *x, uint32_t call, PyObject **given) {
     const DynGraph *g = x->g;
     PyObject **arrays = PyMem_Calloc(g->nodes.n + 1, sizeof(*arrays));
-    DynExternStatus status = arrays ? dyn_extern_run(g, call, extern_operand, x, arrays, x->run->sym, false) : DYN_EXTERN_ERROR;
+    DynExternStatus status =
+        arrays ? dyn_extern_run(g, call, extern_operand, x, arrays, x->run->sym, false, given) : DYN_EXTERN_ERROR;
     if (status == DYN_EXTERN_OTHER) {
         PyErr_Format(PyExc_SystemError, "dynoc: %s gave another kind of result than before",
                      g->externs.at[dyn_graph_node(g, call)->extern_index].name);
@@ -502,7 +503,10 @@ static PyObject *finish(const Interp *x, const DynNode *n, PyObject *r) {
 
 /* An extern call, or one of its results. */
 static PyObject *value_of_call(Interp *x, uint32_t call, uint32_t id) {
-    if (call_extern(x, call) != DYN_EXTERN_OK) {
+    PyObject *given = NULL;
+    DynExternStatus status = call_extern(x, call, &given);
+    Py_XDECREF(given);
+    if (status != DYN_EXTERN_OK) {
         return NULL;
     }
     return x->values[id] ? x->values[id] : (x->values[id] = Py_NewRef(Py_None));
@@ -549,9 +553,9 @@ static PyObject *array_of(Interp *x, uint32_t id) {
     return a;
 }
 
-DynExternStatus dyn_interp_extern(const DynGraph *g, const DynRun *run, PyObject **values, uint32_t call) {
+DynExternStatus dyn_interp_extern(const DynGraph *g, const DynRun *run, PyObject **values, uint32_t call, PyObject **given) {
     Interp x = {.g = g, .run = run, .values = values};
-    DynExternStatus status = call_extern(&x, call);
+    DynExternStatus status = call_extern(&x, call, given);
     Py_XDECREF(x.arrays);
     return status;
 }

@@ -123,11 +123,32 @@ static DynTaskEnd bind_own(DynCall *c, DynTask *t) {
 
 const DynTaskKind dyn_task_own = {.bind = bind_own};
 
+DynExternStatus dyn_run_opened(DynRun *run, DynExternStatus status, PyObject *given) {
+    if (given == NULL || (status == DYN_EXTERN_OK && run->holds(run->owner))) {
+        Py_XDECREF(given);
+        return status;
+    }
+    run->given = given;
+    return DYN_EXTERN_OTHER;
+}
+
+/* The graph is left behind the call, which has been made. */
+static DynRunStatus leave_behind(DynCall *c, uint32_t node) {
+    DynRunStatus status = leave(c, node, false);
+    if (status != DYN_RUN_LEFT) {
+        Py_CLEAR(c->run->given);
+    }
+    return status;
+}
+
 /* The call has failed. `silent`: it raises where it would warn, so nothing of it has been seen. */
 static DynRunStatus call_failed(DynCall *c, uint32_t node, DynExternStatus status, bool acts, bool silent) {
     const DynNode *n = dyn_graph_node(c->p->graph, node);
     const DynExtern *x = &c->p->graph->externs.at[n->extern_index];
     bool can_leave = n->snapshot != DYN_NONE;
+    if (c->run->given != NULL) {
+        return leave_behind(c, node);
+    }
     bool other_after_act = x->once && !x->marked && status == DYN_EXTERN_OTHER;
     if (c->p->device && !acts && dyn_call_can_repeat(c)) { /* nobody else could make the values that are missing */
         PyErr_Clear();
@@ -159,7 +180,9 @@ static DynTaskEnd bind_call(DynCall *c, DynTask *t) {
     bool silent = n->snapshot != DYN_NONE && !acts && dyn_extern_warns_by_flags(c->p->graph, node);
     dyn_call_be_strict(c, silent && !c->p->tensors);
     dyn_torch_grad_back(c->grad && x->marked);
-    DynExternStatus status = dyn_extern_run(c->p->graph, node, extern_operand, c, c->objects, c->run->sym, silent);
+    PyObject *given = NULL;
+    DynExternStatus status = dyn_extern_run(c->p->graph, node, extern_operand, c, c->objects, c->run->sym, silent, &given);
+    status = dyn_run_opened(c->run, status, given);
     c->grad = (c->grad && x->marked) ? dyn_torch_grad_off() : c->grad;
     dyn_flags_clear();
     return status == DYN_EXTERN_OK ? dyn_call_depart(c, t->first) : end_with(c, call_failed(c, node, status, acts, silent));

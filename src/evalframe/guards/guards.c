@@ -540,6 +540,39 @@ int dyn_guards_check(DynGuardProgram *p, PyObject *func, PyObject *const *locals
     return 0;
 }
 
+/* Has a check found what another had found: the objects that a call goes on using, and what numbers and sizes come from? */
+static bool found_the_same(const DynGuardProgram *p, const DynEnv *then, const DynEnv *now) {
+    const DynCapture *c = p->capture;
+    bool same = true;
+    for (uint32_t i = 0; i < p->held.n && same; i++) {
+        same = then->src[p->held.at[i]] == now->src[p->held.at[i]];
+    }
+    for (uint32_t i = 0; i < c->graph.inputs.n && same; i++) {
+        uint32_t source = dyn_graph_node(&c->graph, c->graph.inputs.at[i])->source;
+        same = then->src[source] == now->src[source];
+    }
+    for (uint32_t i = 0; i < c->syms.v.n && same; i++) {
+        DynSymOp op = (DynSymOp)dyn_sym_at(&c->syms, i)->op;
+        bool read = op == DYN_S_VAR || dyn_sym_of_axis(op);
+        same = !read || memcmp(&then->sym[i], &now->sym[i], sizeof(*now->sym)) == 0;
+    }
+    return same;
+}
+
+bool dyn_guards_hold(DynGuardProgram *p, PyObject *func, PyObject *const *locals, const DynEnv *env) {
+    uint32_t nsrc, nsym;
+    dyn_guards_sizes(p, &nsrc, &nsym);
+    DynEnv now = {.src = PyMem_Calloc(nsrc + 1, sizeof *now.src), .sym = PyMem_Calloc(nsym + 1, sizeof *now.sym)};
+    bool holds = now.src != NULL && now.sym != NULL && dyn_guards_check(p, func, locals, &now);
+    if (holds) {
+        holds = found_the_same(p, env, &now);
+        dyn_env_clear(p, &now);
+    }
+    PyMem_Free(now.src);
+    PyMem_Free(now.sym);
+    return holds;
+}
+
 bool dyn_guards_missed_name(const DynGuardProgram *p) {
     bool missed = false;
     for (uint32_t i = 0; i < p->capture->guards.n && !missed; i++) {

@@ -226,6 +226,11 @@ DYN_HIDDEN DynVal *dyn_np_extern_in_place(DynRec *r, PyObject *callable, const c
 /* … gives an object of its own, and writes argument `writes`; -1: it has another effect. */
 DYN_HIDDEN DynVal *dyn_np_extern_launch(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
                                         PyObject *kwnames, PyObject *result, int writes);
+/* Memory whose address somebody has by now becomes operands too, behind the *n of a call that opens. -1: there is no room. */
+DYN_HIDDEN int dyn_np_add_shown(DynRec *r, DynArg *args, uint32_t *n, uint32_t room); /* rec_foreign.c */
+/* A call in which any code may run (DynExtern.opens); what it gives is a number, None or a new object. */
+DYN_HIDDEN DynVal *dyn_np_extern_open(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
+                                      PyObject *kwnames, PyObject *result);
 DYN_HIDDEN DynVal *dyn_np_extern_once(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
                                       PyObject *kwnames, PyObject *result); /* has an effect: made once, in its place */
 

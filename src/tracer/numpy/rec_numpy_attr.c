@@ -142,7 +142,8 @@ DynVal *np_rule_part(DynRec *r, NpCall *c) {
     return same ? c->slot[0].v : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
 }
 
-/* x.flat, x.flags: made anew from the array wherever it is needed, since nothing that is recorded moves or changes it. */
+/* x.flat, x.flags, x.ctypes: made anew from the array wherever it is needed, since nothing that is recorded moves or changes it.
+ */
 static DynVal *attribute_object(DynRec *r, DynOperand a, PyObject *name) {
     return rec_new_attribute(r, a.v, name); /* a name of a code object that is being recorded */
 }
@@ -178,6 +179,9 @@ static bool tells_owner(PyObject *name) {
 
 DynVal *dyn_np_flag_attr(DynRec *r, DynOperand flags, PyObject *name, PyObject *result) {
     DynOperand args[2] = {flags, {dyn_rec_const(r, name), name}};
+    if (PyUnicode_CompareWithASCIIString(flags.v->attribute.name, "ctypes") == 0) {
+        return dyn_np_address(r, flags, name, result);
+    }
     if (!is_flags(flags.real) || tells_owner(name) || args[1].v == NULL) {
         return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);
     }
@@ -250,7 +254,7 @@ static DynVal *attr_of(DynRec *r, DynOperand a, uint32_t node, PyObject *name, P
     if (array && strcmp(attr, "flags") == 0 && dyn_rec_reads_flags(r, node, a.real) < 0) {
         return NULL;
     }
-    if (array && (strcmp(attr, "flat") == 0 || strcmp(attr, "flags") == 0)) {
+    if (array && (strcmp(attr, "flat") == 0 || strcmp(attr, "flags") == 0 || strcmp(attr, "ctypes") == 0)) {
         return attribute_object(r, a, name);
     }
     return array && strcmp(attr, "base") == 0 ? base_of(r, node, result) : dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP);

@@ -379,6 +379,7 @@ typedef struct Effect {
     bool launches; /* what it is given may be any constant, and functions that look at the numbers of the call */
     bool out;      /* the argument that it writes is its result */
     bool in_place; /* the argument that it writes is its result and its first argument */
+    bool opens;    /* other code runs in it (DynExtern) */
 } Effect;
 static const Effect none = {.writes = -1};
 
@@ -451,6 +452,9 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
             return dyn_np_unsupported(r);
         }
     }
+    if (effect.opens && dyn_np_add_shown(r, f.arg, &f.nargs, MAX_OPERANDS) < 0) {
+        return dyn_np_unsupported(r);
+    }
     PyObject *first = effect.makes || effect.out ? NULL : first_array(result);
     DynDtype dt = first == NULL ? DYN_BOOL : dyn_np_dtype_of(first);
     DynArrayView view;
@@ -472,7 +476,8 @@ static DynVal *call_node(DynRec *r, PyObject *callable, const char *name, const 
     const DynVal *written = effect.writes < 0 ? NULL : array_behind(args[effect.writes].v);
     row->writes = written == NULL ? -1 : operand_number(&f, rec_node_of(written));
     row->once = effect.once;
-    row->inside = effect.once && n > 0 && args[0].v->kind == DV_MADE;
+    row->opens = effect.opens;
+    row->inside = effect.once && !effect.opens && n > 0 && args[0].v->kind == DV_MADE;
     dyn_rec_capture(r)->writes |= effect.once && !row->inside;
     Results x = {.f = &out, .call = call, .shape = shape, .object = effect.makes};
     DynVal *v = result_of(r, &x, args, result, effect);
@@ -586,6 +591,13 @@ DynVal *dyn_np_extern_made(DynRec *r, PyObject *callable, const char *name, cons
                            PyObject *result) {
     bool value = is_number(result) || is_array_value(result);
     return whole_call(r, callable, name, args, npos, kwnames, result, (Effect){.writes = -1, .makes = !value});
+}
+
+DynVal *dyn_np_extern_open(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos, PyObject *kwnames,
+                           PyObject *result) {
+    bool made = !is_number(result) && result != Py_None;
+    return whole_call(r, callable, name, args, npos, kwnames, result,
+                      (Effect){.writes = -1, .once = true, .opens = true, .makes = made});
 }
 
 static bool is_array_of_rank(DynRec *r, DynOperand o, int ndim) {

@@ -35,7 +35,7 @@ bool dyn_np_known_from_the_start(DynRec *r, uint32_t index, uint32_t size) {
         }
     }
     for (uint32_t i = 0; i < g->nodes.n; i++) {
-        if (dyn_graph_written(g, i) == n->storage) {
+        if (dyn_graph_written(g, i) == n->storage || dyn_graph_opens(g, i, n->storage)) {
             return false;
         }
     }

@@ -268,8 +268,11 @@ DYN_HIDDEN DynVal *dyn_np_mapped_call(DynRec *r, PyObject *callable, const DynOp
 /* The same for a call that changes the memory of its first operand, an array, and returns None. */
 DYN_HIDDEN DynVal *dyn_np_extern_write(DynRec *r, PyObject *callable, const char *name, const DynOperand *args, int npos,
                                        PyObject *kwnames, PyObject *result);
-DYN_HIDDEN DynVal *dyn_np_flag_attr(DynRec *r, DynOperand flags, PyObject *name, PyObject *result); /* x.flags.name */
-DYN_HIDDEN DynVal *dyn_np_contains(DynRec *r, DynOperand a, DynOperand item, PyObject *result);     /* item in a: a bool */
+DYN_HIDDEN DynVal *dyn_np_flag_attr(DynRec *r, DynOperand flags, PyObject *name,
+                                    PyObject *result);                                         /* x.flags.name, x.ctypes.name */
+DYN_HIDDEN DynVal *dyn_np_address(DynRec *r, DynOperand of, PyObject *name, PyObject *result); /* x.ctypes.data: rec_foreign.c */
+DYN_HIDDEN bool dyn_np_is_pointer_method(PyObject *method); /* Is it what x.ctypes.data_as calls? */
+DYN_HIDDEN DynVal *dyn_np_contains(DynRec *r, DynOperand a, DynOperand item, PyObject *result); /* item in a: a bool */
 /* x.flat[index] (and x.flags[index]), x.flat[index] = value, and x.flat, z.real, z.imag = value; after they ran. */
 DYN_HIDDEN DynVal *dyn_np_flat_item(DynRec *r, DynOperand flat, DynOperand index, PyObject *result);
 DYN_HIDDEN int dyn_np_flat_store(DynRec *r, DynOperand flat, DynOperand index, DynOperand value);

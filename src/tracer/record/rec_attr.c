@@ -301,6 +301,10 @@ static DynVal *unbound_function(DynRec *r, DynOperand o, PyObject *name, PyObjec
     /* The methods of a type that can't change are no attributes of the object's. */
     bool fixed = (Py_TYPE(o.real)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && !PyFunction_Check(method);
     bool of_tensor = o.v->kind == DV_ARRAY && dyn_tensor_is(o.real);
+    bool of_pointer = o.v->kind == DV_ATTR && dyn_np_is_pointer_method(method);
+    if (of_pointer) {
+        return dyn_rec_const(r, method);
+    }
     if (o.v->kind != DV_OPAQUE && (Py_IS_TYPE(method, &PyMethodDescr_Type) || of_tensor || fixed)) {
         return dyn_rec_const(r, method);
     }

@@ -409,7 +409,7 @@ DynVal *rec_on_vectorized(DynRec *r, const RecCall *c, PyObject **result, int ar
 
 typedef DynVal *(*Rule)(DynRec *r, const RecCall *c, PyObject **result);
 /* Asked before the callable is looked at, after it was, and after the arguments were. */
-static const Rule of_anything[] = {rec_call_marked, rec_call_triton, rec_call_quiet_exit,
+static const Rule of_anything[] = {rec_call_marked, rec_call_triton, rec_call_foreign,   rec_call_quiet_exit,
                                    rec_call_getter, rec_call_tapped, rec_call_dispatched};
 static const Rule of_constants[] = {rec_call_enum, rec_call_class, rec_call_exception_init, rec_call_replace};
 static const Rule of_values[] = {rec_call_iterator_method};

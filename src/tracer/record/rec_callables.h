@@ -144,6 +144,7 @@ DYN_HIDDEN DynVal *rec_collection_dict_method(DynRec *r, const RecCall *c, PyObj
 DYN_HIDDEN DynVal *rec_unknown_call(DynRec *r, const RecCall *c); /* NULL: a break, by data where an argument is an array */
 DYN_HIDDEN DynVal *rec_call_marked(DynRec *r, const RecCall *c, PyObject **result);          /* rec_marked.c */
 DYN_HIDDEN DynVal *rec_call_triton(DynRec *r, const RecCall *c, PyObject **result);          /* rec_triton.c */
+DYN_HIDDEN DynVal *rec_call_foreign(DynRec *r, const RecCall *c, PyObject **result);         /* rec_foreign.c */
 DYN_HIDDEN DynVal *rec_call_quiet_exit(DynRec *r, const RecCall *c, PyObject **result);      /* rec_errstate.c */
 DYN_HIDDEN DynVal *rec_call_getter(DynRec *r, const RecCall *c, PyObject **result);          /* rec_partial.c */
 DYN_HIDDEN DynVal *rec_call_tapped(DynRec *r, const RecCall *c, PyObject **result);          /* rec_tap.c */

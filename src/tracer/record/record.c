@@ -558,13 +558,24 @@ PyObject *dyn_record(PyThreadState *ts, DynFrame *f, DynRecording *recording) {
     return result;
 }
 
+/* Is it a function of NumPy's or ctypes', which look at arguments of foreign functions and change nothing? */
+static bool only_looks(PyObject *func) {
+    PyObject *globals = PyFunction_Check(func) ? PyFunction_GET_GLOBALS(func) : NULL;
+    PyObject *name = globals != NULL ? PyDict_GetItemString(globals, "__name__") : NULL;
+    const char *text = name != NULL && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+    PyErr_Clear();
+    return text != NULL && (strncmp(text, "numpy.", 6) == 0 || strcmp(text, "ctypes") == 0);
+}
+
 bool dyn_record_wants(PyThreadState *ts, DynFrame *f) {
     DynRec *r = current;
     if (r == NULL || r->ts != ts) {
         return false;
     }
     bool called = r->pending.func != NULL && dyn_frame_func(f) == r->pending.func;
-    return called || (r->generators.n > 0 && rec_generator_of(r, f) != NULL);
+    bool wanted = called || (r->generators.n > 0 && rec_generator_of(r, f) != NULL);
+    r->nstrangers += !wanted && !only_looks(dyn_frame_func(f));
+    return wanted;
 }
 
 bool dyn_record_expects(PyObject *func) { return current != NULL && current->pending.func == func; }

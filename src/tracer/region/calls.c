@@ -760,11 +760,12 @@ Went plan_call(Plan *p, const DynInstr *in) {
     if (function != NULL && base[1].v.kind == DYN_RK_RNG) {
         return plan_call_rng(p, function, base[1], base + 2, n, slots);
     }
+    if (function != NULL && base[1].v.kind == DYN_RK_ADDRESS) {
+        return plan_call_pointer(p, &base[1], base + 2, n, slots);
+    }
     if (function != NULL && PyFunction_Check(function) &&
         n + 1 < DYN_COUNTOF(args)) { /* a method: what it is called on is first */
-        for (uint32_t i = 0; i <= n; i++) {
-            args[i] = base[1 + i];
-        }
+        memcpy(args, base + 1, (n + 1) * sizeof *args);
         return plan_call_function(p, (PyFunctionObject *)function, args, n + 1, slots);
     }
     if (method != NULL) {
@@ -791,8 +792,6 @@ Went plan_call(Plan *p, const DynInstr *in) {
     if (plan_bound_rng(p, o, &of_rng, &rng)) {
         return plan_call_rng(p, of_rng, rng, base + 2, n, slots);
     }
-    for (uint32_t i = 0; i < n; i++) {
-        args[i] = base[2 + i];
-    }
+    memcpy(args, base + 2, n * sizeof *args);
     return call_known(p, o, args, n, names, slots);
 }

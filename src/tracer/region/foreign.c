@@ -53,6 +53,84 @@ static void check_int(Plan *p, DynForeignType type, uint32_t reg) {
     }
 }
 
+/* ---- addresses of arrays */
+
+static bool address(Plan *p, const PlanValue *array, uint32_t type, PlanValue *out) {
+    *out = plan_value(DYN_RK_ADDRESS, DYN_NONE);
+    out->v.n = 1;
+    out->v.ref = type;
+    PlanValue *items = DYN_NEW(&p->arena, PlanValue);
+    if (items == NULL) {
+        plan_stop(p, DYN_R_NO_MEMORY);
+        return false;
+    }
+    items[0] = *array;
+    out->items = items;
+    return true;
+}
+
+bool plan_ctypes(Plan *p, const PlanValue *array, PlanValue *out) { return address(p, array, DYN_NONE, out); }
+
+static bool is_ctypes(const PlanValue *o) { return o->v.kind == DYN_RK_ADDRESS && o->v.ref == DYN_NONE; }
+
+bool plan_ctypes_attribute(Plan *p, const PlanValue *o, const char *name, PlanValue *out) {
+    if (!is_ctypes(o) || strcmp(name, "data") != 0) {
+        return no(p, "an attribute of a pointer");
+    }
+    *out = plan_value(DYN_RK_INT, plan_emit(p, DYN_RO_ADDRESS, o->items[0].v.regs[1], DYN_NONE, DYN_NONE));
+    return true;
+}
+
+PyObject *plan_ctypes_method(PyObject *name) {
+    return PyUnicode_CompareWithASCIIString(name, "data_as") == 0 ? dyn_foreign_pointer_method() : NULL;
+}
+
+Went plan_call_pointer(Plan *p, const PlanValue *o, const PlanValue *args, uint32_t n, uint32_t slots) {
+    PyObject *type = n == 1 ? plan_object(p, &args[0]) : NULL;
+    PlanValue out;
+    if (!is_ctypes(o) || type == NULL || !dyn_foreign_is_pointer_type(type)) {
+        return plan_unknown(p, DYN_R_OPAQUE_CALL, "a pointer of a type that isn't known");
+    }
+    if (!address(p, &o->items[0], plan_const(p, type).v.ref, &out)) {
+        return WENT_NOWHERE;
+    }
+    p->s.n -= slots;
+    plan_push(p, out);
+    return WENT_ON;
+}
+
+/* Does the array look as the class of ndpointer's says? */
+static bool fits(Plan *p, PyObject *class, const PlanValue *a) {
+    PyObject *dtype;
+    long ndim, flags;
+    enum { KNOWN = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE };
+    if (!plan_is_array(a) || !dyn_foreign_ndpointer(class, &dtype, &ndim, &flags) || (flags & ~(long)KNOWN) != 0) {
+        return false;
+    }
+    PyArray_Descr *own = PyArray_DescrFromType(dyn_dtypes[a->v.dtype].npy);
+    bool same = dtype == Py_None || (PyArray_DescrCheck(dtype) && PyArray_EquivTypes(own, (PyArray_Descr *)dtype));
+    Py_DECREF(own);
+    bool writeable = !(flags & NPY_ARRAY_WRITEABLE) || a->v.flags & DYN_RF_WRITEABLE;
+    bool in_order = !(flags & NPY_ARRAY_C_CONTIGUOUS) || a->v.flags & DYN_RF_CONTIGUOUS;
+    bool fits = same && writeable && in_order && (ndim < 0 || ndim == a->v.n);
+    if (fits && flags & NPY_ARRAY_C_CONTIGUOUS) {
+        plan_leave_unless_dense(p, a);
+    }
+    return fits;
+}
+
+/* The address that a parameter gets which takes no number. */
+static bool pointer(Plan *p, PyObject *accepts, const PlanValue *v, uint32_t *reg) {
+    bool typed = v->v.kind == DYN_RK_ADDRESS && v->v.ref != DYN_NONE;
+    bool of_type = accepts == NULL ? v->v.kind == DYN_RK_ADDRESS : typed && p->r->objects.at[v->v.ref] == accepts;
+    bool as_array = accepts != NULL && !dyn_foreign_is_pointer_type(accepts) && fits(p, accepts, v);
+    if (!of_type && !as_array) {
+        return no(p, "an argument that ctypes takes for no pointer");
+    }
+    *reg = as_array ? v->v.regs[1] : v->items[0].v.regs[1];
+    return true;
+}
+
 /* The argument in a register of the type's kind, as ctypes makes it of a number; narrowing is the call's. */
 static bool argument(Plan *p, DynForeignType type, PlanValue v, uint32_t *reg) {
     int known;
@@ -124,19 +202,20 @@ static PlanValue result_of(Plan *p, DynForeignType type, uint32_t reg) {
 }
 
 static uint32_t call(Plan *p, uint32_t address, uint32_t signature, const DynForeign *f, const uint32_t *regs) {
-    if (f->checks) {
-        plan_emit(p, DYN_RO_ERRNOBACK, DYN_NONE, DYN_NONE, DYN_NONE);
+    if (f->checks || f->swaps) {
+        plan_emit(p, f->swaps ? DYN_RO_ERRNOSWAP : DYN_RO_ERRNOBACK, DYN_NONE, DYN_NONE, DYN_NONE);
     }
     for (uint32_t i = 0; i < dyn_foreign_nargs(signature); i++) {
-        bool number = dyn_foreign_types[dyn_foreign_arg(signature, i)].by == 'D';
-        plan_emit(p, number ? DYN_RO_ARGD : DYN_RO_ARGI, regs[i], DYN_NONE, DYN_NONE);
+        bool number = dyn_foreign_types[dyn_foreign_arg(signature, i)].by == 'D', pointer = p->r->regs.at[regs[i]] == 'P';
+        DynRegionOp integer = pointer ? DYN_RO_ARGP : DYN_RO_ARGI;
+        plan_emit(p, number ? DYN_RO_ARGD : integer, regs[i], DYN_NONE, DYN_NONE);
         plan_last(p)->imm.i = i;
     }
     char by = dyn_foreign_types[dyn_foreign_result(signature)].by;
     uint32_t reg = plan_emit(p, by == 'D' ? DYN_RO_CALLD : by == 'I' ? DYN_RO_CALLI : DYN_RO_CALLN, address, DYN_NONE, DYN_NONE);
     plan_last(p)->imm.i = signature;
-    if (f->checks) {
-        plan_emit(p, DYN_RO_ERRNOKEEP, DYN_NONE, DYN_NONE, DYN_NONE);
+    if (f->checks || f->swaps) {
+        plan_emit(p, f->swaps ? DYN_RO_ERRNOSWAP : DYN_RO_ERRNOKEEP, DYN_NONE, DYN_NONE, DYN_NONE);
     }
     return reg;
 }
@@ -167,7 +246,10 @@ Went plan_call_foreign(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, 
         if (!floats || !number) {
             return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function of Cython that takes numbers of other types");
         }
-        if (!argument(p, dyn_foreign_arg(signature, i), args[i], &regs[i])) {
+        bool number_given = f.accepts[i] == NULL && args[i].v.kind != DYN_RK_ADDRESS;
+        DynForeignType type = dyn_foreign_arg(signature, i);
+        bool addressed = !number_given && type == DYN_FT_PTR;
+        if (addressed ? !pointer(p, f.accepts[i], &args[i], &regs[i]) : !argument(p, type, args[i], &regs[i])) {
             return WENT_NOWHERE;
         }
         if (f.checks && p->stop == DYN_R_OK) {
@@ -185,6 +267,9 @@ Went plan_call_foreign(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, 
     plan_settle_doubts(p);
     for (uint32_t i = 0; i < p->s.n; i++) {
         keep(p, &p->s.values[i]);
+    }
+    if (f.swaps) {
+        plan_emit_or(p, DYN_RO_ERRNOFIND, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_OPAQUE_CALL);
     }
     uint32_t released = plan_emit(p, DYN_RO_RELEASE, DYN_NONE, DYN_NONE, DYN_NONE);
     reg = call(p, address, signature, &f, regs);

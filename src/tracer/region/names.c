@@ -227,6 +227,9 @@ static bool array_attribute(Plan *p, const PlanValue *a, const char *name, PlanV
     if (strcmp(name, "T") == 0 && a->v.n <= 2) {
         return plan_transposed(p, a, out);
     }
+    if (strcmp(name, "ctypes") == 0) {
+        return plan_ctypes(p, a, out);
+    }
     if (strcmp(name, "shape") != 0) {
         return no(p, "an attribute of an array");
     }
@@ -305,6 +308,8 @@ bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out) {
         return true;
     } else if (plan_is_array(&o)) {
         return array_attribute(p, &o, text, out);
+    } else if (o.v.kind == DYN_RK_ADDRESS) {
+        return plan_ctypes_attribute(p, &o, text, out);
     }
     return own_attribute(p, &o, name, out);
 }

@@ -27,7 +27,7 @@ static void copy_state(PlanState *to, const PlanState *from) {
 void plan_list(Plan *p, DynRegionValues *to, const PlanValue *v) {
     DynRegionValue out = v->v;
     if (v->v.kind == DYN_RK_FUNC || v->v.kind == DYN_RK_GEN || v->v.kind == DYN_RK_DICTVIEW || v->v.kind == DYN_RK_SLICE ||
-        v->v.kind == DYN_RK_EXPR) { /* nobody makes one for CPython to go on with */
+        v->v.kind == DYN_RK_EXPR || v->v.kind == DYN_RK_ADDRESS) { /* nobody makes one for CPython to go on with */
         plan_stop(p, DYN_R_UNSUPPORTED_VALUE);
         return;
     }

@@ -554,6 +554,10 @@ DYN_HIDDEN bool plan_bound_rng(Plan *p, PyObject *method, PyObject **function, P
 DYN_HIDDEN Went plan_call_rng(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
 
 /* ---- foreign.c: functions reached through ctypes */
+DYN_HIDDEN bool plan_ctypes(Plan *p, const PlanValue *array, PlanValue *out);                         /* x.ctypes */
+DYN_HIDDEN bool plan_ctypes_attribute(Plan *p, const PlanValue *o, const char *name, PlanValue *out); /* x.ctypes.name */
+DYN_HIDDEN PyObject *plan_ctypes_method(PyObject *name); /* Borrowed; NULL: not one that is known. */
+DYN_HIDDEN Went plan_call_pointer(Plan *p, const PlanValue *o, const PlanValue *args, uint32_t n, uint32_t slots); /* data_as */
 DYN_HIDDEN Went plan_call_foreign(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, uint32_t slots);
 
 /* ---- slices.c */

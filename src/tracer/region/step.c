@@ -420,6 +420,9 @@ static Went load_method(Plan *p, const DynInstr *in) {
         method = plan_array_method(PyUnicode_AsUTF8(name_of(p, in->arg)));
         PyErr_Clear();
     }
+    if (self.v.kind == DYN_RK_ADDRESS) {
+        method = plan_ctypes_method(name_of(p, in->arg));
+    }
     if (self.v.kind == DYN_RK_RNG) {
         name = PyUnicode_AsUTF8(name_of(p, in->arg));
         method = name == NULL ? NULL : plan_rng_method(&self, name);
