@@ -126,7 +126,7 @@ static PyObject *door(PyObject *func, PyObject *const *args, size_t nargsf, PyOb
     if (DYN_UNLIKELY(row != NULL && row->for_loop && !c->loops_on && c->entries.n == 0)) { /* it was looked at, in vain */
         row->patience = MAX_PATIENCE;
         give_up(c, func);
-    } else if (DYN_UNLIKELY(c->useless >= USELESS)) {
+    } else if (DYN_UNLIKELY(c->useless >= USELESS || (c->entries.n == 0 && dyn_loops_calls_are_brief(c)))) {
         give_up(c, func);
     } else if (DYN_UNLIKELY(c->profit.retired)) {
         take_door(row_of(func), func);

@@ -116,6 +116,7 @@ struct DynLoops {
     uint64_t began, ran;              /* … since when, and how long all those before took, in cycles: dyn_loops_ran */
     uint64_t longest;                 /* … and the longest one that was seen to its end; 0: none was. */
     DynCallSizes sizes;               /* of the arguments of those, the largest */
+    uint32_t brief;                   /* so many in a row were CPython's own and over at once */
     bool recording;                   /* a recording asks: what is to be said waits */
     bool short_loop;                  /* … and CPython is through with the loop before a compiler would be */
     bool unrolled;                    /* … and a graph would have its trips one behind the other */
@@ -146,6 +147,8 @@ static inline bool dyn_loops_serve(const DynCache *c) { return DYN_UNLIKELY(c->l
 /* loops_calls.c: the call in loop code, or CPython's own where it is short; and what a fresh frame comes to. */
 DYN_HIDDEN PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 DYN_HIDDEN PyObject *dyn_loops_frame(DynCache *c, PyThreadState *ts, DynFrame *f);
+/* Are its calls so short that none repays passing a door? They are counted anew then. */
+DYN_HIDDEN bool dyn_loops_calls_are_brief(DynCache *c);
 /* Nothing is known of the cache's function, and a call of it with these slots looks as if it worked on no arrays (looks.c): then
  * there is nothing to record, and it runs in loop code, its loops cold. false: it is to be recorded. */
 DYN_HIDDEN bool dyn_loops_begin(DynCache *c, PyObject *func, PyObject *const *slots);

@@ -14,6 +14,8 @@
 #define LARGER 1.5     /* an argument that is so many times as large as any before tells that a call may be longer, … */
 #define SMALL 16.      /* … unless it is small */
 #define WAITING_NS 2e7 /* calls that are shorter are CPython's while the compiler works, which takes some times as long */
+#define BRIEF_NS 2e3   /* a call that is over so soon doesn't repay being asked about, … */
+#define MANY_BRIEF 512 /* … as so many in a row tell */
 
 typedef struct SeenCall {
     uint64_t began; /* as dyn_loops_ran counts */
@@ -124,6 +126,17 @@ static double share_of(const DynLoop *loop, double ns) {
     return part < 0 ? 0 : part > 1 ? 1 : part;
 }
 
+/* A call was CPython's own. */
+static void count_brief(DynLoops *l, uint64_t took) { l->brief = dyn_cycles_ns((double)took) < BRIEF_NS ? l->brief + 1 : 0; }
+
+bool dyn_loops_calls_are_brief(DynCache *c) {
+    bool brief = c->loops != NULL && c->loops->brief >= MANY_BRIEF;
+    if (brief) {
+        c->loops->brief = 0;
+    }
+    return brief;
+}
+
 static void end_call(DynLoops *l, const SeenCall *call, const DynCallSizes *sizes, bool done) {
     uint64_t took = dyn_loops_ran(l) - call->began;
     double ns = dyn_cycles_ns((double)took);
@@ -138,6 +151,11 @@ static void end_call(DynLoops *l, const SeenCall *call, const DynCallSizes *size
     if (done && call->alone) {
         l->longest = took > l->longest ? took : l->longest;
         keep_largest(&l->sizes, sizes);
+    }
+    if (call->is_short) {
+        count_brief(l, took);
+    } else {
+        l->brief = 0;
     }
     if (l->calls > 0) {
         dyn_loops_end_call(l);
@@ -192,13 +210,20 @@ static bool has_loop_code(DynCache *c, DynLoops *l) {
     return c->loops == l && l->made != NULL && !rests(l);
 }
 
+static PyObject *call_without_loop_code(DynLoops *l, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    uint64_t began = dyn_cycles();
+    PyObject *result = dyn_hook_plain(func, args, nargsf, kwnames);
+    count_brief(l, dyn_cycles() - began);
+    dyn_loops_decref(l);
+    return result;
+}
+
 PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     DynLoops *l = c->loops;
     DynCallSizes sizes;
     l->refs++;
     if (!has_loop_code(c, l)) {
-        dyn_loops_decref(l);
-        return dyn_hook_plain(func, args, nargsf, kwnames);
+        return call_without_loop_code(l, func, args, nargsf, kwnames);
     }
     size_t nkw = kwnames == NULL ? 0 : (size_t)PyTuple_GET_SIZE(kwnames);
     measure(&sizes, args, (size_t)PyVectorcall_NARGS(nargsf) + nkw);

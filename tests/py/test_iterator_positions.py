@@ -1,12 +1,13 @@
 """Iterators that outlive a segment stand where eager's do, whatever the segment did to their list before or since."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 from case import f64
 from compare import check, dynoc
-from outcomes import same
+from outcomes import calls, same
 
 
 def reversed_while_it_grows(xs, a):
@@ -216,3 +217,54 @@ def test_an_iterator_over_a_reversed_list_is_as_far_as_it_was(fn, backend):
             except UnboundLocalError as error:
                 answers.append((str(error), log))
         assert answers[0] == answers[1]
+
+
+def halves(items):
+    for item in items:
+        yield item
+
+
+# A consumer, and items of which it refuses one that isn't the last: CPython has taken no more of them by then.
+REFUSES = [
+    (sum, [1, 2, "x", 3, 4]),
+    (sum, [1.5, 2, "x", 3, 4]),
+    (sum, [f64(4), f64(4), f64(3), f64(4)]),
+    (lambda it: sum(it, f64(4)), [f64(4), f64(3), f64(4)]),
+    (lambda it: sum(it, ""), [1, 2]),
+    (lambda it: sum(it, []), [[1], 2, [3]]),
+    (math.prod, [2, f64(4), f64(3), f64(4)]),
+    (math.prod, [2, {}, 3]),
+    (max, [1, 2, "x", 3, 4]),
+    (min, [(1, 2), (1, "x"), (1, 3), (2, 3)]),
+    (max, [f64(4), f64(4), f64(4)]),
+    (lambda it: max(it, default=0), [1, 2j, 3]),
+    (set, [1, 2, [], 3]),
+    (frozenset, [f64(3), 1, 2]),
+    (dict, [(1, 2), ([], 2), (3, 4)]),
+    (dict, [(1, 2), (2, 3, 4), (3, 4)]),
+]
+
+
+@pytest.mark.parametrize("make", [iter, halves, lambda items: (item for item in items), lambda items: map(lambda v: v, items)])
+@pytest.mark.parametrize("consume, items", REFUSES)
+def test_refused_item(consume, items, make):
+    """A builtin that refuses an item leaves those behind it in the iterator, in the recording call too."""
+
+    def f(a):
+        it = make(items)
+        b = a * 2
+        try:
+            return consume(it)
+        except (TypeError, ValueError) as error:
+            return repr(error), list(it), b
+
+    same(f, f64(4))
+
+
+def test_warnings_of_sums_in_turn():
+    """What a generator warns of an item comes before what sum() warns of adding it, and behind what it warned of the last one."""
+
+    def f(a):
+        return sum(-item for item in a)
+
+    calls(f, np.array([-128, 1, -128, -128], np.int8))

@@ -115,3 +115,39 @@ def updated_and_joined(x):
 
 def test_a_dict_takes_a_mapping_in_place_before_the_mapping_is_asked():
     same(updated_and_joined, np.arange(3.0))
+
+
+class GivesItself:
+    """Its author forgot __next__."""
+
+    def __iter__(self):
+        return self
+
+
+class GivesNumber:
+    def __iter__(self):
+        return 5
+
+
+def over_in_a_loop(a, items):
+    for item in items:
+        a = a + item
+    return a
+
+
+def over_in_a_comprehension(a, items):
+    try:
+        return [a * 2 + item for item in items]
+    except TypeError as error:
+        return repr(error), a * 2
+
+
+def over_in_a_generator(a, items):
+    return a * 2 + sum(item for item in items)
+
+
+@pytest.mark.parametrize("fn", [over_in_a_loop, over_in_a_comprehension, over_in_a_generator])
+@pytest.mark.parametrize("kind", [GivesItself, GivesNumber])
+def test_iter_gives_no_iterator(fn, kind):
+    """The process crashed."""
+    same(fn, np.arange(3.0), again=lambda: (np.arange(3.0), kind()))

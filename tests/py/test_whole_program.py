@@ -365,6 +365,43 @@ def test_a_function_that_stops_working_on_arrays_gets_its_own_way_back(monkeypat
     assert (count("doors", "finder"), count("windows", "finder")) != before
 
 
+@dynoc.skip
+def passes_a_door(fn, argument):
+    """Tools are told of a function with a door as of one in C; and it has none any more."""
+    seen, tool = [], sys.monitoring.PROFILER_ID
+    sys.monitoring.use_tool_id(tool, "doors")
+    sys.monitoring.register_callback(tool, sys.monitoring.events.C_RETURN, lambda code, at, called, first: seen.append(called))
+    sys.monitoring.set_events(tool, sys.monitoring.events.CALL)
+    (lambda: fn(argument))()
+    sys.monitoring.set_events(tool, 0)
+    sys.monitoring.free_tool_id(tool)
+    return fn in seen
+
+
+@pytest.mark.skipif(not DOORS, reason="a function without a door costs nothing")
+def test_a_function_with_a_loop_of_few_trips_gets_its_own_way_back(monkeypatch):
+    """A door took three times as long as the call behind it, for ever."""
+    monkeypatch.setattr(dynoc.config, "plain_loops", False)  # it would be found again
+    dynoc.disable()
+
+    def make():  # found when it is made, as it has a loop and NumPy at hand
+        def ones(n):
+            total = 0
+            while n:
+                total += n & 1
+                n >>= 1
+            return total if total >= 0 else np.nan
+
+        return ones
+
+    with dynoc.enabled():
+        assert passes_a_door(make(), 3)
+        ones = make()
+        for i in range(30_000):
+            assert ones(i & 3) < 3
+        assert not passes_a_door(ones, 3)
+
+
 # ---- others who look
 
 

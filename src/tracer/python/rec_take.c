@@ -229,7 +229,7 @@ DynOperand rec_get_iter(DynRec *r, DynOperand o) {
     return (DynOperand){v, it};
 }
 
-static PyObject *take_many(DynRec *r, DynOperand it, DynVal **v, bool all, bool (*stops)(DynOperand item)) {
+static PyObject *take_many(DynRec *r, DynOperand it, DynVal **v, bool all, RecStops stops) {
     PyObject *list = PyList_New(0), *item;
     rec_begin_taking(r); /* before the list: filling it changes nothing that is older than the instruction */
     DynVal *items = dyn_rec_seq(r, DV_LIST, 0, NULL, NULL), *x;
@@ -237,11 +237,12 @@ static PyObject *take_many(DynRec *r, DynOperand it, DynVal **v, bool all, bool 
         if (items == NULL || x == NULL || rec_keep(r, item) < 0 || rec_push_item(r, items, x) < 0) {
             items = NULL;
         }
-        bool stop = !all && (items == NULL || r->take_lost || (stops != NULL && stops((DynOperand){x, item})));
+        PyObject *first = PyList_GET_SIZE(list) > 0 ? PyList_GET_ITEM(list, 0) : NULL;
+        bool stop = !all && (items == NULL || r->take_lost || (stops != NULL && stops(first, (DynOperand){x, item})));
         int status = PyList_Append(list, item);
         Py_DECREF(item);
         if (stop) {
-            rec_take_failed(r, DYN_R_OPAQUE_CALL, "items with operators of their own");
+            rec_take_failed(r, DYN_R_OPAQUE_CALL, "items whose operators can be seen or fail");
         }
         if (status < 0 || stop) {
             break;
@@ -256,6 +257,4 @@ static PyObject *take_many(DynRec *r, DynOperand it, DynVal **v, bool all, bool 
 
 PyObject *rec_take_all(DynRec *r, DynOperand it, DynVal **v) { return take_many(r, it, v, true, NULL); }
 
-PyObject *rec_take_until(DynRec *r, DynOperand it, DynVal **v, bool (*stops)(DynOperand item)) {
-    return take_many(r, it, v, false, stops);
-}
+PyObject *rec_take_until(DynRec *r, DynOperand it, DynVal **v, RecStops stops) { return take_many(r, it, v, false, stops); }

@@ -278,33 +278,83 @@ static bool runs_python(PyObject *o) {
     return runs || (!rec_plain_key(o) && has_operators_in_python(o));
 }
 
-/* Does adding, comparing or hashing the item run code of the program? */
+/* Does comparing or hashing the item run code of the program? */
 static bool is_seen_by_program(DynOperand item) { return !rec_is_array(item.v) && runs_python(item.real); }
 
-/* Does hashing or comparing the key of a pair, of which dicts are made? */
-static bool key_is_seen(DynOperand pair) {
-    bool fits = PyTuple_CheckExact(pair.real) && PyTuple_GET_SIZE(pair.real) > 0;
-    return !fits || runs_python(PyTuple_GET_ITEM(pair.real, 0));
+static bool is_hashable(PyObject *o) {
+    bool hashable = PyObject_Hash(o) != -1;
+    PyErr_Clear();
+    return hashable;
 }
 
-static bool always(DynOperand item) {
-    (void)item;
+static bool is_real_number(PyObject *o) {
+    bool python = PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o);
+    return python || PyArray_IsScalar(o, Integer) || PyArray_IsScalar(o, Floating) || PyArray_IsScalar(o, Bool);
+}
+
+/* Can the two be ordered, whatever their values are? */
+static bool can_order(PyObject *a, PyObject *b) {
+    if (PyTuple_CheckExact(a) && PyTuple_CheckExact(b)) {
+        bool can = true;
+        for (Py_ssize_t i = 0; can && i < Py_MIN(PyTuple_GET_SIZE(a), PyTuple_GET_SIZE(b)); i++) {
+            can = can_order(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i));
+        }
+        return can;
+    }
+    bool text = PyUnicode_CheckExact(a) || PyBytes_CheckExact(a);
+    return (is_real_number(a) && is_real_number(b)) || (text && Py_TYPE(a) == Py_TYPE(b));
+}
+
+/* What stops the taking for a callable that hashes each item, or compares it with those before: what runs code of the program, or
+ * fails. */
+static bool stops_order(PyObject *first, DynOperand item) {
+    return is_seen_by_program(item) || (first != NULL && !can_order(first, item.real));
+}
+
+static bool stops_set(PyObject *first, DynOperand item) {
+    (void)first;
+    return is_seen_by_program(item) || !is_hashable(item.real);
+}
+
+static bool stops_dict(PyObject *first, DynOperand pair) {
+    (void)first;
+    bool fits = PyTuple_CheckExact(pair.real) && PyTuple_GET_SIZE(pair.real) == 2;
+    PyObject *key = fits ? PyTuple_GET_ITEM(pair.real, 0) : NULL;
+    return !fits || runs_python(key) || !is_hashable(key);
+}
+
+static bool stops_always(PyObject *first, DynOperand item) {
+    (void)first, (void)item;
     return true;
 }
 
+static RecStops find_stops(const RecCall *c) {
+    if (c->callable.real == (PyObject *)&PyDict_Type) {
+        return stops_dict;
+    }
+    if (PyType_Check(c->callable.real)) {
+        return stops_set;
+    }
+    bool keyed = false; /* by a key function */
+    for (uint32_t i = 0; i < c->nkw; i++) {
+        keyed = keyed || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c->kwnames, i), "key") == 0;
+    }
+    return keyed ? stops_always : stops_order;
+}
+
+PyObject *rec_chained(PyObject *items, PyObject *rest) {
+    PyObject *itertools = PyImport_ImportModule("itertools");
+    PyObject *chain = itertools == NULL ? NULL : PyObject_CallMethod(itertools, "chain", "OO", items, rest);
+    Py_XDECREF(itertools);
+    return chain;
+}
+
 /* What an iterator gives to a callable that looks at each item before it takes the next one. *v NULL: an iterator whose rest
- * isn't taken yet, as that could be seen: from items in whose class Python code adds, compares or hashes, or from a key function.
- */
+ * isn't taken yet, as that could be seen. */
 static PyObject *taken_by_each(DynRec *r, const RecCall *c, DynVal **v) {
-    PyObject *key = PyUnicode_FromString("key");
-    bool keyed = key != NULL && c->nkw > 0 && PySequence_Contains(c->kwnames, key) == 1;
-    bool (*seen)(DynOperand) = c->callable.real == (PyObject *)&PyDict_Type ? key_is_seen : is_seen_by_program;
-    PyObject *items = key == NULL ? NULL : rec_take_until(r, c->args[0], v, keyed ? always : seen);
-    Py_XDECREF(key);
+    PyObject *items = rec_take_until(r, c->args[0], v, find_stops(c));
     if (items != NULL && *v == NULL) {
-        PyObject *itertools = PyImport_ImportModule("itertools");
-        Py_SETREF(items, itertools == NULL ? NULL : PyObject_CallMethod(itertools, "chain", "OO", items, c->args[0].real));
-        Py_XDECREF(itertools);
+        Py_SETREF(items, rec_chained(items, c->args[0].real));
     }
     return items;
 }

@@ -156,6 +156,8 @@ DYN_HIDDEN DynVal *rec_call_replace(DynRec *r, const RecCall *c, PyObject **resu
 DYN_HIDDEN DynVal *rec_call_iterator_method(DynRec *r, const RecCall *c, PyObject **result); /* rec_methods.c */
 
 /* ---- rec_callables.c */
+/* An iterator over `items` and then over `rest`: new reference. */
+DYN_HIDDEN PyObject *rec_chained(PyObject *items, PyObject *rest);
 /* Asks the handlers of f's rows in order: those that look at the arguments themselves (early), or the others, whose arguments
  * were looked at. REC_DECLINED: f isn't in the table, or no handler takes the call. */
 DYN_HIDDEN DynVal *rec_call_known(DynRec *r, const RecCall *c, PyObject **result, bool early);

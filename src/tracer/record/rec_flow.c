@@ -115,12 +115,26 @@ DynOperand rec_iter_method(DynRec *r, DynOperand o) {
     return rec_resolve_walked(r, o.v, o.real) == 0 ? rec_special(r, o, "__iter__") : (DynOperand){0};
 }
 
+/* The operand gives place to what its __iter__ gives, if that is an iterator: else it is as it was, and GET_ITER raises. */
+static Step call_iter(DynRec *r, RecFrame *f, DynOperand o, DynOperand method) {
+    RecCall c = {.callable = method, .args = &o, .npos = 1};
+    Py_INCREF(o.real);
+    Step step = rec_finish_call(r, f, &c, 1);
+    if ((step == STEP_NEXT || step == STEP_BREAK) && !PyIter_Check(*real_top(f, 1))) {
+        PyErr_Format(PyExc_TypeError, "iter() returned non-iterator of type '%.100s'", Py_TYPE(*real_top(f, 1))->tp_name);
+        Py_SETREF(*real_top(f, 1), Py_NewRef(o.real));
+        *shadow_top(f, 1) = o.v;
+        step = STEP_ERROR;
+    }
+    Py_DECREF(o.real);
+    return step;
+}
+
 /* The operand gives place to its iterator, in one slot. */
 static Step get_iterator(DynRec *r, RecFrame *f) {
     DynOperand o = operand(f, 1), method = rec_iter_method(r, o);
     if (method.v != NULL) {
-        RecCall c = {.callable = method, .args = &o, .npos = 1};
-        return rec_finish_call(r, f, &c, 1);
+        return call_iter(r, f, o, method);
     }
     DynVal *v = iterator_over(r, o);
     return rec_commit(r, f, 1, PyObject_GetIter(o.real), v);

@@ -484,8 +484,10 @@ DYN_HIDDEN DynOperand rec_get_iter(DynRec *r, DynOperand o);
 DYN_HIDDEN bool rec_is_iterator(const DynVal *v);
 /* All items of an iterator, as a list: new reference (NULL: raised) and its shadow (NULL: unknown). */
 DYN_HIDDEN PyObject *rec_take_all(DynRec *r, DynOperand it, DynVal **v);
-/* The same up to the first item that isn't known, or that `stops` (NULL: none) says true of: the taking has failed then. */
-DYN_HIDDEN PyObject *rec_take_until(DynRec *r, DynOperand it, DynVal **v, bool (*stops)(DynOperand item));
+/* The same up to the first item that isn't known, or that `stops` (NULL: none) says true of: the taking has failed then. It is
+ * given the first of all items (NULL: this is it) and the one that was taken. */
+typedef bool (*RecStops)(PyObject *first, DynOperand item);
+DYN_HIDDEN PyObject *rec_take_until(DynRec *r, DynOperand it, DynVal **v, RecStops stops);
 
 /* ---- rec_lazy.c, rec_tap.c */
 DYN_HIDDEN DynVal *rec_behind_tap(DynRec *r, DynVal *v); /* what it is a tap of; v itself where it is none */
