@@ -12,9 +12,10 @@
 #include "codegen/run/par.h"
 
 #define LANES 16
-#define ROWS 8             /* of a block in registers, two vectors each; or columns, one vector each */
-#define MOST_TERMS 512     /* of what is packed, on the stack */
-#define MOST_BYTES 1048576 /* of the three matrices: a second-level cache */
+#define ROWS 8                /* of a block in registers, two vectors each; or columns, one vector each */
+#define MOST_TERMS 512        /* of what is packed, on the stack */
+#define MOST_BYTES 1048576    /* of the three matrices: a second-level cache */
+#define MOST_PRODUCTS 4194304 /* of two numbers: trying longer ones would be felt, and packing is a small part of them */
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -267,7 +268,8 @@ int64_t dyn_panel_order(const DynBlas *of, bool *faster) {
     DynBlas as = *of;
     DynPanel p = panel_of(&as, 0);
     double bytes = 4 * ((double)as.rows * (double)as.terms + (double)as.columns * (double)(as.terms + as.rows));
-    bool possible = as.torch && as.single && bytes <= MOST_BYTES && is_possible(&p);
+    double products = (double)as.rows * (double)as.terms * (double)as.columns;
+    bool possible = as.torch && as.single && bytes <= MOST_BYTES && products <= MOST_PRODUCTS && is_possible(&p);
     float *memory = possible ? random_product(&as) : NULL;
     if (memory == NULL) {
         return -1;
