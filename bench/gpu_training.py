@@ -3,8 +3,8 @@
     python bench/gpu_training.py [--compile] [--fused]
 
 Needs PyTorch and a device. Each program is a model and a loss; its step is forward, backward and the optimiser's, eager but for
-the model and `optimizer.step` (AdamW as it comes; with `--fused` in PyTorch's form of one kernel, which stays PyTorch's). Losses of
-ten steps are compared with eager's. Host and device are waited for at both ends of a row of thirty steps; the median of seven
+the model and `optimizer.step` (AdamW as it comes; with `--fused` in PyTorch's form of one kernel, which stays PyTorch's). Losses
+of ten steps are compared with eager's. Host and device are waited for at both ends of a row of thirty steps; the median of seven
 rows. The cell is examples/lltm's, forward and backward apart.
 """
 
