@@ -433,6 +433,7 @@ static bool is_hot(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
         return ++loop->arrived * CALL_NS >= loop->worth_ns && plan_now(l, i, f, s);
     }
     uint64_t now = dyn_cycles();
+    loop->first = loop->first == 0 ? now : loop->first;
     loop->counted = loop->arrived++ == 0 ? now : loop->counted;
     double enough = dyn_loops_enough(loop), ran = ran_so_far(l, i, now);
     Py_ssize_t left = trips_left(l, i, s);
