@@ -62,6 +62,7 @@ typedef struct DynLoop {
     bool rests;              /* its way is closed, and ticks count how long it runs */
     double ran_ns, worth_ns; /* … beside the time that it took before, and that it has to take to be worth planning */
     double ran_before;       /* … and what that was when the call began; */
+    uint64_t first;          /* when it was first arrived at in this call, or 0; */
     double share;            /* of a call's time, in the last one that ran in loop code, */
     bool nested;             /* and whether it is in another loop */
     uint32_t entered;        /* arrivals that ran a region … */

@@ -299,7 +299,16 @@ static bool is_clear(const DynLoop *loop) {
     return trips >= CLEAR_TRIPS && loop->taken[1] > CLEARLY * trips * loop->native_trip;
 }
 
-/* The trips that are sampled are CPython's, and the time from each to the next is a trip's. */
+/* Do CPython's trips so far take less than native ones, on average? */
+static bool is_slower(const DynLoop *loop) {
+    uint64_t each = loop->narrived[0] > 0 ? loop->taken[0] / loop->narrived[0] : 0;
+    double plain = dyn_cycles_ns((double)each) - ASKED_NS; /* each of these trips was asked about */
+    return loop->narrived[0] >= loop->sampled / 2 && dyn_cycles_ns((double)loop->native_trip) > plain;
+}
+
+/* The trips that are sampled are CPython's, and the time from each to the next is a trip's. Native trips were those of whole
+ * loops, and in a triangle the first are the shortest: where CPython's look faster, it goes on until they don't any more, or to
+ * the end. */
 static bool samples(DynLoops *l, uint32_t i, const Slots *s, uint64_t now) {
     DynLoop *loop = &l->loops[i];
     if (loop->sampling == 0) {
@@ -308,7 +317,8 @@ static bool samples(DynLoops *l, uint32_t i, const Slots *s, uint64_t now) {
     PyObject *it = s->at[s->nslots + s->nstack - dyn_iterator_slots()];
     Py_ssize_t left = trips_left(l, i, s);
     bool counts = loop->sampling <= loop->sampled - loop->sampled / 4;
-    for (int k = !counts; k < 2 && it == loop->over && left + 1 == loop->left; k++) {
+    bool same = it == loop->over && left + 1 == loop->left;
+    for (int k = !counts; k < 2 && same; k++) {
         loop->taken[k] += now - loop->last;
         loop->narrived[k]++;
     }
@@ -322,10 +332,12 @@ static bool samples(DynLoops *l, uint32_t i, const Slots *s, uint64_t now) {
         loop->last = dyn_cycles();
         return true;
     }
-    uint64_t each = loop->narrived[0] > 0 ? loop->taken[0] / loop->narrived[0] : 0;
-    double plain = dyn_cycles_ns((double)each) - ASKED_NS; /* each of these trips was asked about */
-    bool slower = loop->narrived[0] >= loop->sampled / 2 && dyn_cycles_ns((double)loop->native_trip) > plain;
-    if (slower && is_judged(l)) {
+    if (is_slower(loop) && is_judged(l)) {
+        if (same && left > 0) {
+            loop->sampling = 1;
+            loop->last = dyn_cycles();
+            return true;
+        }
         dyn_loops_retire(l, i);
     }
     return loop->state != DYN_LOOP_NATIVE;
@@ -433,6 +445,7 @@ static bool is_hot(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
         return ++loop->arrived * CALL_NS >= loop->worth_ns && plan_now(l, i, f, s);
     }
     uint64_t now = dyn_cycles();
+    loop->first = loop->first == 0 ? now : loop->first;
     loop->counted = loop->arrived++ == 0 ? now : loop->counted;
     double enough = dyn_loops_enough(loop), ran = ran_so_far(l, i, now);
     Py_ssize_t left = trips_left(l, i, s);

@@ -116,13 +116,25 @@ static SeenCall begin_call(DynLoops *l, bool is_short) {
     dyn_loops_begin_call(l);
     for (uint32_t i = 0; i < l->nloops; i++) {
         l->loops[i].ran_before = l->loops[i].ran_ns;
+        l->loops[i].first = 0;
     }
     return (SeenCall){.began = dyn_loops_ran(l), .is_short = is_short, .alone = l->calls == 1};
 }
 
-/* What part of the call a cold loop took; all of it, where nobody can say. */
-static double share_of(const DynLoop *loop, double ns) {
-    double part = loop->rests ? 1 : (loop->ran_ns - loop->ran_before) / ns;
+/* How long a loop can have run at most in a call that ends now: from its first trip to that of the loop behind it. */
+static double at_most(const DynLoops *l, const DynLoop *loop) {
+    uint64_t until = dyn_cycles();
+    for (const DynLoop *k = l->loops; k < l->loops + l->nloops; k++) {
+        until = !k->nested && k->first > loop->first && k->first < until ? k->first : until;
+    }
+    return loop->first == 0 ? 0 : dyn_cycles_ns((double)(until - loop->first));
+}
+
+/* What part of the call a cold loop took; all of it, where nobody can say. What its first trips tell of the others isn't asked:
+ * in a triangle they are the shortest, or the longest. */
+static double share_of(const DynLoops *l, const DynLoop *loop, double ns) {
+    double part = loop->nested ? (loop->ran_ns - loop->ran_before) / ns : at_most(l, loop) / ns;
+    part = loop->rests ? 1 : part;
     return part < 0 ? 0 : part > 1 ? 1 : part;
 }
 
@@ -143,7 +155,8 @@ static void end_call(DynLoops *l, const SeenCall *call, const DynCallSizes *size
     for (uint32_t i = 0; i < l->nloops && call->alone && took > 0; i++) {
         DynLoop *loop = &l->loops[i];
         if (loop->state == DYN_LOOP_COLD && !call->is_short) {
-            loop->share = share_of(loop, ns);
+            loop->share = share_of(l, loop, ns);
+            loop->ran_ns = loop->nested || loop->rests ? loop->ran_ns : loop->ran_before + loop->share * ns;
         } else if (loop->state == DYN_LOOP_COLD && !loop->nested) {
             loop->ran_ns += loop->share * ns;
         }

@@ -1,6 +1,7 @@
 /* region_interp.c: the table of region_ops.def, and the interpreter of region IR, instruction by instruction: what native code is
  * compared with. Called by codegen/region (run.c) where a test asks for it. Owns nothing. */
 #include "base/cpy_region.h"
+#include "ir/region_flags.h"
 #include "ir/region_foreign.h"
 #include "ir/region_ir.h"
 #include "ir/region_math.h"
@@ -16,7 +17,10 @@ enum {
 #define MATH(name, type, args, ...) static inline type name args __VA_ARGS__
 #include "ir/region_objects.def"
 #undef MATH
+#define AS_IT_IS(...) __VA_ARGS__
+DYN_REGION_FLAGS(AS_IT_IS)
 
+#define AS_TEXT(...) #__VA_ARGS__ "\n"
 #define TEXT_OF(x) TEXT_OF_TOKENS(x)
 #define TEXT_OF_TOKENS(x) #x
 #define LIBM(name, arity) LIBM_##arity(name)
@@ -30,12 +34,13 @@ const char *const dyn_region_math =
     "typedef long M_I64 __attribute__((may_alias)); typedef float M_F32 __attribute__((may_alias));\n"
     "typedef double M_F64 __attribute__((may_alias)); typedef char *M_P __attribute__((may_alias));\n"
 #include "ir/region_math.def"
-    "enum {"
+    DYN_REGION_FLAGS(AS_TEXT) "enum {"
 #define WORLD(NAME, address) " W_" #NAME ","
 #include "ir/region_world.def"
-    " W_TAGGED = " TEXT_OF(DYN_CPY_INT_IS_TAGGED) ", W_ITEMS = " TEXT_OF(
-        DYN_CPY_TUPLE_ITEMS) ","
-                             " W_FIELDS = " TEXT_OF(DYN_CPY_FIELDS) ", W_LOGGED = " TEXT_OF(DYN_REGION_LOGGED) " };\n"
+                              " W_TAGGED = " TEXT_OF(DYN_CPY_INT_IS_TAGGED) ", W_ITEMS = " TEXT_OF(
+                                  DYN_CPY_TUPLE_ITEMS) ","
+                                                       " W_FIELDS = " TEXT_OF(DYN_CPY_FIELDS) ", W_LOGGED = " TEXT_OF(
+                                                           DYN_REGION_LOGGED) " };\n"
 #include "ir/region_objects.def"
     ;
 
@@ -144,7 +149,7 @@ static bool step(const DynRegionInstr *in, DynScalar *v, const volatile unsigned
 }
 
 static bool is_forced(DynRegion *r, const DynRegionInstr *in) {
-    return dyn_region_ops[in->op].fails && in->exit == r->force && r->after-- == 0;
+    return dyn_region_ops[in->op].fails && in->exit != DYN_NONE && in->exit == r->force && r->after-- == 0;
 }
 
 /* A routine, with what F has, and registers of its own. false: it, or one that it calls, has given up. */
@@ -171,6 +176,7 @@ static bool call_routine(DynRegion *r, const DynRegionRoutine *f, const DynScala
 
 uint32_t dyn_region_interpret(DynRegion *r, uint32_t block, DynScalar *values, const volatile unsigned char *breaker,
                               DynRegionCalls *calls) {
+    rg_begin();
     for (;;) {
         const DynRegionBlock *b = &r->blocks.at[block];
         for (uint32_t i = 0; i < b->v.n; i++) {
@@ -184,9 +190,15 @@ uint32_t dyn_region_interpret(DynRegion *r, uint32_t block, DynScalar *values, c
                 block = in->to[values[in->arg[0]].i != 0 ? 0 : 1];
             } else if (is_forced(r, in)) {
                 return in->exit;
+            } else if (in->op == DYN_RO_CALM && r->force != DYN_NONE) {
+                values[in->dst].i = 0; /* what may be left anywhere goes through loops with all their exits */
             } else if (in->op == DYN_RO_ROUTINE ? !call_routine(r, &r->routines.at[in->imm.i], values, breaker, calls)
                                                 : !step(in, values, breaker)) {
-                return in->exit;
+                if (in->exit != DYN_NONE) {
+                    return in->exit;
+                }
+                block = in->to[0];
+                break;
             }
         }
     }

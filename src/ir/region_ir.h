@@ -16,7 +16,8 @@ typedef enum DynRegionOp {
 #define FLOW(NAME, text, a) DYN_RO_##NAME,
 #include "ir/region_ops.def"
 #undef ROP
-    DYN_RO_COUNT
+    DYN_RO_COUNT,
+    DYN_RO_PURE = DYN_RO_CALM /* The rows before it write nothing but registers. */
 } DynRegionOp;
 typedef struct DynRegionOpInfo {
     const char *text;
@@ -32,7 +33,8 @@ typedef struct DynRegionInstr {
     uint32_t dst;    /* The register of the result, or DYN_NONE. */
     uint32_t arg[3]; /* Registers. */
     uint32_t exit;   /* Of what may leave: the index of its exit. */
-    uint32_t to[2];  /* Blocks: of JMP the first; of BR where the argument is true, and where it is 0. */
+    uint32_t to[2];  /* Blocks: of JMP the first; of BR where the argument is true, and where it is 0. Of another one that may
+                      * leave the first: it goes on there instead, and has no exit. */
     DynScalar imm;   /* The number of a constant, and of IFITS: how many bits, negative for unsigned. */
 } DynRegionInstr;
 typedef struct DynRegionBlock {
@@ -256,6 +258,7 @@ struct DynRegion {
     DynRegionCode *native;       /* NULL: not asked for. */
     DynRegionSpares *spares;     /* NULL: none yet, or a run has them. */
     PyObject **stack;            /* What the last exit handed out: room for the deepest. */
+    bool asks_flags;             /* Some loop asks the processor's floating-point flags behind its trips (trips.c). */
     bool optimised;              /* The passes of codegen/region have been over it, … */
     bool malformed;              /* … and what they made breaks the rules. It isn't compiled. */
     uint32_t running;            /* Runs of it that go on, … */

@@ -191,7 +191,9 @@ static void print_instr(const DynRegionInstr *in, DynStr *out) {
     } else if (in->op == DYN_RO_BR) {
         dyn_str_printf(out, " b%u b%u", in->to[0], in->to[1]);
     }
-    if (op->fails) {
+    if (op->fails && in->exit == DYN_NONE) {
+        dyn_str_printf(out, " else b%u", in->to[0]);
+    } else if (op->fails) {
         dyn_str_printf(out, in->op == DYN_RO_LEAVE ? " x%u" : " else x%u", in->exit);
     }
     dyn_str_putc(out, '\n');
@@ -394,8 +396,12 @@ static void read_instr(Reader *p, DynRegionBlock *b) {
     }
     blanks(p);
     if (dyn_region_ops[op].fails) {
-        need(p, op == DYN_RO_LEAVE ? "x" : "else x");
-        in.exit = number(p);
+        if (op != DYN_RO_LEAVE && take(p, "else b")) {
+            in.to[0] = number(p);
+        } else {
+            need(p, op == DYN_RO_LEAVE ? "x" : "else x");
+            in.exit = number(p);
+        }
     }
     if (!p->failed && dyn_vec_push(&b->v, in) < 0) {
         fail(p, "no memory");

@@ -2,8 +2,9 @@
  * it runs.
  *
  * A block ends with the one instruction in it that jumps or leaves. Operands and results have the types of region_ops.def. What
- * may leave has an exit. Wherever a register is read, in an instruction or at an exit, every way from an entry has assigned it.
- * An entry has a value for each slot, stack value and extra object, an exit for each slot and each of its stack values. */
+ * may leave has an exit, or a block where it goes on. Wherever a register is read, in an instruction or at an exit, every way
+ * from an entry has assigned it. An entry has a value for each slot, stack value and extra object, an exit for each slot and each
+ * of its stack values. */
 #define _GNU_SOURCE 1
 #include "ir/region_foreign.h"
 #include "ir/region_ir.h"
@@ -15,6 +16,7 @@ typedef struct Check {
     uint8_t *seen;      /* For each block: bits have come to it. */
     uint32_t words;
     uint32_t block;
+    bool changed; /* By the block that was checked last: what is assigned at the head of another one. */
     bool failed;
 } Check;
 
@@ -145,6 +147,23 @@ static void check_exit(Check *c, uint32_t exit) {
     }
 }
 
+/* What is assigned here is assigned at the head of `to` as far as it is on all other ways. Has that changed? */
+static bool flow(Check *c, uint32_t to) {
+    if (to >= c->r->blocks.n) {
+        fail(c, "no block", to);
+        return false;
+    }
+    bool changed = !c->seen[to];
+    uint64_t *in = c->in + (size_t)to * c->words;
+    for (uint32_t w = 0; w < c->words; w++) {
+        uint64_t both = c->seen[to] ? in[w] & c->now[w] : c->now[w];
+        changed = changed || both != in[w];
+        in[w] = both;
+    }
+    c->seen[to] = 1;
+    return changed;
+}
+
 static void check_instr(Check *c, const DynRegionInstr *in, bool last) {
     const DynRegionOpInfo *op = &dyn_region_ops[in->op];
     if (op->flow != last) {
@@ -164,7 +183,9 @@ static void check_instr(Check *c, const DynRegionInstr *in, bool last) {
     if (in->op == DYN_RO_ROUTINE && (in->imm.i < 0 || in->imm.i >= c->r->routines.n)) {
         fail(c, "no routine", (uint32_t)in->imm.i);
     }
-    if (op->fails && !c->failed) {
+    if (op->fails && !c->failed && in->exit == DYN_NONE) {
+        c->changed = flow(c, in->to[0]) || c->changed;
+    } else if (op->fails && !c->failed) {
         check_exit(c, in->exit);
     }
     if (op->result != 'N' && !c->failed) {
@@ -176,26 +197,9 @@ static void check_instr(Check *c, const DynRegionInstr *in, bool last) {
     }
 }
 
-/* What is assigned here is assigned at the head of `to` as far as it is on all other ways. Has that changed? */
-static bool flow(Check *c, uint32_t to) {
-    if (to >= c->r->blocks.n) {
-        fail(c, "no block", to);
-        return false;
-    }
-    bool changed = !c->seen[to];
-    uint64_t *in = c->in + (size_t)to * c->words;
-    for (uint32_t w = 0; w < c->words; w++) {
-        uint64_t both = c->seen[to] ? in[w] & c->now[w] : c->now[w];
-        changed = changed || both != in[w];
-        in[w] = both;
-    }
-    c->seen[to] = 1;
-    return changed;
-}
-
 static bool check_block(Check *c, uint32_t block) {
     const DynRegionBlock *b = &c->r->blocks.at[block];
-    bool changed = false;
+    c->changed = false;
     c->block = block;
     memcpy(c->now, c->in + (size_t)block * c->words, c->words * sizeof(uint64_t));
     if (b->v.n == 0) {
@@ -207,10 +211,10 @@ static bool check_block(Check *c, uint32_t block) {
     const DynRegionInstr *end = c->failed ? NULL : &b->v.at[b->v.n - 1];
     for (int k = 0; end != NULL && k < 2; k++) {
         if (end->op == DYN_RO_BR || (end->op == DYN_RO_JMP && k == 0)) {
-            changed = flow(c, end->to[k]) || changed;
+            c->changed = flow(c, end->to[k]) || c->changed;
         }
     }
-    return changed;
+    return c->changed;
 }
 
 static void check_entry(Check *c, const DynRegionEntry *e) {

@@ -130,3 +130,21 @@ def test_a_loop_over_elements_of_a_large_array_is_put_off():
     assert optimized(a) == 4999.0
     assert dynoc.counters["loops"].get("planned", 0) == planned
     assert [said.split(":")[0] for said in optimized.loops] == ["CPython's until it has run for a while"]
+
+
+def triangle(n):
+    s = 0
+    for i in range(n - 1, -1, -1):
+        for j in range(i, n):
+            for k in range(i, j):
+                s += k
+    return s
+
+
+def test_the_first_trips_do_not_tell_how_long_a_loop_takes():
+    """Those of a triangle are the shortest: it is planned before it has been called for so many times what planning takes."""
+    optimized = dynoc.optimize(twin(triangle))
+    expected = triangle(100)
+    for _ in range(40):
+        assert optimized(100) == expected
+    assert not any(loop.startswith("CPython's until") for loop in optimized.loops)

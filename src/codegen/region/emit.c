@@ -22,10 +22,15 @@ static void emit_integer(int64_t i, DynStr *out) {
     }
 }
 
+/* Is a function of others called, which may clear the processor's flags? */
+static bool calls_out(const DynRegionOpInfo *op) {
+    return strstr(op->c_fails, "W[W_") != NULL || strstr(op->c_value, "W[W_") != NULL;
+}
+
 /* One instruction of region_ops.def, its operands under the names that the table gives them. */
 static void emit_step(const DynRegion *r, const DynRegionInstr *in, DynStr *out) {
     const DynRegionOpInfo *op = &dyn_region_ops[in->op];
-    dyn_str_puts(out, "  { ");
+    dyn_str_puts(out, r->asks_flags && calls_out(op) ? "  rg_spoilt |= rg_trouble();\n  { " : "  { ");
     for (int k = 0; k < 3 && op->args[k] != 'N'; k++) {
         dyn_str_printf(out, "const %s %c = r%u; ", c_type(op->args[k]), 'a' + k, in->arg[k]);
     }
@@ -36,7 +41,9 @@ static void emit_step(const DynRegion *r, const DynRegionInstr *in, DynStr *out)
         dyn_str_printf(out, "%s d; ", c_type(op->result));
     }
     if (op->fails) {
-        dyn_str_printf(out, "if (__builtin_expect((%s) != 0, 0)) goto x%u; ", op->c_fails, in->exit);
+        bool stays = in->exit == DYN_NONE;
+        dyn_str_printf(out, "if (__builtin_expect((%s) != 0, 0)) goto %c%u; ", op->c_fails, stays ? 'b' : 'x',
+                       stays ? in->to[0] : in->exit);
     }
     if (op->result != 'N') {
         dyn_str_printf(out, "r%u = %s; ", in->dst, op->c_value);
@@ -44,14 +51,13 @@ static void emit_step(const DynRegion *r, const DynRegionInstr *in, DynStr *out)
         dyn_str_printf(out, "(void)%s; ", op->c_value);
     }
     dyn_str_puts(out, "}\n");
-    (void)r;
 }
 
 /* A call by the function's address, with its own type; the arguments lie in F. */
-static void emit_call(const DynRegionInstr *in, DynStr *out) {
+static void emit_call(const DynRegion *r, const DynRegionInstr *in, DynStr *out) {
     uint32_t signature = (uint32_t)in->imm.i;
     char result = dyn_region_ops[in->op].result;
-    dyn_str_puts(out, "  ");
+    dyn_str_puts(out, r->asks_flags ? "  rg_spoilt |= rg_trouble();\n  " : "  ");
     if (result != 'N') {
         dyn_str_printf(out, "r%u = (%s)", in->dst, c_type(result));
     }
@@ -95,10 +101,16 @@ static void emit_return(const DynRegionRoutine *f, DynStr *out) {
 
 /* of: the routine that it is in, or NULL. */
 static void emit_instr(const DynRegion *r, const DynRegionRoutine *of, const DynRegionInstr *in, DynStr *out) {
-    if (r->forced && dyn_region_ops[in->op].fails && in->op != DYN_RO_LEAVE) {
+    if (r->forced && dyn_region_ops[in->op].fails && in->op != DYN_RO_LEAVE && in->exit != DYN_NONE) {
         dyn_str_printf(out, "  if (A->force == %u && (*A->after)-- == 0) goto x%u;\n", in->exit, in->exit);
     }
     switch (in->op) {
+    case DYN_RO_CALM:
+        emit_step(r, in, out);
+        if (r->forced) {
+            dyn_str_printf(out, "  r%u = r%u && A->force < 0;\n", in->dst, in->dst);
+        }
+        break;
     case DYN_RO_ICONST:
         dyn_str_printf(out, "  r%u = ", in->dst);
         emit_integer(in->imm.i, out);
@@ -118,7 +130,7 @@ static void emit_instr(const DynRegion *r, const DynRegionRoutine *of, const Dyn
     case DYN_RO_LEAVE: dyn_str_printf(out, "  goto x%u;\n", in->exit); break;
     case DYN_RO_CALLI:
     case DYN_RO_CALLD:
-    case DYN_RO_CALLN: emit_call(in, out); break;
+    case DYN_RO_CALLN: emit_call(r, in, out); break;
     case DYN_RO_ROUTINE: emit_routine_call(r, in, out); break;
     case DYN_RO_RETURN: emit_return(of, out); break;
     default: emit_step(r, in, out);
@@ -340,6 +352,7 @@ void dyn_region_source(const DynRegion *r, DynStr *out) {
         dyn_str_puts(out, "  const I left = A->left;\n");
     }
     emit_registers(r, NULL, out);
+    dyn_str_puts(out, r->asks_flags ? "  rg_begin();\n" : "");
     emit_entries(r, out);
     emit_blocks(r, NULL, seen, out);
     emit_exits(r, out);

@@ -2,22 +2,24 @@
  *
  * Such a loop gets a copy in which indices aren't checked any more, and sums of the counter don't either. In front of both a
  * block finds out, for all trips that are left, whether each of those checks would pass, and chooses. Where one wouldn't, the
- * loop runs as it was, and is left at the very trip. What counts is read off the instructions: a register that goes up by one on
- * each trip, and one that goes down by one and ends the loop at 0. Memory is raw and lasts as long as the call. */
+ * loop runs as it was, and is left at the very trip. What counts is read off the instructions: a register that goes up or down by
+ * a number on each trip, if there is one, and one that goes down by one and ends the loop at 0. Memory is raw and lasts as long
+ * as the call. */
 #include "codegen/region/region_code.h"
 
-enum { MOST_CHECKS = 48, FAR = 61, MOST_BLOCKS = 600, MOVED = 2 };
+enum { MOST_CHECKS = 48, FAR = 61, MOST_TRIPS = 40, MOST_STEP = 20, MOST_BLOCKS = 600, MOVED = 2 };
 
-/* What a register holds at some place of the loop: `base`, as it was at the head of the trip, plus c. */
+/* What a register holds at some place of the loop: base + fixed + c, with base as it was at the head of the trip. */
 typedef struct Affine {
     bool known;
-    uint32_t base; /* A register that the loop doesn't assign, or the counter, or `left`; DYN_NONE: the number c itself. */
+    uint32_t base;  /* The counter or `left`; or DYN_NONE. */
+    uint32_t fixed; /* A register that the loop doesn't assign; or DYN_NONE. */
     int64_t c;
 } Affine;
 
-/* base + c is an index of an axis with `size` elements; without a size: it is far from overflow. */
+/* base + fixed + c is an index of an axis with `size` elements; without a size: it is far from overflow. */
 typedef struct Check {
-    uint32_t base, size;
+    uint32_t base, fixed, size;
     int64_t c;
 } Check;
 
@@ -33,6 +35,7 @@ typedef struct Loop {
     Affine *at;    /* For each block of `order` and each register, at its beginning; behind them there is room for one more. */
     uint8_t *seen; /* For each block: `at` holds something. */
     uint32_t next, left;
+    int64_t step; /* Of `next`, in each trip. */
     Check checks[MOST_CHECKS];
     uint32_t nchecks;
     bool failed;
@@ -130,10 +133,14 @@ static void find_assigned(Loop *l) {
 /* ---- what registers hold */
 
 static Affine sum(Affine a, Affine b, bool minus) {
-    Affine out = {.known = a.known && b.known, .base = a.base};
+    Affine out = {.known = a.known && b.known, .base = a.base, .fixed = a.fixed};
     if (b.base != DYN_NONE) {
         out.known = out.known && a.base == DYN_NONE && !minus;
         out.base = b.base;
+    }
+    if (b.fixed != DYN_NONE) {
+        out.known = out.known && a.fixed == DYN_NONE && !minus;
+        out.fixed = b.fixed;
     }
     bool overflows = minus ? __builtin_sub_overflow(a.c, b.c, &out.c) : __builtin_add_overflow(a.c, b.c, &out.c);
     out.known = out.known && !overflows;
@@ -146,7 +153,7 @@ static void follow(const DynRegionInstr *in, Affine *regs) {
     }
     Affine out = {.known = false};
     switch (in->op) {
-    case DYN_RO_ICONST: out = (Affine){true, DYN_NONE, in->imm.i}; break;
+    case DYN_RO_ICONST: out = (Affine){true, DYN_NONE, DYN_NONE, in->imm.i}; break;
     case DYN_RO_IMOV: out = regs[in->arg[0]]; break;
     case DYN_RO_IADD:
     case DYN_RO_IADDW: out = sum(regs[in->arg[0]], regs[in->arg[1]], false); break;
@@ -165,7 +172,8 @@ static void merge(Loop *l, uint32_t to, const Affine *regs) {
         return;
     }
     for (uint32_t i = 0; i < l->nregs; i++) {
-        bool same = at[i].known && regs[i].known && at[i].base == regs[i].base && at[i].c == regs[i].c;
+        bool same = at[i].known && regs[i].known && at[i].base == regs[i].base && at[i].fixed == regs[i].fixed;
+        same = same && at[i].c == regs[i].c;
         at[i].known = at[i].known && same;
     }
 }
@@ -173,7 +181,8 @@ static void merge(Loop *l, uint32_t to, const Affine *regs) {
 static void add_check(Loop *l, Check c) {
     bool near = c.c < (INT64_C(1) << FAR) && c.c > -(INT64_C(1) << FAR);
     for (uint32_t i = 0; i < l->nchecks; i++) {
-        if (l->checks[i].base == c.base && l->checks[i].size == c.size && l->checks[i].c == c.c) {
+        const Check *has = &l->checks[i];
+        if (has->base == c.base && has->fixed == c.fixed && has->size == c.size && has->c == c.c) {
             return;
         }
     }
@@ -188,16 +197,25 @@ static void add_check(Loop *l, Check c) {
 static bool is_hoisted(const Loop *l, const DynRegionInstr *in, const Affine *regs, Check *c) {
     if (in->op == DYN_RO_IDX) {
         Affine i = regs[in->arg[0]], n = regs[in->arg[1]];
-        bool size = n.known && n.c == 0 && n.base != DYN_NONE && n.base != l->next && n.base != l->left;
-        *c = (Check){.base = i.base, .size = n.base, .c = i.c};
-        return i.known && i.base != DYN_NONE && i.base != l->left && size;
+        bool size = n.known && n.c == 0 && n.base == DYN_NONE && n.fixed != DYN_NONE;
+        *c = (Check){.base = i.base, .fixed = i.fixed, .size = n.fixed, .c = i.c};
+        return i.known && (i.base != DYN_NONE || i.fixed != DYN_NONE) && i.base != l->left && size;
     }
     if (in->op == DYN_RO_IADD || in->op == DYN_RO_ISUB) {
         Affine out = sum(regs[in->arg[0]], regs[in->arg[1]], in->op == DYN_RO_ISUB);
-        *c = (Check){.base = out.base, .size = DYN_NONE, .c = out.c};
-        return out.known && out.base != DYN_NONE && out.base != l->left;
+        *c = (Check){.base = out.base, .fixed = out.fixed, .size = DYN_NONE, .c = out.c};
+        return out.known && (out.base != DYN_NONE || out.fixed != DYN_NONE) && out.base != l->left;
     }
     return false;
+}
+
+/* What the counter has become: the same in all ways of a trip. */
+static bool is_step(Loop *l, Affine next) {
+    bool some = next.known && next.base == l->next && next.fixed == DYN_NONE && next.c != 0;
+    bool small = next.c < (INT64_C(1) << MOST_STEP) && next.c > -(INT64_C(1) << MOST_STEP);
+    bool same = l->step == 0 || l->step == next.c;
+    l->step = next.c;
+    return some && small && same;
 }
 
 /* Follows a trip: what can be hoisted, and, with `check`, whether it counts as is assumed. */
@@ -206,8 +224,9 @@ static bool follow_trip(Loop *l) {
     bool counts = true;
     memset(l->seen, 0, l->nblocks);
     for (uint32_t i = 0; i < l->nregs; i++) {
-        bool fixed = !l->assigned[i] || i == l->next || i == l->left;
-        state_of(l, l->head)[i] = (Affine){fixed && l->r->regs.at[i] == 'I', i, 0};
+        bool counts_too = i == l->next || i == l->left, known = counts_too || !l->assigned[i];
+        state_of(l, l->head)[i] =
+            (Affine){known && l->r->regs.at[i] == 'I', counts_too ? i : DYN_NONE, counts_too ? DYN_NONE : i, 0};
     }
     for (uint32_t i = 0; i < l->n; i++) {
         const DynRegionBlock *b = &l->r->blocks.at[l->order[i]];
@@ -222,9 +241,9 @@ static bool follow_trip(Loop *l) {
         uint32_t to[2], n = dyn_region_ways(b, to);
         for (uint32_t k = 0; k < n; k++) {
             if (to[k] == l->head) {
-                Affine next = regs[l->next], left = regs[l->left];
-                counts = counts && next.known && next.base == l->next && next.c == 1;
-                counts = counts && left.known && left.base == l->left && left.c == -1;
+                Affine next = regs[l->next == DYN_NONE ? l->left : l->next], left = regs[l->left];
+                counts = counts && (l->next == DYN_NONE || is_step(l, next));
+                counts = counts && left.known && left.base == l->left && left.fixed == DYN_NONE && left.c == -1;
             } else if (l->in[to[k]]) {
                 merge(l, to[k], regs);
             }
@@ -233,7 +252,20 @@ static bool follow_trip(Loop *l) {
     return counts;
 }
 
-/* The head ends the loop where `left` is 0; the counter is what goes up by one. */
+/* Something is checked or asked in each trip that a copy of the loop needn't; loops over whole arrays have nothing of the kind.
+ */
+static bool is_worth(const Loop *l) {
+    bool polls = false;
+    for (uint32_t i = 0; i < l->n && !polls; i++) {
+        const DynRegionBlock *b = &l->r->blocks.at[l->order[i]];
+        for (uint32_t k = 0; k < b->v.n && !polls; k++) {
+            polls = b->v.at[k].op == DYN_RO_POLL;
+        }
+    }
+    return polls || l->nchecks > 0;
+}
+
+/* The head ends the loop where `left` is 0; the counter is what goes up or down by a number, if anything does. */
 static bool find_counter(Loop *l) {
     const DynRegionBlock *head = &l->r->blocks.at[l->head];
     if (head->v.n != 1 || head->v.at[0].op != DYN_RO_BR || l->in[head->v.at[0].to[1]]) {
@@ -242,12 +274,15 @@ static bool find_counter(Loop *l) {
     l->left = head->v.at[0].arg[0];
     for (uint32_t i = 0; i < l->nregs; i++) {
         l->next = i;
+        l->step = 0;
         l->nchecks = 0;
         if (i != l->left && l->assigned[i] == MOVED && follow_trip(l)) {
-            return l->nchecks > 0;
+            return is_worth(l);
         }
     }
-    return false;
+    l->next = DYN_NONE;
+    l->nchecks = 0;
+    return follow_trip(l) && is_worth(l);
 }
 
 /* ---- the copy, and the block in front */
@@ -266,10 +301,16 @@ static uint32_t emit_int(Loop *l, uint32_t block, int64_t i) { return emit(l, bl
 
 /* low <= value (low < value where it isn't strict) for the value's smallest and largest, as registers. */
 static void emit_check(Loop *l, uint32_t block, const Check *c, uint32_t *all) {
-    uint32_t low = emit(l, block, DYN_RO_IADDW, c->base, emit_int(l, block, c->c), 0), high = low;
-    if (c->base == l->next) {
-        uint32_t last = emit(l, block, DYN_RO_IADDW, l->left, emit_int(l, block, c->c - 1), 0);
-        high = emit(l, block, DYN_RO_IADDW, c->base, last, 0);
+    uint32_t low = emit_int(l, block, c->c), high;
+    low = c->fixed == DYN_NONE ? low : emit(l, block, DYN_RO_IADDW, c->fixed, low, 0);
+    low = c->base == DYN_NONE ? low : emit(l, block, DYN_RO_IADDW, c->base, low, 0);
+    high = low;
+    if (c->base == l->next && c->base != DYN_NONE) {
+        uint32_t trips = emit(l, block, DYN_RO_ISUBW, l->left, emit_int(l, block, 1), 0);
+        uint32_t way = emit(l, block, DYN_RO_IMULW, trips, emit_int(l, block, l->step), 0);
+        uint32_t last = emit(l, block, DYN_RO_IADDW, low, way, 0);
+        high = l->step > 0 ? last : low;
+        low = l->step > 0 ? low : last;
     }
     int64_t far = INT64_C(1) << FAR;
     uint32_t floor = emit_int(l, block, c->size == DYN_NONE ? -far : 0);
@@ -278,21 +319,25 @@ static void emit_check(Loop *l, uint32_t block, const Check *c, uint32_t *all) {
     *all = emit(l, block, DYN_RO_IAND, *all, emit(l, block, DYN_RO_IAND, above, below, 0), 0);
 }
 
-/* The counter and how many trips are left have to be far from overflow themselves, or sums of them tell nothing. */
-static uint32_t emit_checks(Loop *l, uint32_t block) {
+/* The register is far from overflow; once for each of them. */
+static void emit_near(Loop *l, uint32_t block, uint32_t reg, uint8_t *done, uint32_t *all) {
     int64_t far = INT64_C(1) << FAR;
-    uint32_t all = emit(l, block, DYN_RO_ILT, l->left, emit_int(l, block, far), 0);
+    if (reg != DYN_NONE && !done[reg]) {
+        uint32_t low = emit(l, block, DYN_RO_ILT, emit_int(l, block, -far), reg, 0);
+        uint32_t high = emit(l, block, DYN_RO_ILT, reg, emit_int(l, block, far), 0);
+        *all = emit(l, block, DYN_RO_IAND, *all, emit(l, block, DYN_RO_IAND, low, high, 0), 0);
+        done[reg] = 1;
+    }
+}
+
+/* What is added up has to be far from overflow itself, or sums of it tell nothing. */
+static uint32_t emit_checks(Loop *l, uint32_t block) {
+    uint32_t all = emit(l, block, DYN_RO_ILT, l->left, emit_int(l, block, INT64_C(1) << MOST_TRIPS), 0);
+    all = emit(l, block, DYN_RO_IAND, all, emit(l, block, DYN_RO_CALM, DYN_NONE, DYN_NONE, 0), 0);
+    memset(l->assigned, 0, l->nregs); /* not needed any more */
     for (uint32_t i = 0; i < l->nchecks; i++) {
-        uint32_t base = l->checks[i].base;
-        uint32_t low = emit(l, block, DYN_RO_ILT, emit_int(l, block, -far), base, 0);
-        uint32_t high = emit(l, block, DYN_RO_ILT, base, emit_int(l, block, far), 0);
-        bool seen = false;
-        for (uint32_t k = 0; k < i; k++) {
-            seen = seen || l->checks[k].base == base;
-        }
-        if (!seen) {
-            all = emit(l, block, DYN_RO_IAND, all, emit(l, block, DYN_RO_IAND, low, high, 0), 0);
-        }
+        emit_near(l, block, l->checks[i].base, l->assigned, &all);
+        emit_near(l, block, l->checks[i].fixed, l->assigned, &all);
         emit_check(l, block, &l->checks[i], &all);
     }
     return all;
@@ -352,10 +397,14 @@ static void make_versions(Loop *l, uint32_t *copies) {
         copy_block(l, l->order[i], copies[l->order[i]], copies);
     }
     uint32_t front = new_block(l, at), all = emit_checks(l, front);
-    DynRegionInstr choose = {.op = DYN_RO_BR, .dst = DYN_NONE, .arg = {all, DYN_NONE, DYN_NONE}, .exit = DYN_NONE};
-    choose.to[0] = copies[l->head];
-    choose.to[1] = l->head;
-    l->failed = dyn_vec_push(&l->r->blocks.at[front].v, choose) < 0 || l->failed;
+    DynRegionQuick q = {.front = front, .all = all, .slow = l->head, .head = copies[l->head], .left = l->left};
+    q.after = l->r->blocks.at[l->head].v.at[0].to[1];
+    for (uint32_t i = 0; i < l->n; i++) {
+        l->place[i] = copies[l->order[i]];
+    }
+    q.blocks = l->place;
+    q.n = l->n;
+    l->failed = l->failed || !dyn_region_trips(l->r, &q);
     if (!l->failed) {
         redirect(l, front);
     }

@@ -77,4 +77,14 @@ DYN_HIDDEN PyObject *dyn_region_blank(DynRegionRun *run, DynRegionKind kind, uin
 /* Is memory out for the next object of the way out? Test: dyn_region_starve says when. */
 DYN_HIDDEN bool dyn_region_is_starved(void);
 DYN_HIDDEN void dyn_region_hoist(DynRegion *r); /* hoist.c: where memory is out, checks stay where they are */
+/* trips.c: a loop that hoist.c has copied, without checks. `front` has no end yet, and chooses by register `all`. false: memory
+ * is out, and front has none still; nothing may come to it. */
+typedef struct DynRegionQuick {
+    uint32_t front, all;
+    uint32_t slow, head;    /* The heads of the loop with checks and of the one without: */
+    uint32_t left, after;   /* the register that ends it at 0, and the block behind it. */
+    const uint32_t *blocks; /* Those of the loop without, */
+    uint32_t n;             /* so many. */
+} DynRegionQuick;
+DYN_HIDDEN bool dyn_region_trips(DynRegion *r, const DynRegionQuick *q);
 #endif

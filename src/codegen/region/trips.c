@@ -1,0 +1,284 @@
+/* trips.c: what loops without checks of indices ask only once in many trips. Called by hoist.c for each copy that it has made.
+ *
+ * Whether CPython's eval breaker wants something is asked in front of every 1024 trips; where it does, the loop with checks runs,
+ * which asks on each trip and can be left there. Where nothing but registers is written in the loop, numbers aren't looked at
+ * either for whether NumPy would warn: behind the trips the processor's floating-point flags tell whether any of them could.
+ * If so, or if something in a trip can't be done, the registers are as they were in front of those trips again, and the loop
+ * with checks does them anew and is left at the right place. Flags are cleared only when a region is entered, so a compiler may
+ * move arithmetic out of the loop; once they tell of something, and in front of calls that may clear them, that is noted, and the
+ * rest of the run goes through loops with checks. Memory is raw and lasts as long as the call. */
+#include "codegen/region/region_code.h"
+
+enum { TRIPS = 1024 };
+
+typedef struct Trips {
+    DynRegion *r;
+    const DynRegionQuick *q;
+    uint8_t *carried; /* For each register: the loop assigns it, and the loop with checks needs it at its head. */
+    uint8_t *counts;  /* For each register: a later trip, a branch or a check of the loop depends on it. */
+    uint32_t nregs;   /* So many registers there were. */
+    bool failed;
+} Trips;
+
+static uint32_t add(Trips *t, uint32_t block, DynRegionOp op, uint32_t a, uint32_t b, int64_t imm) {
+    DynRegionInstr in = {
+        .op = (uint16_t)op, .arg = {a, b, DYN_NONE}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}, .imm = {.i = imm}};
+    char type = dyn_region_ops[op].result;
+    in.dst = type == 'N' ? DYN_NONE : dyn_region_reg(t->r, type);
+    t->failed = (type != 'N' && in.dst == DYN_NONE) || dyn_vec_push(&t->r->blocks.at[block].v, in) < 0 || t->failed;
+    return in.dst;
+}
+
+static void add_move(Trips *t, uint32_t block, uint32_t to, uint32_t from) {
+    char type = t->r->regs.at[from];
+    DynRegionOp op = type == 'D' ? DYN_RO_DMOV : type == 'S' ? DYN_RO_SMOV : type == 'P' ? DYN_RO_PMOV : DYN_RO_IMOV;
+    DynRegionInstr in = {
+        .op = (uint16_t)op, .dst = to, .arg = {from, DYN_NONE, DYN_NONE}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}};
+    t->failed = dyn_vec_push(&t->r->blocks.at[block].v, in) < 0 || t->failed;
+}
+
+/* DYN_NONE as condition: a jump to `yes`. */
+static void add_end(Trips *t, uint32_t block, uint32_t condition, uint32_t yes, uint32_t no) {
+    DynRegionInstr in = {.op = condition == DYN_NONE ? DYN_RO_JMP : DYN_RO_BR,
+                         .dst = DYN_NONE,
+                         .arg = {condition, DYN_NONE, DYN_NONE},
+                         .exit = DYN_NONE,
+                         .to = {yes, no}};
+    t->failed = dyn_vec_push(&t->r->blocks.at[block].v, in) < 0 || t->failed;
+}
+
+static uint32_t add_block(Trips *t) {
+    DynRegionBlock b = {.at = t->r->blocks.at[t->q->head].at};
+    t->failed = dyn_vec_push(&t->r->blocks, b) < 0 || t->failed;
+    return t->r->blocks.n - 1;
+}
+
+static bool is_doubt(uint16_t op) {
+    return op == DYN_RO_DFINITE || op == DYN_RO_SFINITE || op == DYN_RO_DWARN || op == DYN_RO_SWARN;
+}
+
+/* ---- which registers are needed where */
+
+static void see_exit(const DynRegion *r, uint32_t exit, uint8_t *live) {
+    const DynRegionValues *values = &r->exits.at[exit].values;
+    for (uint32_t i = 0; i < values->n && !r->exits.at[exit].gives_up; i++) {
+        for (uint32_t k = 0; k < values->at[i].nregs; k++) {
+            live[values->at[i].regs[k]] = 1;
+        }
+    }
+}
+
+/* What is needed at the block's beginning, `live` having what is at its end. */
+static void see_block(const DynRegion *r, uint32_t block, uint8_t *live) {
+    const DynRegionBlock *b = &r->blocks.at[block];
+    for (uint32_t k = b->v.n; k-- > 0;) {
+        const DynRegionInstr *in = &b->v.at[k];
+        const DynRegionOpInfo *op = &dyn_region_ops[in->op];
+        if (op->result != 'N') {
+            live[in->dst] = 0;
+        }
+        for (int a = 0; a < 3 && op->args[a] != 'N'; a++) {
+            live[in->arg[a]] = 1;
+        }
+        if (op->fails && in->exit != DYN_NONE) {
+            see_exit(r, in->exit, live);
+        }
+    }
+}
+
+static void join(uint8_t *to, const uint8_t *from, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        to[i] |= from[i];
+    }
+}
+
+/* `carried`: all that is needed at the head of the loop with checks, and assigned in the one without. */
+static bool find_carried(Trips *t) {
+    const DynRegion *r = t->r;
+    uint32_t nblocks = r->blocks.n, n = t->nregs;
+    uint8_t *at = PyMem_RawCalloc(nblocks + 1, n), *now = at == NULL ? NULL : at + (size_t)nblocks * n;
+    for (bool again = at != NULL; again;) {
+        again = false;
+        for (uint32_t i = nblocks; i-- > 0;) {
+            uint32_t to[2], ways = dyn_region_ways(&r->blocks.at[i], to);
+            memset(now, 0, n);
+            for (uint32_t w = 0; w < ways; w++) {
+                join(now, at + (size_t)to[w] * n, n);
+            }
+            see_block(r, i, now);
+            again = again || memcmp(now, at + (size_t)i * n, n) != 0;
+            memcpy(at + (size_t)i * n, now, n);
+        }
+    }
+    for (uint32_t i = 0; at != NULL && i < t->q->n; i++) {
+        const DynRegionBlock *b = &r->blocks.at[t->q->blocks[i]];
+        for (uint32_t k = 0; k < b->v.n; k++) {
+            uint32_t dst = b->v.at[k].dst;
+            if (dst != DYN_NONE) {
+                t->carried[dst] = at[(size_t)t->q->slow * n + dst];
+            }
+        }
+    }
+    PyMem_RawFree(at);
+    return at != NULL;
+}
+
+/* ---- can warnings be asked about behind the trips? */
+
+/* An operand of this instruction counts: what happens depends on it, or what it gives counts itself. */
+static bool makes_count(const Trips *t, const DynRegionInstr *in) {
+    const DynRegionOpInfo *op = &dyn_region_ops[in->op];
+    return !is_doubt(in->op) && (op->flow || op->fails || (in->dst != DYN_NONE && t->counts[in->dst]));
+}
+
+/* Whatever a compiler could compute behind the loop for the last trip alone doesn't count: `counts` is what is left of all
+ * registers once those are gone on which nothing depends that is left. */
+static void find_counting(Trips *t) {
+    uint8_t *used = t->counts + t->nregs;
+    memset(t->counts, 1, t->nregs);
+    for (bool again = true; again;) {
+        memset(used, 0, t->nregs);
+        for (uint32_t i = 0; i < t->q->n; i++) {
+            const DynRegionBlock *b = &t->r->blocks.at[t->q->blocks[i]];
+            for (uint32_t k = 0; k < b->v.n; k++) {
+                const DynRegionInstr *in = &b->v.at[k];
+                for (int a = 0; makes_count(t, in) && a < 3 && dyn_region_ops[in->op].args[a] != 'N'; a++) {
+                    used[in->arg[a]] = 1;
+                }
+            }
+        }
+        again = memcmp(used, t->counts, t->nregs) != 0;
+        memcpy(t->counts, used, t->nregs);
+    }
+}
+
+/* Nothing but registers is written in the loop, and each number that may be doubtful counts. */
+static bool is_repeatable(const Trips *t) {
+    for (uint32_t i = 0; i < t->q->n; i++) {
+        const DynRegionBlock *b = &t->r->blocks.at[t->q->blocks[i]];
+        for (uint32_t k = 0; k < b->v.n; k++) {
+            const DynRegionInstr *in = &b->v.at[k];
+            bool known = in->op < DYN_RO_PURE || in->op == DYN_RO_JMP || in->op == DYN_RO_BR || in->op == DYN_RO_LEAVE ||
+                         in->op == DYN_RO_POLL;
+            if (!known || (is_doubt(in->op) && !t->counts[in->arg[0]])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* ---- the loop's blocks */
+
+/* What may fail goes to `again` in place of an exit, and nothing is doubtful. */
+static void make_repeatable(DynRegionInstr *in, uint32_t again) {
+    const DynRegionOpInfo *op = &dyn_region_ops[in->op];
+    switch (in->op) {
+    case DYN_RO_DFINITE:
+    case DYN_RO_SFINITE:
+        in->op = DYN_RO_ICONST;
+        in->arg[0] = DYN_NONE;
+        in->imm.i = 1;
+        break;
+    case DYN_RO_SQRT: in->op = DYN_RO_ROOT; break;
+    case DYN_RO_SSQRT: in->op = DYN_RO_SROOT; break;
+    case DYN_RO_LEAVE:
+        in->op = DYN_RO_JMP;
+        in->to[0] = again;
+        break;
+    default: in->to[0] = op->fails ? again : in->to[0];
+    }
+    if (!dyn_region_ops[in->op].fails || in->to[0] == again) {
+        in->exit = DYN_NONE;
+    }
+}
+
+static void rewrite(Trips *t, uint32_t again) {
+    for (uint32_t i = 0; i < t->q->n; i++) {
+        DynRegionBlock *b = &t->r->blocks.at[t->q->blocks[i]];
+        uint32_t n = 0;
+        for (uint32_t k = 0; k < b->v.n; k++) {
+            DynRegionInstr in = b->v.at[k];
+            bool doubt = in.op == DYN_RO_DWARN || in.op == DYN_RO_SWARN;
+            if (in.op != DYN_RO_POLL && !(again != DYN_NONE && doubt)) {
+                if (again != DYN_NONE) {
+                    make_repeatable(&in, again);
+                }
+                b->v.at[n++] = in;
+            }
+        }
+        b->v.n = n;
+    }
+}
+
+/* The head ends the loop where `left` has come to `until`; `done` goes on. */
+static void end_at(Trips *t, uint32_t until, uint32_t done) {
+    DynRegionBlock *head = &t->r->blocks.at[t->q->head];
+    uint32_t body = head->v.at[head->v.n - 1].to[0];
+    head->v.n = 0;
+    add_end(t, t->q->head, add(t, t->q->head, DYN_RO_INE, t->q->left, until, 0), body, done);
+}
+
+/* The registers as they are in front of the trips, and how they become so again. */
+static void save(Trips *t, uint32_t begin, uint32_t again) {
+    add(t, again, DYN_RO_AGAIN, DYN_NONE, DYN_NONE, 0);
+    for (uint32_t i = 0; i < t->nregs && !t->failed; i++) {
+        if (t->carried[i]) {
+            uint32_t kept = dyn_region_reg(t->r, t->r->regs.at[i]);
+            t->failed = kept == DYN_NONE;
+            if (!t->failed) {
+                add_move(t, begin, kept, i);
+                add_move(t, again, i, kept);
+            }
+        }
+    }
+    add_end(t, again, DYN_NONE, t->q->slow, DYN_NONE);
+}
+
+/* Nothing that a number of the last trip is made of is computed behind the question. */
+static uint32_t add_question(Trips *t, uint32_t block) {
+    for (uint32_t i = 0; i < t->nregs && !t->failed; i++) {
+        char type = t->r->regs.at[i];
+        if (t->carried[i] && (type == 'D' || type == 'S')) {
+            add(t, block, type == 'D' ? DYN_RO_DUSED : DYN_RO_SUSED, i, DYN_NONE, 0);
+        }
+    }
+    t->r->asks_flags = true;
+    return add(t, block, DYN_RO_TROUBLE, DYN_NONE, DYN_NONE, 0);
+}
+
+static void make_trips(Trips *t) {
+    const DynRegionQuick *q = t->q;
+    bool repeatable = (find_counting(t), is_repeatable(t));
+    uint32_t begin = add_block(t), done = add_block(t), again = DYN_NONE;
+    if (repeatable && find_carried(t)) {
+        again = add_block(t);
+    }
+    if (t->failed) {
+        return;
+    }
+    rewrite(t, again);
+    uint32_t rest = add(t, begin, DYN_RO_ISUBW, q->left, add(t, begin, DYN_RO_ICONST, DYN_NONE, DYN_NONE, TRIPS), 0);
+    end_at(t, add(t, begin, DYN_RO_IMAX0, rest, DYN_NONE, 0), done);
+    uint32_t next = done;
+    if (again != DYN_NONE) {
+        save(t, begin, again);
+        next = add_block(t);
+        add_end(t, done, add_question(t, done), again, next);
+    }
+    add_end(t, begin, DYN_NONE, q->head, DYN_NONE);
+    add_end(t, next, q->left, q->front, q->after);
+    add_end(t, q->front, q->all, begin, q->slow);
+}
+
+bool dyn_region_trips(DynRegion *r, const DynRegionQuick *q) {
+    uint32_t n = r->regs.n;
+    Trips t = {.r = r, .q = q, .nregs = n, .carried = PyMem_RawCalloc(3, n)};
+    t.failed = t.carried == NULL;
+    t.counts = t.failed ? NULL : t.carried + n;
+    if (!t.failed) {
+        make_trips(&t);
+    }
+    PyMem_RawFree(t.carried);
+    return !t.failed;
+}
