@@ -268,3 +268,62 @@ def test_warnings_of_sums_in_turn():
         return sum(-item for item in a)
 
     calls(f, np.array([-128, 1, -128, -128], np.int8))
+
+
+def stops_at_three(value):
+    if value == 3:
+        raise StopIteration
+    return value
+
+
+class StopsAtThree:
+    def __init__(self, value):
+        self.value = value
+
+    def __bool__(self):
+        return stops_at_three(self.value) > 0
+
+
+def reads_in_a_loop(it):
+    seen = []
+    for item in it:
+        seen.append(type(item))
+    return seen
+
+
+def reads_rest(it):
+    first = next(it)
+    return type(first), [type(item) for item in it]
+
+
+MAKERS = [
+    lambda: map(stops_at_three, [1, 2, 3, 4]),
+    lambda: filter(stops_at_three, [1, 2, 3, 4]),
+    lambda: filter(None, [StopsAtThree(value) for value in [1, 2, 3, 4]]),
+    lambda: itertools.starmap(stops_at_three, [(1,), (2,), (3,), (4,)]),
+    lambda: itertools.takewhile(stops_at_three, [1, 2, 3, 4]),
+    lambda: itertools.filterfalse(lambda value: stops_at_three(value) < 0, [1, 2, 3, 4]),
+]
+READERS = [
+    reads_in_a_loop,
+    reads_rest,
+    lambda it: len(list(it)),
+    lambda it: len([*it]),
+    lambda it: sum(1 for _ in it),
+    lambda it: any(item is None for item in it),
+    lambda it: len(list(zip(it, "abcd", strict=False))),
+    lambda it: len(list(map(str, it))),
+]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("read", READERS)
+def test_function_that_raises_stop_iteration(make, read):
+    """Its caller's reader takes that for the end; it came out of list() and for loops in a recorded function."""
+
+    def f(a):
+        it = make()
+        b = a * 2
+        return read(it), len(list(it)), b
+
+    same(f, f64(3))

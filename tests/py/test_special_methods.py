@@ -1,7 +1,11 @@
 """Special methods that a function calls by syntax: looked up on the type, once, and held to what they may return."""
 
+import sys
+import warnings
+
 import numpy as np
 import pytest
+from compare import dynoc
 from outcomes import same
 
 
@@ -151,3 +155,28 @@ def over_in_a_generator(a, items):
 def test_iter_gives_no_iterator(fn, kind):
     """The process crashed."""
     same(fn, np.arange(3.0), again=lambda: (np.arange(3.0), kind()))
+
+
+class Undecided:
+    def __contains__(self, item):
+        return NotImplemented
+
+    def __call__(self, item):
+        return NotImplemented
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="NotImplemented has no truth there")
+def test_truth_is_asked_for_once():
+    """Each asking warns, in the recording call."""
+
+    def f(a, undecided):
+        return 1 in undecided, list(filter(undecided, [1])), any(undecided(item) for item in [1]), a * 2
+
+    def said():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fast(np.arange(3.0), Undecided())
+        return len(caught)
+
+    fast = dynoc.optimize(f, wait=True)
+    assert said() == 3

@@ -590,9 +590,10 @@ static DynVal *truths_of_iterator(DynRec *r, const RecCall *c, PyObject **result
     *result = NULL;
     while (*result == NULL && (item = rec_take(r, c->args[0], &v)) != NULL) {
         known = known && v != NULL && rec_keep(r, item) == 0;
-        known = known && rec_truth(r, v, item) >= 0;
+        int said = known ? rec_truth(r, v, item) : -1;
+        known = said >= 0;
         PyErr_Clear();
-        int truth = PyObject_IsTrue(item);
+        int truth = rec_real_truth(said, item);
         Py_DECREF(item);
         if (truth < 0) {
             return NULL;

@@ -85,10 +85,10 @@ static DynVal *filtered(DynRec *r, const RecLazy *z, PyObject **item, bool wante
                 return NULL;
             }
         }
-        bool known = said.v != NULL && !r->take_lost && rec_truth(r, said.v, said.real) >= 0;
+        int known = said.v != NULL && !r->take_lost ? rec_truth(r, said.v, said.real) : -1;
         PyErr_Clear();
-        int truth = PyObject_IsTrue(said.real);
-        if (!known) {
+        int truth = rec_real_truth(known, said.real);
+        if (known < 0) {
             rec_take_failed(r, r->why, r->detail);
         }
         if (asks) {

@@ -347,7 +347,7 @@ bool rec_membership(DynRec *r, DynOperand item, DynOperand in, PyObject **result
     }
     DynVal *shadow = call_special(r, f, in, item, &answer);
     int known = answer != NULL && shadow != NULL ? rec_truth(r, shadow, answer) : -1;
-    int truth = answer == NULL ? -1 : PyObject_IsTrue(answer);
+    int truth = answer == NULL ? -1 : rec_real_truth(known, answer);
     Py_XDECREF(answer);
     *result = truth < 0 ? NULL : PyBool_FromLong(truth);
     *v = known >= 0 && *result != NULL ? dyn_rec_const(r, *result) : NULL;

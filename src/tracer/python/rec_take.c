@@ -124,7 +124,10 @@ static PyObject *take_listed(DynRec *r, DynOperand it, DynVal **v) {
     return item;
 }
 
-PyObject *rec_take(DynRec *r, DynOperand it, DynVal **v) {
+static bool is_stopped(void) { return PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_StopIteration); }
+
+/* rec_take, but the StopIteration that a function raises which an iterator of itertools calls is still set. */
+static PyObject *take_or_raise(DynRec *r, DynOperand it, DynVal **v) {
     *v = NULL;
     rec_begin_taking(r);
     rec_taken_so_far(r);
@@ -145,12 +148,14 @@ PyObject *rec_take(DynRec *r, DynOperand it, DynVal **v) {
             rec_advance(r, it.v);
         } else if (item != NULL) {
             *v = rec_take_failed(r, r->why, r->detail);
+        } else if (is_stopped()) { /* the iterator isn't at its end, but its reader takes it for that */
+            rec_take_failed(r, DYN_R_EXCEPTION, "StopIteration");
         }
         return item;
     }
     if (it.v->kind == DV_GENERATOR) {
         PyObject *item = rec_generator_take(r, it, (DynOperand){dyn_rec_const(r, Py_None), Py_None}, v);
-        if (item == NULL && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_StopIteration)) {
+        if (item == NULL && is_stopped()) {
             PyErr_Clear();
         }
         return item;
@@ -159,10 +164,18 @@ PyObject *rec_take(DynRec *r, DynOperand it, DynVal **v) {
     return next_for_real(it.real);
 }
 
+PyObject *rec_take(DynRec *r, DynOperand it, DynVal **v) {
+    PyObject *item = take_or_raise(r, it, v);
+    if (item == NULL && is_stopped()) {
+        PyErr_Clear();
+    }
+    return item;
+}
+
 PyObject *rec_take_sent(DynRec *r, DynOperand it, DynOperand sent, DynVal **v) {
     PyObject *item = NULL;
     if (it.v->kind != DV_GENERATOR) {
-        return rec_take(r, it, v);
+        return take_or_raise(r, it, v);
     }
     rec_begin_taking(r);
     if (r->cap != NULL && !r->take_lost) {

@@ -337,8 +337,10 @@ DYN_HIDDEN int rec_guard_apart(DynRec *r, uint32_t node);
 DYN_HIDDEN void rec_blame_operands(DynRec *r, RecFrame *f, uint32_t n);
 
 /* ---- columns of shadow.def: rec_burn.c, rec_truth.c, rec_items.c, rec_recipe.c, rec_check.c */
-DYN_HIDDEN bool rec_is_constant(DynVal *v);                           /* DV_CONST, constant symbols, tuples of these */
-DYN_HIDDEN int rec_truth(DynRec *r, DynVal *v, PyObject *real);       /* 1, 0: known under guards; -1: not (why is set) */
+DYN_HIDDEN bool rec_is_constant(DynVal *v);                     /* DV_CONST, constant symbols, tuples of these */
+DYN_HIDDEN int rec_truth(DynRec *r, DynVal *v, PyObject *real); /* 1, 0: known under guards; -1: not (why is set) */
+/* The real truth, where rec_truth has said `known`: asking again could warn again, as of NotImplemented. -1 with an exception. */
+static inline int rec_real_truth(int known, PyObject *real) { return known >= 0 ? known : PyObject_IsTrue(real); }
 DYN_HIDDEN DynVal *rec_iterate(DynRec *r, DynVal *v, PyObject *real); /* what an iterator is made over, or NULL */
 DYN_HIDDEN int rec_items(DynRec *r, DynVal *v, PyObject *real, DynVal ***items, uint32_t *n); /* items of an iterable; -1 */
 /* Of a dict, a view of one, a set or a deque: how many items an iteration gives, and item number i (NULL: no memory), without a
