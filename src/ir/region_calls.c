@@ -1,6 +1,7 @@
 /* region_calls.c: functions of C that Python's library or NumPy has for objects, called by native loops with numbers: math.hypot,
  * round(x, 2), cmath.exp, a generator's normal(). Called through region_world.def, with the GIL. Their results depend on their
- * arguments alone, and on the generator that is given, so they are CPython's own to the bit. Owns nothing.
+ * arguments alone, and on the generator that is given, so they are CPython's own to the bit. And sum, max and min of lists. Owns
+ * nothing but references to such functions.
  *
  * `kinds` says what the arguments are, three bits for each, the first one lowest; their values lie in `given`, in that order. */
 #include "ir/region_ir.h"
@@ -70,4 +71,66 @@ int dyn_region_boxed_complex(PyObject *function, int64_t kinds, DynScalar *given
     given[0].f = is ? PyComplex_ImagAsDouble(o) : 0;
     Py_XDECREF(o);
     return !is;
+}
+
+/* ---- of all items */
+
+int dyn_region_sum_ints(PyObject *list, int64_t *d) {
+    *d = 0;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list); i++) {
+        PyObject *o = PySequence_Fast_GET_ITEM(list, i);
+        int overflow = 0;
+        int64_t x = PyLong_CheckExact(o) ? PyLong_AsLongLongAndOverflow(o, &overflow) : 0;
+        if (!PyLong_CheckExact(o) || overflow != 0 || __builtin_add_overflow(*d, x, d)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static bool are_floats(PyObject *list) {
+    bool are = PySequence_Fast_GET_SIZE(list) > 0;
+    for (Py_ssize_t i = 0; are && i < PySequence_Fast_GET_SIZE(list); i++) {
+        are = PyFloat_CheckExact(PySequence_Fast_GET_ITEM(list, i));
+    }
+    return are;
+}
+
+/* By CPython's own function, as it may add what was rounded off. */
+int dyn_region_sum_floats(PyObject *list, double *d) {
+    static PyObject *function; /* strong */
+    if (function == NULL) {
+        function = dyn_module_attr("builtins", "sum");
+    }
+    PyObject *o = function != NULL && are_floats(list) ? PyObject_CallOneArg(function, list) : NULL;
+    bool known = o != NULL && PyFloat_CheckExact(o);
+    *d = known ? PyFloat_AS_DOUBLE(o) : 0;
+    Py_XDECREF(o);
+    PyErr_Clear();
+    return !known;
+}
+
+int dyn_region_top_int(PyObject *list, int64_t largest, int64_t *d) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list); i++) {
+        PyObject *o = PySequence_Fast_GET_ITEM(list, i);
+        int overflow = 0;
+        int64_t x = PyLong_CheckExact(o) ? PyLong_AsLongLongAndOverflow(o, &overflow) : 0;
+        if (!PyLong_CheckExact(o) || overflow != 0) {
+            return 1;
+        }
+        *d = i == 0 || (largest != 0 ? x > *d : x < *d) ? x : *d;
+    }
+    return PySequence_Fast_GET_SIZE(list) == 0;
+}
+
+int dyn_region_top_float(PyObject *list, int64_t largest, double *d) {
+    if (!are_floats(list)) {
+        return 1;
+    }
+    *d = PyFloat_AS_DOUBLE(PySequence_Fast_GET_ITEM(list, 0));
+    for (Py_ssize_t i = 1; i < PySequence_Fast_GET_SIZE(list); i++) {
+        double x = PyFloat_AS_DOUBLE(PySequence_Fast_GET_ITEM(list, i));
+        *d = (largest != 0 ? x > *d : x < *d) ? x : *d;
+    }
+    return 0;
 }

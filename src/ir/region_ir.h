@@ -107,6 +107,11 @@ DYN_HIDDEN int dyn_region_boxed_int(PyObject *function, int64_t kinds, const Dyn
 DYN_HIDDEN int dyn_region_boxed_np_int(PyObject *function, int64_t kinds, const DynScalar *given, int64_t *d);
 /* The imaginary part is given back in given[0]. */
 DYN_HIDDEN int dyn_region_boxed_complex(PyObject *function, int64_t kinds, DynScalar *given, double *d);
+/* sum, max (largest) and min of a list or tuple of ints, or of floats; 1: CPython has to do it, as of other or no items. */
+DYN_HIDDEN int dyn_region_sum_ints(PyObject *list, int64_t *d);
+DYN_HIDDEN int dyn_region_sum_floats(PyObject *list, double *d);
+DYN_HIDDEN int dyn_region_top_int(PyObject *list, int64_t largest, int64_t *d);
+DYN_HIDDEN int dyn_region_top_float(PyObject *list, int64_t largest, double *d);
 enum { DYN_RNG_PYTHON, DYN_RNG_STATE, DYN_RNG_GENERATOR };
 /* Is the object one that loops can draw from now? Which, and what draws a double, from what. */
 DYN_HIDDEN bool dyn_region_rng(PyObject *o, uint8_t *which, void **function, void **state);

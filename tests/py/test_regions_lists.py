@@ -365,3 +365,24 @@ def zipped_with_what_changes(numbers, items, x, n):
 def test_zip_of_a_list_of_several_kinds():
     for x in (5.5, 2):
         check(zipped_with_what_changes, (np.arange(6.0), [1, 2, 3], x, 5), [iter(range(5))])
+
+
+def summed(rows, out):
+    """Of lists and tuples of ints, or of floats: what their items are is looked at in each trip."""
+    for row in rows:
+        out.append((sum(row), max(row), min(row)))
+    return out
+
+
+ROWS = {
+    "ints": [[3, 1, 2], [5], [-4, 10**12, 7]],
+    "floats": [[1e16, 1.0, -1e16, 2.5], [-0.0], [NANS[0], 1.0], [1.0, NANS[1], 3.0], [0.1] * 10],
+    "tuples": [(1, 2), (3, 4), (-1, 0)],
+    "large": [[2**62, 1], [2**62, 2**62], [2**70], [1]],
+    "empty": [[1.5], [2.5], []],
+}
+
+
+@pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
+def test_sums_and_extremes(rows):
+    check(summed, (rows, []), [iter(rows)])

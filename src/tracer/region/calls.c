@@ -21,8 +21,6 @@ static bool all_numbers(Plan *p, const PlanValue *args, uint32_t n, uint32_t wan
     return n == wanted || no(p, "another number of arguments");
 }
 
-static bool is_np_bool(const PlanValue *v) { return v->v.kind == DYN_RK_NP && v->v.dtype == DYN_BOOL; }
-
 /* ---- builtins */
 
 /* range(stop), range(start, stop), range(start, stop, step) */
@@ -137,7 +135,7 @@ static bool call_abs(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     out->known = false;
     uint32_t reg = plan_reg(p, &args[0]);
     out->v.nregs = 1;
-    if (is_np_bool(&args[0])) {
+    if (args[0].v.kind == DYN_RK_NP && args[0].v.dtype == DYN_BOOL) {
         return no(p, "abs of np.bool_");
     }
     if (!plan_is_float(&args[0])) {
@@ -387,6 +385,9 @@ static const struct Row {
     {"math", "ceil", call_int, DYN_RO_CEIL},
     {"math", "trunc", call_int, DYN_RO_COUNT},
     {"math", "fabs", call_math, DYN_RO_DABS},
+    {"builtins", "sum", plan_call_of_items, PLAN_SUM},
+    {"builtins", "max", plan_call_of_items, PLAN_MAX},
+    {"builtins", "min", plan_call_of_items, PLAN_MIN},
     {"_collections", "deque", plan_call_deque, 0},
     {"math", "sqrt", call_math, DYN_RO_SQRT},
     {"math", "sin", call_math, DYN_RO_SIN},
@@ -677,7 +678,7 @@ static Went call_known(Plan *p, PyObject *o, PlanValue *args, uint32_t n, PyObje
             return plan_drive(p, drivers[i].driver, args[0], slots);
         }
     }
-    if (o == min_object || o == max_object) {
+    if ((o == min_object || o == max_object) && n != 1) {
         return call_extreme(p, o == max_object, args, n, slots);
     }
     for (size_t i = 0; i < DYN_COUNTOF(rows); i++) {

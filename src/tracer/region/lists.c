@@ -271,6 +271,21 @@ bool plan_in_list(Plan *p, PlanValue item, PlanValue all, bool negated, PlanValu
     return true;
 }
 
+/* sum, max or min (a PlanDriver) of a list or tuple of ints, or of floats. */
+bool plan_call_of_items(Plan *p, int which, PlanValue *args, uint32_t n, PlanValue *out) {
+    PlanValue list = n == 1 ? plan_tuple_object(p, &args[0]) : plan_value(DYN_RK_NULL, DYN_NONE);
+    uint32_t bits = list.v.kind == DYN_RK_LIST ? plan_shape(p, plan_contents(&list))->bits : 0;
+    if (bits != DYN_RL_INT && bits != DYN_RL_FLOAT) {
+        return no(p, DYN_R_UNSUPPORTED_OP, "a sum or extreme of something else than a list of ints, or of floats");
+    }
+    const bool ints = bits == DYN_RL_INT, sum = which == PLAN_SUM;
+    DynRegionOp op = sum ? (ints ? DYN_RO_SUMINTS : DYN_RO_SUMFLOATS) : (ints ? DYN_RO_TOPINT : DYN_RO_TOPFLOAT);
+    uint32_t largest = sum ? DYN_NONE : plan_iconst(p, which == PLAN_MAX);
+    uint32_t reg = plan_emit_or(p, op, list.v.regs[0], largest, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    *out = plan_value(ints ? DYN_RK_INT : DYN_RK_FLOAT, reg);
+    return true;
+}
+
 /* ---- stores */
 
 /* The place may hold such values from here on: where that is new, all is planned anew. */

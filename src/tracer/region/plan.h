@@ -617,6 +617,7 @@ DYN_HIDDEN bool plan_append(Plan *p, PlanValue list, PlanValue v);
 DYN_HIDDEN Went plan_build_list(Plan *p, uint32_t n);
 DYN_HIDDEN bool plan_list_of(Plan *p, const PlanValue *from, PlanValue *out);                /* list(from); NULL: list() */
 DYN_HIDDEN bool plan_list_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out); /* one of them is a list */
+DYN_HIDDEN PlanHandler plan_call_of_items;                                                   /* sum, max and min of a list */
 DYN_HIDDEN Went plan_list_append(Plan *p, uint32_t below);
 DYN_HIDDEN bool plan_unpack_list(Plan *p, PlanValue list, uint32_t n);
 DYN_HIDDEN bool plan_list_iterator(Plan *p, PlanValue list, PlanValue *out);
