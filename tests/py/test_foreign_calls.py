@@ -586,3 +586,16 @@ def test_forced_leaves(lib):
         dynoc.config.force_leave = at
         dynoc.reset()
         check(fn, lib, ramp, whole=False)
+
+
+def test_without_array_work_it_is_cpythons(lib):
+    """Nothing would be gained by a graph of calls of C alone."""
+
+    def fn(xs, out):
+        lib.fails(ctypes.c_int(len(xs)))
+        for x in xs:
+            out.append(lib.wide(x))
+        return out
+
+    fast = check(fn, lib, lambda k: ([1, "x", 2][k % 2 : 1 + k % 2], []), whole=False)
+    assert not fast.entries

@@ -129,6 +129,10 @@ static DynVal *make_pointer(DynRec *r, const RecCall *c, PyObject **result) {
     return v != NULL ? shows(r, v) : rec_fail(r, DYN_R_OPAQUE_CALL, "data_as");
 }
 
+bool rec_is_foreign(const DynExtern *x) {
+    return x->opens || x->shows || (PyType_Check(x->callable) && dyn_foreign_is_number_type(x->callable));
+}
+
 DynVal *rec_call_foreign(DynRec *r, const RecCall *c, PyObject **result) {
     PyObject *f = c->callable.real;
     if (PyType_Check(f)) {
@@ -142,6 +146,9 @@ DynVal *rec_call_foreign(DynRec *r, const RecCall *c, PyObject **result) {
     }
     const char *name = rec_callable_name(r, f), *why = obstacle(r, c);
     bool known = why == NULL && rec_guard_id(r, c->callable.v, f) == 0 && rec_resolve_args(r, c) == 0;
+    if (known && dyn_rec_graph(r)->nodes.n == 0 && r->done.n == 0 && !r->req->fullgraph) { /* nothing to be a part of, as yet */
+        why = "a foreign function that is given no array, in front of all array work";
+    }
     uint32_t before = r->nstrangers;
     *result = rec_call_real(c);
     if (r->nstrangers != before) { /* what the recording knows may be so no more: CPython makes the call each time */

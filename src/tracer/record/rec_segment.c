@@ -161,7 +161,10 @@ static void place_of(DynRec *r, RecFrame *f, const DynInstr *in, DynPlace *p) {
 
 bool rec_has_work(const DynCapture *c) {
     for (uint32_t i = 0; i < c->graph.nodes.n; i++) {
-        if (dyn_ops[c->graph.nodes.at[i].op].kind != DYN_K_INPUT) {
+        const DynNode *n = &c->graph.nodes.at[i];
+        const DynExtern *x = dyn_graph_extern(&c->graph, n);
+        bool foreign = x != NULL && rec_is_foreign(x); /* made by ctypes in any case */
+        if (dyn_ops[n->op].kind != DYN_K_INPUT && !foreign) {
             return true;
         }
     }

@@ -398,6 +398,9 @@ DYN_HIDDEN uint32_t rec_found_at(const DynVal *v);                   /* the sour
 
 DYN_HIDDEN bool rec_has_recipe(DynRec *r, DynVal *v); /* as things are now */
 
+/* ---- rec_foreign.c */
+DYN_HIDDEN bool rec_is_foreign(const DynExtern *x); /* Is it the call of a function of C, or what makes an argument for one? */
+
 /* ---- rec_marked.c */
 DYN_HIDDEN bool rec_is_marked(PyObject *callable);  /* is it not to be looked into? */
 DYN_HIDDEN bool rec_is_autograd_class(PyObject *o); /* a class of torch.autograd.Function's */
