@@ -230,7 +230,7 @@ Went plan_call_foreign(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, 
         regs[passed++] = plan_iconst(p, 0);
     }
     uint32_t signature = dyn_foreign_with(f.signature, passed);
-    if (signature == 0) {
+    if (signature == 0 || n > DYN_FOREIGN_ARGS) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function of ctypes with another number of arguments");
     }
     if (!f.pure && !may_release(p, &f)) {
