@@ -125,11 +125,13 @@ FORMS = {"SGD": of_sgd, "Adam": of_adam, "AdamW": of_adam, "Adagrad": of_adagrad
 
 def rows(optimizer, group, names):
     """For each parameter that has a gradient: it, the gradient, and what the state has by these names; None: nothing."""
-    found, states = [], optimizer.state
+    found, states, nothing = [], optimizer.state.get, {}
+    count, first, second, third = names
     for parameter in group["params"]:
         gradient = parameter.grad
         if gradient is not None:
-            found += (parameter, gradient, *map(states.get(parameter, {}).get, names))
+            get = states(parameter, nothing).get
+            found += (parameter, gradient, get(count), get(first), get(second), get(third))
     return found
 
 
