@@ -142,7 +142,7 @@ static void fill_generator(DynRegionRun *run, const DynRegionValues *list, uint3
     const DynRegionPause *pause = &run->r->pauses.at[v->shape];
     for (uint32_t i = 0; i < v->n || i < had; i++) {
         PyObject *old = i < had ? dyn_frame_get(f, i) : NULL;
-        if (i < v->n && is_kept(run, &list->at[*at], old)) {
+        if (i < v->n && i < had && is_kept(run, &list->at[*at], old)) { /* above its depth nothing is anything */
             (*at)++;
             continue;
         }
