@@ -381,6 +381,15 @@ PyObject *dyn_cpy_lookup_special(PyTypeObject *t, PyObject *name) {
     return found;
 }
 
+void dyn_cpy_say_no_iterator(PyObject *of, PyObject *given) {
+#if DYN_PY < 315
+    (void)of;
+    PyErr_Format(PyExc_TypeError, "iter() returned non-iterator of type '%.100s'", Py_TYPE(given)->tp_name);
+#else
+    PyErr_Format(PyExc_TypeError, "%T.__iter__() must return an iterator, not %T", of, given);
+#endif
+}
+
 PyObject *dyn_cpy_lookup_named(PyTypeObject *t, const char *name) {
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);

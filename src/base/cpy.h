@@ -205,6 +205,8 @@ DYN_HIDDEN PyObject *dyn_cpy_get_method(PyObject *o, PyObject *name, int *unboun
 DYN_HIDDEN bool dyn_cpy_shows_its_methods(PyObject *o); /* no attribute of the instance hides one of its class */
 DYN_HIDDEN PyObject *dyn_cpy_lookup_special(PyTypeObject *t, PyObject *name); /* _PyType_Lookup, borrowed or NULL, no error */
 DYN_HIDDEN PyObject *dyn_cpy_lookup_named(PyTypeObject *t, const char *name); /* the same */
+DYN_HIDDEN void dyn_cpy_say_no_iterator(PyObject *of,
+                                        PyObject *given); /* CPython's exception where __iter__ gave something else */
 /* cpy_class.c: what was read of a class. facts: a capsule with what the class has under special names now; NULL, without an
  * exception: it can't be said. note: what the first `nbases` of its bases, itself among them, have under `name` is one of them
  * from now on; false: it can't be said. stands: is the class as they say; the version tag for which it is is remembered. changed:

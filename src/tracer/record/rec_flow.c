@@ -121,7 +121,7 @@ static Step call_iter(DynRec *r, RecFrame *f, DynOperand o, DynOperand method) {
     Py_INCREF(o.real);
     Step step = rec_finish_call(r, f, &c, 1);
     if ((step == STEP_NEXT || step == STEP_BREAK) && !PyIter_Check(*real_top(f, 1))) {
-        PyErr_Format(PyExc_TypeError, "iter() returned non-iterator of type '%.100s'", Py_TYPE(*real_top(f, 1))->tp_name);
+        dyn_cpy_say_no_iterator(o.real, *real_top(f, 1));
         Py_SETREF(*real_top(f, 1), Py_NewRef(o.real));
         *shadow_top(f, 1) = o.v;
         step = STEP_ERROR;
