@@ -155,6 +155,21 @@ def test_many_trips_ask_once_and_are_done_again_where_something_is_wrong():
     assert blocks["b10"] == "  br r5 b6 b3\n"
 
 
+def test_trips_that_call_something_ask_each_time():
+    """Nobody knows how long the function takes."""
+    text = SUM.replace("IIDDI\n", "IIDDII\n").replace("r10 = dadd r10 r11\n", "r10 = dadd r10 r11\n  r13 = dict.size r0\n")
+    blocks = blocks_of(optimised(text))
+    assert "poll else x1" in blocks["b5"] and "trouble" not in "".join(blocks.values())
+
+
+def test_where_a_loop_is_left_it_asks_about_the_trips_so_far():
+    left = "  r13 = dle r10 r11\n  br r13 b3 b4\nb3 @7:\n"
+    text = SUM.replace("b3", "b4").replace("IIDDI\n", "IIDDII\n")
+    blocks = blocks_of(optimised(text.replace("  r10 = dadd r10 r11\n", "  r10 = dadd r10 r11\n" + left)))
+    asks = re.search(r"br r13 b7 (b\d+)\n", blocks["b6"])[1]
+    assert "dused r10\n" in blocks[asks] and re.search(r"(r\d+) = trouble\n  br \1 b\d+ b4\n", blocks[asks])
+
+
 def test_a_check_that_stays_does_the_trips_again():
     text = SUM.replace("r9 = idx r4 r2", "r9 = idx r9 r2").replace("r7 = int 1\n", "r7 = int 1\n  r9 = imulw r4 r4\n", 1)
     blocks = blocks_of(optimised(text))
