@@ -147,6 +147,8 @@ def test_indices_of_a_loop_that_counts_are_checked_in_front_of_it(step):
 def test_many_trips_ask_once_and_are_done_again_where_something_is_wrong():
     blocks = blocks_of(optimised(SUM))
     assert "poll" in blocks["b2"] and "poll" not in blocks["b5"] and "calm" in blocks["b6"]
+    few = re.search(r"(r\d+) = int 15\n  (r\d+) = ilt \1 r5\n  (r\d+) = iand r\d+ \2\n  br \3 b7 b1\n", blocks["b6"])
+    assert few  # a loop of a few trips is the one with checks
     until = re.search(r"(r\d+) = imax0", blocks["b7"])[1]
     assert f"ine r5 {until}" in blocks["b4"] and blocks["b4"].endswith(" b5 b8\n")
     kept = re.search(r"(r\d+) = dmov r10\n", blocks["b7"])[1]

@@ -10,7 +10,7 @@
  * of the run goes through loops with checks. Memory is raw and lasts as long as the call. */
 #include "codegen/region/region_code.h"
 
-enum { TRIPS = 1024 };
+enum { TRIPS = 1024, LEAST = 16 }; /* fewer trips than LEAST take less time than keeping registers and asking about flags */
 
 typedef struct Trips {
     DynRegion *r;
@@ -319,7 +319,12 @@ static void make_trips(Trips *t) {
     }
     add_end(t, begin, DYN_NONE, q->head, DYN_NONE);
     add_end(t, next, q->left, q->front, q->after);
-    add_end(t, q->front, q->all, begin, q->slow);
+    uint32_t all = q->all;
+    if (again != DYN_NONE) {
+        uint32_t few = add(t, q->front, DYN_RO_ICONST, DYN_NONE, DYN_NONE, LEAST - 1);
+        all = add(t, q->front, DYN_RO_IAND, all, add(t, q->front, DYN_RO_ILT, few, q->left, 0), 0);
+    }
+    add_end(t, q->front, all, begin, q->slow);
 }
 
 bool dyn_region_trips(DynRegion *r, const DynRegionQuick *q) {
