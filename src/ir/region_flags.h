@@ -2,8 +2,8 @@
  * into the interpreter (region_interp.c), and are in the head of the text of every region: each X is one of them.
  *
  * rg_trouble: could NumPy have warned of what was computed since rg_quiet? rg_spoilt: it could in this run, so trips are done
- * with checks at once; a region to which that has happened often tries now and then. rg_dused and rg_sused: the number is
- * computed before any later question. */
+ * with checks at once; a region to which that has happened often tries now and then. rg_iused, rg_dused and rg_sused: the
+ * number is computed before any later question. */
 #ifndef DYN_REGION_FLAGS_H
 #define DYN_REGION_FLAGS_H
 
@@ -47,6 +47,10 @@
 
 #define DYN_REGION_FLAGS(X)                            \
     DYN_REGION_MACHINE_FLAGS(X)                        \
+    X(static inline int rg_iused(I x) {                \
+        __asm__ volatile("" : : "r"(x));               \
+        return 0;                                      \
+    })                                                 \
     X(static unsigned rg_spoilt;)                      \
     X(static unsigned rg_bad;)                         \
     X(static unsigned rg_runs;)                        \

@@ -147,12 +147,29 @@ def test_indices_of_a_loop_that_counts_are_checked_in_front_of_it(step):
 def test_many_trips_ask_once_and_are_done_again_where_something_is_wrong():
     blocks = blocks_of(optimised(SUM))
     assert "poll" in blocks["b2"] and "poll" not in blocks["b5"] and "calm" in blocks["b6"]
+    few = re.search(r"(r\d+) = int 15\n  (r\d+) = ilt \1 r5\n  (r\d+) = iand r\d+ \2\n  br \3 b7 b1\n", blocks["b6"])
+    assert few  # a loop of a few trips is the one with checks
     until = re.search(r"(r\d+) = imax0", blocks["b7"])[1]
     assert f"ine r5 {until}" in blocks["b4"] and blocks["b4"].endswith(" b5 b8\n")
     kept = re.search(r"(r\d+) = dmov r10\n", blocks["b7"])[1]
     assert "dused r10\n" in blocks["b8"] and blocks["b8"].endswith(" b9 b10\n")
     assert f"r10 = dmov {kept}\n" in blocks["b9"] and blocks["b9"].endswith("jmp b1\n")
     assert blocks["b10"] == "  br r5 b6 b3\n"
+
+
+def test_trips_that_call_something_ask_each_time():
+    """Nobody knows how long the function takes."""
+    text = SUM.replace("IIDDI\n", "IIDDII\n").replace("r10 = dadd r10 r11\n", "r10 = dadd r10 r11\n  r13 = dict.size r0\n")
+    blocks = blocks_of(optimised(text))
+    assert "poll else x1" in blocks["b5"] and "trouble" not in "".join(blocks.values())
+
+
+def test_where_a_loop_is_left_it_asks_about_the_trips_so_far():
+    left = "  r13 = dle r10 r11\n  br r13 b3 b4\nb3 @7:\n"
+    text = SUM.replace("b3", "b4").replace("IIDDI\n", "IIDDII\n")
+    blocks = blocks_of(optimised(text.replace("  r10 = dadd r10 r11\n", "  r10 = dadd r10 r11\n" + left)))
+    asks = re.search(r"br r13 b7 (b\d+)\n", blocks["b6"])[1]
+    assert "dused r10\n" in blocks[asks] and re.search(r"(r\d+) = trouble\n  br \1 b\d+ b4\n", blocks[asks])
 
 
 def test_a_check_that_stays_does_the_trips_again():

@@ -104,6 +104,32 @@ def whole(n, s):
     return s, i
 
 
+def left(a, s, k):
+    for i in range(N):
+        s += a[i]
+        if i == k:
+            break
+    return s, i
+
+
+def left_before(a, s, k):
+    for i in range(N):
+        t = a[i] * a[i]
+        if i == k:
+            return s
+        s += t
+    return s
+
+
+def compared_and_left(a, s, k):
+    for i in range(N):
+        t = a[i] * a[i] < 1
+        if i == k:
+            break
+        s += t
+    return s
+
+
 @pytest.mark.parametrize("where", WHERE)
 @pytest.mark.parametrize("value", [HUGE, math.inf, -math.inf, math.nan, 0.0, -1.0])
 @pytest.mark.parametrize("function", [product, compared, divided, rooted])
@@ -122,6 +148,14 @@ def test_sums_that_overflow(function, where):
     a = numbers(where, HUGE)
     a[where // 2] = HUGE
     check(function, (a, np.float64(0)), [iter(range(N))], forced=False)
+
+
+@pytest.mark.parametrize("k", [1500, 1501, 2047, 2048])
+@pytest.mark.parametrize("function", [left, left_before, compared_and_left])
+def test_what_is_due_before_a_loop_is_left(function, k):
+    a = numbers(1500, HUGE)
+    a[1501] = HUGE
+    check(function, (a, np.float64(0), k), [iter(range(N))], forced=False)
 
 
 @pytest.mark.parametrize("where", WHERE)

@@ -22,15 +22,17 @@ static void emit_integer(int64_t i, DynStr *out) {
     }
 }
 
-/* Is a function of others called, which may clear the processor's flags? */
-static bool calls_out(const DynRegionOpInfo *op) {
-    return strstr(op->c_fails, "W[W_") != NULL || strstr(op->c_value, "W[W_") != NULL;
+bool dyn_region_calls_out(DynRegionOp op) {
+    const DynRegionOpInfo *info = &dyn_region_ops[op];
+    bool own = op == DYN_RO_CALLI || op == DYN_RO_CALLD || op == DYN_RO_CALLN || op == DYN_RO_ROUTINE || op == DYN_RO_UFUNC1;
+    bool written = !info->flow; /* as C, in the table */
+    return own || (written && (strstr(info->c_fails, "W[W_") != NULL || strstr(info->c_value, "W[W_") != NULL));
 }
 
 /* One instruction of region_ops.def, its operands under the names that the table gives them. */
 static void emit_step(const DynRegion *r, const DynRegionInstr *in, DynStr *out) {
     const DynRegionOpInfo *op = &dyn_region_ops[in->op];
-    dyn_str_puts(out, r->asks_flags && calls_out(op) ? "  rg_spoilt |= rg_trouble();\n  { " : "  { ");
+    dyn_str_puts(out, r->asks_flags && dyn_region_calls_out((DynRegionOp)in->op) ? "  rg_spoilt |= rg_trouble();\n  { " : "  { ");
     for (int k = 0; k < 3 && op->args[k] != 'N'; k++) {
         dyn_str_printf(out, "const %s %c = r%u; ", c_type(op->args[k]), 'a' + k, in->arg[k]);
     }

@@ -1,22 +1,26 @@
 /* trips.c: what loops without checks of indices ask only once in many trips. Called by hoist.c for each copy that it has made.
  *
  * Whether CPython's eval breaker wants something is asked in front of every 1024 trips; where it does, the loop with checks runs,
- * which asks on each trip and can be left there. Where nothing but registers is written in the loop, numbers aren't looked at
- * either for whether NumPy would warn: behind the trips the processor's floating-point flags tell whether any of them could.
- * If so, or if something in a trip can't be done, the registers are as they were in front of those trips again, and the loop
- * with checks does them anew and is left at the right place. Flags are cleared only when a region is entered, so a compiler may
- * move arithmetic out of the loop; once they tell of something, and in front of calls that may clear them, that is noted, and the
- * rest of the run goes through loops with checks. Memory is raw and lasts as long as the call. */
+ * which asks on each trip and can be left there. A loop that calls functions goes on asking on each trip, as nobody knows how
+ * long those take. Where nothing but registers is written in the loop, numbers aren't looked at either for whether NumPy would
+ * warn: behind the trips, and on every way out of them, the processor's floating-point flags tell whether any of them could. If
+ * so, or if something in a trip can't be done, the registers are as they were in front of those trips again, and the loop with
+ * checks does them anew and is left at the right place. Flags are cleared only when a region is entered, so a compiler may move
+ * arithmetic out of the loop; once they tell of something, and in front of calls that may clear them, that is noted, and the rest
+ * of the run goes through loops with checks. Memory is raw and lasts as long as the call. */
 #include "codegen/region/region_code.h"
 
-enum { TRIPS = 1024 };
+enum { TRIPS = 1024, LEAST = 16 }; /* fewer trips than LEAST take less time than keeping registers and asking about flags */
 
 typedef struct Trips {
     DynRegion *r;
     const DynRegionQuick *q;
-    uint8_t *carried; /* For each register: the loop assigns it, and the loop with checks needs it at its head. */
-    uint8_t *counts;  /* For each register: a later trip, a branch or a check of the loop depends on it. */
-    uint32_t nregs;   /* So many registers there were. */
+    uint8_t *carried;  /* For each register: the loop assigns it, and the loop with checks needs it at its head. */
+    uint8_t *assigned; /* For each register: the loop assigns it. */
+    uint8_t *counts;   /* For each register: a later trip, a branch or a check of the loop depends on it. */
+    uint8_t *live;     /* For each block and each register: it is needed at the block's beginning. Or NULL. */
+    uint32_t nregs;    /* So many registers there were, */
+    uint32_t nblocks;  /* and blocks. */
     bool failed;
 } Trips;
 
@@ -51,6 +55,15 @@ static uint32_t add_block(Trips *t) {
     DynRegionBlock b = {.at = t->r->blocks.at[t->q->head].at};
     t->failed = dyn_vec_push(&t->r->blocks, b) < 0 || t->failed;
     return t->r->blocks.n - 1;
+}
+
+static bool is_inside(const Trips *t, uint32_t block) {
+    for (uint32_t i = 0; i < t->q->n; i++) {
+        if (t->q->blocks[i] == block) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool is_doubt(uint16_t op) {
@@ -92,35 +105,39 @@ static void join(uint8_t *to, const uint8_t *from, uint32_t n) {
     }
 }
 
-/* `carried`: all that is needed at the head of the loop with checks, and assigned in the one without. */
-static bool find_carried(Trips *t) {
+static bool find_live(Trips *t) {
     const DynRegion *r = t->r;
-    uint32_t nblocks = r->blocks.n, n = t->nregs;
-    uint8_t *at = PyMem_RawCalloc(nblocks + 1, n), *now = at == NULL ? NULL : at + (size_t)nblocks * n;
-    for (bool again = at != NULL; again;) {
+    uint32_t n = t->nregs;
+    t->live = PyMem_RawCalloc(t->nblocks + 1, n);
+    uint8_t *now = t->live == NULL ? NULL : t->live + (size_t)t->nblocks * n;
+    for (bool again = t->live != NULL; again;) {
         again = false;
-        for (uint32_t i = nblocks; i-- > 0;) {
+        for (uint32_t i = t->nblocks; i-- > 0;) {
             uint32_t to[2], ways = dyn_region_ways(&r->blocks.at[i], to);
             memset(now, 0, n);
             for (uint32_t w = 0; w < ways; w++) {
-                join(now, at + (size_t)to[w] * n, n);
+                join(now, t->live + (size_t)to[w] * n, n);
             }
             see_block(r, i, now);
-            again = again || memcmp(now, at + (size_t)i * n, n) != 0;
-            memcpy(at + (size_t)i * n, now, n);
+            again = again || memcmp(now, t->live + (size_t)i * n, n) != 0;
+            memcpy(t->live + (size_t)i * n, now, n);
         }
     }
-    for (uint32_t i = 0; at != NULL && i < t->q->n; i++) {
-        const DynRegionBlock *b = &r->blocks.at[t->q->blocks[i]];
+    return t->live != NULL;
+}
+
+/* `carried`: all that is needed at the head of the loop with checks, and assigned in the one without. */
+static void find_carried(Trips *t) {
+    for (uint32_t i = 0; i < t->q->n; i++) {
+        const DynRegionBlock *b = &t->r->blocks.at[t->q->blocks[i]];
         for (uint32_t k = 0; k < b->v.n; k++) {
             uint32_t dst = b->v.at[k].dst;
             if (dst != DYN_NONE) {
-                t->carried[dst] = at[(size_t)t->q->slow * n + dst];
+                t->assigned[dst] = 1;
+                t->carried[dst] = t->live[(size_t)t->q->slow * t->nregs + dst];
             }
         }
     }
-    PyMem_RawFree(at);
-    return at != NULL;
 }
 
 /* ---- can warnings be asked about behind the trips? */
@@ -193,14 +210,27 @@ static void make_repeatable(DynRegionInstr *in, uint32_t again) {
     }
 }
 
-static void rewrite(Trips *t, uint32_t again) {
+/* Does a trip call anything? */
+static bool calls(const Trips *t) {
+    for (uint32_t i = 0; i < t->q->n; i++) {
+        const DynRegionBlock *b = &t->r->blocks.at[t->q->blocks[i]];
+        for (uint32_t k = 0; k < b->v.n; k++) {
+            if (dyn_region_calls_out((DynRegionOp)b->v.at[k].op)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void rewrite(Trips *t, uint32_t again, bool polls) {
     for (uint32_t i = 0; i < t->q->n; i++) {
         DynRegionBlock *b = &t->r->blocks.at[t->q->blocks[i]];
         uint32_t n = 0;
         for (uint32_t k = 0; k < b->v.n; k++) {
             DynRegionInstr in = b->v.at[k];
             bool doubt = in.op == DYN_RO_DWARN || in.op == DYN_RO_SWARN;
-            if (in.op != DYN_RO_POLL && !(again != DYN_NONE && doubt)) {
+            if ((polls || in.op != DYN_RO_POLL) && !(again != DYN_NONE && doubt)) {
                 if (again != DYN_NONE) {
                     make_repeatable(&in, again);
                 }
@@ -235,50 +265,79 @@ static void save(Trips *t, uint32_t begin, uint32_t again) {
     add_end(t, again, DYN_NONE, t->q->slow, DYN_NONE);
 }
 
-/* Nothing that a number of the last trip is made of is computed behind the question. */
-static uint32_t add_question(Trips *t, uint32_t block) {
+/* Nothing that these registers are made of is computed behind the question. */
+static uint32_t add_question(Trips *t, uint32_t block, const uint8_t *made, const uint8_t *more) {
     for (uint32_t i = 0; i < t->nregs && !t->failed; i++) {
         char type = t->r->regs.at[i];
-        if (t->carried[i] && (type == 'D' || type == 'S')) {
-            add(t, block, type == 'D' ? DYN_RO_DUSED : DYN_RO_SUSED, i, DYN_NONE, 0);
+        if (t->assigned[i] && (made[i] || more[i]) && type != 'P') {
+            DynRegionOp op = type == 'D' ? DYN_RO_DUSED : type == 'S' ? DYN_RO_SUSED : DYN_RO_IUSED;
+            add(t, block, op, i, DYN_NONE, 0);
         }
     }
     t->r->asks_flags = true;
     return add(t, block, DYN_RO_TROUBLE, DYN_NONE, DYN_NONE, 0);
 }
 
+/* Where a trip leaves the loop, what is made of it so far is asked about first, be it needed there or in the rest of the trip. */
+static void ask_outside(Trips *t, uint32_t again) {
+    for (uint32_t i = 0; i < t->q->n && !t->failed; i++) {
+        uint32_t block = t->q->blocks[i], to[2], ways = dyn_region_ways(&t->r->blocks.at[block], to);
+        for (uint32_t w = 0; block != t->q->head && ways == 2 && w < 2 && !t->failed; w++) {
+            if (!is_inside(t, to[w])) {
+                const uint8_t *live = t->live + (size_t)to[w] * t->nregs, *other = t->live + (size_t)to[1 - w] * t->nregs;
+                uint32_t asks = add_block(t);
+                add_end(t, asks, add_question(t, asks, live, other), again, to[w]);
+                DynRegionBlock *b = &t->r->blocks.at[block];
+                b->v.at[b->v.n - 1].to[w] = asks;
+            }
+        }
+    }
+}
+
 static void make_trips(Trips *t) {
     const DynRegionQuick *q = t->q;
-    bool repeatable = (find_counting(t), is_repeatable(t));
+    bool polls = calls(t), repeatable = !polls && (find_counting(t), is_repeatable(t));
     uint32_t begin = add_block(t), done = add_block(t), again = DYN_NONE;
-    if (repeatable && find_carried(t)) {
+    if (repeatable && find_live(t)) {
+        find_carried(t);
         again = add_block(t);
     }
     if (t->failed) {
         return;
     }
-    rewrite(t, again);
+    if (again != DYN_NONE) {
+        ask_outside(t, again);
+    }
+    rewrite(t, again, polls);
     uint32_t rest = add(t, begin, DYN_RO_ISUBW, q->left, add(t, begin, DYN_RO_ICONST, DYN_NONE, DYN_NONE, TRIPS), 0);
     end_at(t, add(t, begin, DYN_RO_IMAX0, rest, DYN_NONE, 0), done);
     uint32_t next = done;
     if (again != DYN_NONE) {
         save(t, begin, again);
         next = add_block(t);
-        add_end(t, done, add_question(t, done), again, next);
+        add_end(t, done, add_question(t, done, t->carried, t->carried), again, next);
     }
     add_end(t, begin, DYN_NONE, q->head, DYN_NONE);
     add_end(t, next, q->left, q->front, q->after);
-    add_end(t, q->front, q->all, begin, q->slow);
+    uint32_t all = q->all;
+    if (again != DYN_NONE) {
+        uint32_t few = add(t, q->front, DYN_RO_ICONST, DYN_NONE, DYN_NONE, LEAST - 1);
+        all = add(t, q->front, DYN_RO_IAND, all, add(t, q->front, DYN_RO_ILT, few, q->left, 0), 0);
+    }
+    add_end(t, q->front, all, begin, q->slow);
 }
 
 bool dyn_region_trips(DynRegion *r, const DynRegionQuick *q) {
     uint32_t n = r->regs.n;
-    Trips t = {.r = r, .q = q, .nregs = n, .carried = PyMem_RawCalloc(3, n)};
-    t.failed = t.carried == NULL;
-    t.counts = t.failed ? NULL : t.carried + n;
-    if (!t.failed) {
-        make_trips(&t);
+    uint8_t *rows = PyMem_RawCalloc(4, n); /* the last two are find_counting's */
+    if (rows == NULL) {
+        return false;
     }
-    PyMem_RawFree(t.carried);
+    Trips t = {.r = r, .q = q, .carried = rows, .assigned = rows + n, .counts = rows + 2 * (size_t)n};
+    t.nregs = n;
+    t.nblocks = r->blocks.n;
+    make_trips(&t);
+    PyMem_RawFree(t.live);
+    PyMem_RawFree(rows);
     return !t.failed;
 }
