@@ -629,3 +629,23 @@ def test_values_of_before_are_kept_where_the_call_changes_their_operands_and_gua
         given = fast(holder)
         holder.x = np.arange(3.0) + k
         assert given.tolist() == fn(holder).tolist()
+
+
+def test_functions_of_pythons_own_interface_change_what_is_known(lib):
+    class Holder:
+        pass
+
+    put = ctypes.PyDLL(None).PyObject_SetAttrString
+    put.argtypes, put.restype = [ctypes.py_object, ctypes.c_char_p, ctypes.py_object], ctypes.c_int
+
+    def fn(x, o):
+        y = x * o.a
+        put(o, b"a", 5.0)
+        return y + o.a
+
+    def make(k):
+        holder = Holder()
+        holder.a = float(k)
+        return np.arange(3.0), holder
+
+    check(fn, lib, make, whole=False)
