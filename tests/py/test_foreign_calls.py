@@ -599,3 +599,53 @@ def test_without_array_work_it_is_cpythons(lib):
 
     fast = check(fn, lib, lambda k: ([1, "x", 2][k % 2 : 1 + k % 2], []), whole=False)
     assert not fast.entries
+
+
+def test_values_of_before_are_kept_where_the_call_changes_their_operands_and_guards(lib):
+    class Holder:
+        pass
+
+    def fn(o):
+        y = o.x * 2
+        t = lib.call_back(1)
+        return y + o.x + t
+
+    holder = Holder()
+
+    def change(k):
+        holder.x += 1
+        holder.x = holder.x * 3
+        return k
+
+    fast = dynoc.optimize(fn, wait=True)
+    quiet, loud = BACK(abs), BACK(change)
+    lib.set_back(quiet)  # recorded while nothing but C runs in it
+    for k in range(3):
+        holder.x = np.arange(3.0) + k
+        fast(holder)
+    lib.set_back(loud)
+    for k in range(3):
+        holder.x = np.arange(3.0) + k
+        given = fast(holder)
+        holder.x = np.arange(3.0) + k
+        assert given.tolist() == fn(holder).tolist()
+
+
+def test_functions_of_pythons_own_interface_change_what_is_known(lib):
+    class Holder:
+        pass
+
+    put = ctypes.PyDLL(None).PyObject_SetAttrString
+    put.argtypes, put.restype = [ctypes.py_object, ctypes.c_char_p, ctypes.py_object], ctypes.c_int
+
+    def fn(x, o):
+        y = x * o.a
+        put(o, b"a", 5.0)
+        return y + o.a
+
+    def make(k):
+        holder = Holder()
+        holder.a = float(k)
+        return np.arange(3.0), holder
+
+    check(fn, lib, make, whole=False)

@@ -200,3 +200,13 @@ def test_gradients_of_layers_of_that_size():
             products = [torch.autograd.grad(f(*v), v, direction) for f, v in ((layer, x), (fast, y))]
             for a, b in zip(*products, strict=True):
                 torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("columns", [384, 390])
+def test_sums_that_underflow_have_the_librarys_sign(columns):
+    fast = dynoc.optimize(lambda x, y: (x @ y) * 2, wait=True)
+    x, weight = torch.full((16, 160), -1e-30), torch.full((columns, 160), 1e-30)
+    for right in (weight.t(), weight.t().contiguous()):
+        wanted = torch.signbit(torch.matmul(x, right))
+        for _ in range(3):
+            assert torch.equal(torch.signbit(fast(x, right)), wanted)

@@ -170,16 +170,18 @@ static bool acts(const DynGraph *g, uint32_t id) {
     return owner != NULL && (owner->op == DYN_OP_INPUT || owner->op == DYN_OP_RESULT || dyn_node_calls(owner));
 }
 
-/* What snapshots need and can't be computed again: what is overwritten by then; on a device, where there is no interpreter that
- * could, everything in a graph whose call can't be repeated as a whole. */
+/* What snapshots need and can't be computed again: what is overwritten by then, or by the call that a snapshot stands at, which
+ * the graph is left behind when it raised or changed what was guarded; on a device, where there is no interpreter that could,
+ * everything in a graph whose call can't be repeated as a whole. */
 void dyn_lower_keep_for_snapshots(DynLower *L) {
     bool writes = false, device = L->p->device;
-    for (uint32_t i = 0; i < L->last_snapshot && !writes; i++) {
+    uint32_t end = L->last_snapshot > 0 ? L->last_snapshot + 1 : 0;
+    for (uint32_t i = 0; i < end && !writes; i++) {
         writes = device ? acts(L->g, i) : dyn_graph_written(L->g, i) != DYN_NONE || opens_any(L->g, i);
     }
     for (uint32_t i = 0; writes && i < L->last_snapshot; i++) {
         const DynNode *n = dyn_graph_node(L->g, i);
-        if (is_computed((DynOpKind)info(n)->kind) && (device || overwritten(L, n, i, L->last_snapshot))) {
+        if (is_computed((DynOpKind)info(n)->kind) && (device || overwritten(L, n, i, end))) {
             L->live[i] = L->object[i] = true;
         }
     }

@@ -26,7 +26,7 @@
 /* ---- The right matrix lies by rows: vectors are of its columns. */
 
 /* rows x vectors of the result, of some terms. Lanes that `last` leaves out of the last vector are neither read nor written.
- * more: the sums are added to what is there. */
+ * more: the sums are added to what is there; else to zero, as the library adds them: a sum of -0 is 0. */
 TARGET INLINED void block_by_rows(const DynPanel *p, const float *a, const float *b, float *out, int64_t terms, __mmask16 last,
                                   bool more, const int rows, const int vectors) {
     __m512 sum[ROWS][2], right[2];
@@ -45,7 +45,7 @@ TARGET INLINED void block_by_rows(const DynPanel *p, const float *a, const float
         EACH for (int v = 0; v < vectors; v++) {
             __mmask16 lanes = v + 1 < vectors ? (__mmask16)0xFFFF : last;
             __m512 before = more ? _mm512_maskz_loadu_ps(lanes, out + v * LANES) : _mm512_setzero_ps();
-            _mm512_mask_storeu_ps(out + v * LANES, lanes, more ? _mm512_add_ps(before, sum[i][v]) : sum[i][v]);
+            _mm512_mask_storeu_ps(out + v * LANES, lanes, _mm512_add_ps(before, sum[i][v]));
         }
     }
 }
@@ -98,7 +98,7 @@ static void pack(const DynPanel *p, int64_t from, int64_t rows, float *packed) {
     }
 }
 
-/* Some columns of the result, of some terms: made[column][row]. */
+/* Some columns of the result, of some terms: made[column][row]. A sum of -0 is 0. */
 TARGET INLINED void block_by_columns(const DynPanel *p, const float *packed, const float *b, float *made, int64_t terms,
                                      const int count) {
     __m512 sum[ROWS];
@@ -108,7 +108,7 @@ TARGET INLINED void block_by_columns(const DynPanel *p, const float *packed, con
         __m512 left = _mm512_loadu_ps(packed);
         EACH for (int i = 0; i < count; i++) { sum[i] = _mm512_fmadd_ps(left, _mm512_set1_ps(b[i * b_along]), sum[i]); }
     }
-    EACH for (int i = 0; i < count; i++) { _mm512_storeu_ps(made + i * LANES, sum[i]); }
+    EACH for (int i = 0; i < count; i++) { _mm512_storeu_ps(made + i * LANES, _mm512_add_ps(_mm512_setzero_ps(), sum[i])); }
 }
 
 /* Made columns into the rows of the result. more: they are added to what is there. */
@@ -247,6 +247,15 @@ static float *random_product(DynBlas *as) {
     return memory;
 }
 
+/* The first element of the product is a sum of numbers below 0 that all underflow: which sign such a zero has is tried, too. */
+static void let_first_underflow(const DynBlas *as, float *memory) {
+    DynPanel p = panel_of(as, 0);
+    for (int64_t k = 0; k < as->terms; k++) {
+        memory[k * p.a_along] = -0x1p-100F;
+        memory[as->rows * as->terms + k * p.b_down] = 0x1p-100F;
+    }
+}
+
 /* After how many terms the library begins a new sum; 0: no order has its bits. */
 static int64_t find_order(const DynBlas *as, char *wanted, char *out) {
     const int64_t half = as->terms / 2, orders[] = {as->terms, half, 192, 256, 320, 336, 384};
@@ -276,7 +285,9 @@ int64_t dyn_panel_order(const DynBlas *of, bool *faster) {
     }
     char *wanted = (char *)(memory + as.rows * as.terms + as.terms * as.columns);
     char *out = wanted + sizeof(float) * (size_t)(as.rows * as.columns);
+    let_first_underflow(&as, memory);
     int64_t order = find_order(&as, wanted, out);
+    fill(memory, as.rows * as.terms + as.terms * as.columns, 1); /* numbers that underflow take longer */
     p = panel_of(&as, order);
     *faster = order > 0 && least_time(&as, &p, out) < least_time(&as, NULL, out);
     PyMem_RawFree(memory);

@@ -86,10 +86,20 @@ int dyn_np_add_shown(DynRec *r, DynArg *args, uint32_t *n, uint32_t room) {
 
 /* ---- calls */
 
+/* Does the function run with the GIL, as those of Python's own interface do, which change objects without a frame's running? */
+static bool holds_gil(PyObject *f) {
+    enum { PYTHONAPI = 4 }; /* FUNCFLAG_PYTHONAPI of ctypes */
+    PyObject *flags = dyn_cpy_lookup_named(Py_TYPE(f), "_flags_");
+    return flags != NULL && PyLong_CheckExact(flags) && (PyLong_AsLong(flags) & PYTHONAPI) != 0;
+}
+
 /* What keeps a call from being a node, in words; NULL: nothing. */
 static const char *obstacle(DynRec *r, const RecCall *c) {
     if (r->derives) {
         return "a foreign function, in what a gradient is taken of";
+    }
+    if (holds_gil(c->callable.real)) {
+        return "a foreign function that may change Python's objects";
     }
     if (r->effects.n > 0) {
         return "a foreign function behind changes that others see";
