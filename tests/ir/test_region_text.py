@@ -195,6 +195,12 @@ def test_numbers_on_which_nothing_depends_are_looked_at(used):
     assert ("dwarn" in blocks_of(optimised(text))["b5"]) != used
 
 
+def test_numbers_that_are_overwritten_are_looked_at():
+    doubtful = "  r14 = dmul r11 r11\n  dwarn r14 r11 r11 else x1\n  r10 = dmov r14\n  r10 = dmov r11\n"
+    text = SUM.replace("IIDDI\n", "IIDDIID\n").replace("  r10 = dadd r10 r11\n", "  r10 = dadd r10 r11\n" + doubtful)
+    assert "dwarn" in blocks_of(optimised(text))["b5"]
+
+
 @pytest.mark.parametrize("old, new", [("br r5 b2 b3", "br r6 b2 b3"), ("r8 = int -1", "r8 = int -2")])
 def test_loops_that_do_not_count_down_stay_as_they_are(old, new):
     text = SUM.replace(old, new, 1)

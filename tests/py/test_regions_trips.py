@@ -150,6 +150,21 @@ def test_sums_that_overflow(function, where):
     check(function, (a, np.float64(0)), [iter(range(N))], forced=False)
 
 
+def overwritten(a, s):
+    n = 0
+    for i in range(N):
+        s *= a[i] / a[i]
+        if a[i] < 0:
+            n += 1
+        s = a[i] + 1
+    return n
+
+
+@pytest.mark.parametrize("value", [0.0, math.inf])
+def test_what_is_overwritten_behind_a_branch_is_looked_at(value):
+    check(overwritten, (numbers(1500, value), 0.0), [iter(range(N))], forced=False)
+
+
 @pytest.mark.parametrize("k", [1500, 1501, 2047, 2048])
 @pytest.mark.parametrize("function", [left, left_before, compared_and_left])
 def test_what_is_due_before_a_loop_is_left(function, k):

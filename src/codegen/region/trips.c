@@ -17,7 +17,6 @@ typedef struct Trips {
     const DynRegionQuick *q;
     uint8_t *carried;  /* For each register: the loop assigns it, and the loop with checks needs it at its head. */
     uint8_t *assigned; /* For each register: the loop assigns it. */
-    uint8_t *counts;   /* For each register: a later trip, a branch or a check of the loop depends on it. */
     uint8_t *live;     /* For each block and each register: it is needed at the block's beginning. Or NULL. */
     uint32_t nregs;    /* So many registers there were, */
     uint32_t nblocks;  /* and blocks. */
@@ -57,13 +56,14 @@ static uint32_t add_block(Trips *t) {
     return t->r->blocks.n - 1;
 }
 
-static bool is_inside(const Trips *t, uint32_t block) {
+/* The block's place in the loop, the head's is 0; DYN_NONE: it isn't in it. */
+static uint32_t place_of(const Trips *t, uint32_t block) {
     for (uint32_t i = 0; i < t->q->n; i++) {
         if (t->q->blocks[i] == block) {
-            return true;
+            return i;
         }
     }
-    return false;
+    return DYN_NONE;
 }
 
 static bool is_doubt(uint16_t op) {
@@ -142,34 +142,54 @@ static void find_carried(Trips *t) {
 
 /* ---- can warnings be asked about behind the trips? */
 
-/* An operand of this instruction counts: what happens depends on it, or what it gives counts itself. */
-static bool makes_count(const Trips *t, const DynRegionInstr *in) {
-    const DynRegionOpInfo *op = &dyn_region_ops[in->op];
-    return !is_doubt(in->op) && (op->flow || op->fails || (in->dst != DYN_NONE && t->counts[in->dst]));
-}
-
-/* Whatever a compiler could compute behind the loop for the last trip alone doesn't count: `counts` is what is left of all
- * registers once those are gone on which nothing depends that is left. */
-static void find_counting(Trips *t) {
-    uint8_t *used = t->counts + t->nregs;
-    memset(t->counts, 1, t->nregs);
-    for (bool again = true; again;) {
-        memset(used, 0, t->nregs);
-        for (uint32_t i = 0; i < t->q->n; i++) {
-            const DynRegionBlock *b = &t->r->blocks.at[t->q->blocks[i]];
-            for (uint32_t k = 0; k < b->v.n; k++) {
-                const DynRegionInstr *in = &b->v.at[k];
-                for (int a = 0; makes_count(t, in) && a < 3 && dyn_region_ops[in->op].args[a] != 'N'; a++) {
-                    used[in->arg[a]] = 1;
-                }
-            }
+/* `now` has what counts at the block's end, and then at its beginning. Does each number that may be doubtful count? */
+static bool see_counting(const Trips *t, uint32_t block, uint8_t *now) {
+    const DynRegionBlock *b = &t->r->blocks.at[block];
+    bool all = true;
+    for (uint32_t k = b->v.n; k-- > 0;) {
+        const DynRegionInstr *in = &b->v.at[k];
+        const DynRegionOpInfo *op = &dyn_region_ops[in->op];
+        bool counts = op->flow || op->fails || (in->dst != DYN_NONE && now[in->dst]);
+        all = all && (!is_doubt(in->op) || now[in->arg[0]]);
+        if (in->dst != DYN_NONE) {
+            now[in->dst] = 0;
         }
-        again = memcmp(used, t->counts, t->nregs) != 0;
-        memcpy(t->counts, used, t->nregs);
+        for (int a = 0; counts && !is_doubt(in->op) && a < 3 && op->args[a] != 'N'; a++) {
+            now[in->arg[a]] = 1;
+        }
     }
+    return all;
 }
 
-/* Nothing but registers is written in the loop, and each number that may be doubtful counts. */
+/* A number counts if a later trip, a branch or a check of the loop depends on it: whatever a compiler could compute behind the
+ * loop for the last trip alone doesn't. All that is there at the head counts at first, until nothing more turns out not to. */
+static bool all_doubts_count(const Trips *t) {
+    uint32_t n = t->nregs, nblocks = t->q->n;
+    uint8_t *rows = PyMem_RawCalloc(nblocks + 1, n), *back = rows == NULL ? NULL : rows + (size_t)nblocks * n;
+    bool all = false, again = rows != NULL;
+    if (again) {
+        memset(back, 1, n);
+    }
+    while (again) {
+        all = true;
+        for (uint32_t i = nblocks; i-- > 0;) {
+            uint8_t *now = rows + (size_t)i * n;
+            uint32_t to[2], ways = dyn_region_ways(&t->r->blocks.at[t->q->blocks[i]], to);
+            memset(now, 0, n);
+            for (uint32_t w = 0; w < ways; w++) {
+                uint32_t place = place_of(t, to[w]);
+                join(now, place == DYN_NONE ? now : place == 0 ? back : rows + (size_t)place * n, n);
+            }
+            all = see_counting(t, t->q->blocks[i], now) && all;
+        }
+        again = memcmp(rows, back, n) != 0;
+        memcpy(back, rows, n);
+    }
+    PyMem_RawFree(rows);
+    return all;
+}
+
+/* Nothing but registers is written in the loop. */
 static bool is_repeatable(const Trips *t) {
     for (uint32_t i = 0; i < t->q->n; i++) {
         const DynRegionBlock *b = &t->r->blocks.at[t->q->blocks[i]];
@@ -177,7 +197,7 @@ static bool is_repeatable(const Trips *t) {
             const DynRegionInstr *in = &b->v.at[k];
             bool known = in->op < DYN_RO_PURE || in->op == DYN_RO_JMP || in->op == DYN_RO_BR || in->op == DYN_RO_LEAVE ||
                          in->op == DYN_RO_POLL;
-            if (!known || (is_doubt(in->op) && !t->counts[in->arg[0]])) {
+            if (!known) {
                 return false;
             }
         }
@@ -283,7 +303,7 @@ static void ask_outside(Trips *t, uint32_t again) {
     for (uint32_t i = 0; i < t->q->n && !t->failed; i++) {
         uint32_t block = t->q->blocks[i], to[2], ways = dyn_region_ways(&t->r->blocks.at[block], to);
         for (uint32_t w = 0; block != t->q->head && ways == 2 && w < 2 && !t->failed; w++) {
-            if (!is_inside(t, to[w])) {
+            if (place_of(t, to[w]) == DYN_NONE) {
                 const uint8_t *live = t->live + (size_t)to[w] * t->nregs, *other = t->live + (size_t)to[1 - w] * t->nregs;
                 uint32_t asks = add_block(t);
                 add_end(t, asks, add_question(t, asks, live, other), again, to[w]);
@@ -296,7 +316,7 @@ static void ask_outside(Trips *t, uint32_t again) {
 
 static void make_trips(Trips *t) {
     const DynRegionQuick *q = t->q;
-    bool polls = calls(t), repeatable = !polls && (find_counting(t), is_repeatable(t));
+    bool polls = calls(t), repeatable = !polls && is_repeatable(t) && all_doubts_count(t);
     uint32_t begin = add_block(t), done = add_block(t), again = DYN_NONE;
     if (repeatable && find_live(t)) {
         find_carried(t);
@@ -329,11 +349,11 @@ static void make_trips(Trips *t) {
 
 bool dyn_region_trips(DynRegion *r, const DynRegionQuick *q) {
     uint32_t n = r->regs.n;
-    uint8_t *rows = PyMem_RawCalloc(4, n); /* the last two are find_counting's */
+    uint8_t *rows = PyMem_RawCalloc(2, n);
     if (rows == NULL) {
         return false;
     }
-    Trips t = {.r = r, .q = q, .carried = rows, .assigned = rows + n, .counts = rows + 2 * (size_t)n};
+    Trips t = {.r = r, .q = q, .carried = rows, .assigned = rows + n};
     t.nregs = n;
     t.nblocks = r->blocks.n;
     make_trips(&t);
