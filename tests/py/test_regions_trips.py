@@ -150,8 +150,7 @@ def test_sums_that_overflow(function, where):
     check(function, (a, np.float64(0)), [iter(range(N))], forced=False)
 
 
-def overwritten(a, s):
-    n = 0
+def overwritten(a, s, n):
     for i in range(N):
         s *= a[i] / a[i]
         if a[i] < 0:
@@ -162,7 +161,7 @@ def overwritten(a, s):
 
 @pytest.mark.parametrize("value", [0.0, math.inf])
 def test_what_is_overwritten_behind_a_branch_is_looked_at(value):
-    check(overwritten, (numbers(1500, value), 0.0), [iter(range(N))], forced=False)
+    check(overwritten, (numbers(1500, value), 0.0, 0), [iter(range(N))], forced=False)
 
 
 @pytest.mark.parametrize("k", [1500, 1501, 2047, 2048])
