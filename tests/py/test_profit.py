@@ -334,7 +334,7 @@ def test_a_call_that_breaks_has_entries_of_its_own():
         for _ in range(60):
             outer(x)
         breaks = dynoc.counters["graph_breaks"]
-        print(breaks["CALLEE_BAILED"] > 0, breaks["OPAQUE_CALL"] > 0, dynoc.counters["calls"]["partly"] > 100)
+        print(breaks["CALLEE_BAILED"] > 0, breaks["OPAQUE_CALL"] > 0, dynoc.counters["calls"]["partly"] > 0)
     """
     assert output_of(textwrap.dedent(text), DYNOC_RETIRE="1") == "True True True"
 
