@@ -4,13 +4,12 @@ import copy
 import ctypes
 import errno
 import operator
-import shutil
-import subprocess
 import traceback
 
 import numpy as np
 import pytest
 from compare import dynoc
+from foreign_library import compiled
 
 SOURCE = r"""
 #include <errno.h>
@@ -36,13 +35,7 @@ BACK = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_long)
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    cc = shutil.which("cc") or shutil.which("gcc")
-    if cc is None:
-        pytest.skip("no compiler")
-    folder = tmp_path_factory.mktemp("foreign")
-    (folder / "lib.c").write_text(SOURCE)
-    subprocess.run([cc, "-O1", "-shared", "-fPIC", "-o", folder / "lib.so", folder / "lib.c"], check=True)
-    return str(folder / "lib.so")
+    return compiled(SOURCE, tmp_path_factory.mktemp("foreign"))
 
 
 @pytest.fixture

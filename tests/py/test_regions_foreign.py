@@ -2,8 +2,6 @@
 
 import ctypes
 import math
-import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -12,6 +10,7 @@ import dynoc
 import numpy as np
 import pytest
 from dynoc import _dynoc
+from foreign_library import compiled
 from regions import INTERPRETED, NATIVE, Case, check
 
 SOURCE = r"""
@@ -45,13 +44,7 @@ long call_back(long x) { return back(x); }
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    cc = shutil.which("cc") or shutil.which("gcc")
-    if cc is None:
-        pytest.skip("no compiler")
-    folder = tmp_path_factory.mktemp("foreign")
-    (folder / "lib.c").write_text(SOURCE)
-    subprocess.run([cc, "-O1", "-shared", "-fPIC", "-o", folder / "lib.so", folder / "lib.c"], check=True)
-    return str(folder / "lib.so")
+    return compiled(SOURCE, tmp_path_factory.mktemp("foreign"))
 
 
 @pytest.fixture
