@@ -116,6 +116,20 @@ void dyn_cuda_say(DynCudaError error, DynStr *out) {
     dyn_str_printf(out, "%s: %s", name == NULL ? "CUDA_ERROR_UNKNOWN" : name, text == NULL ? "unknown error" : text);
 }
 
+void dyn_cuda_raise(DynCudaError error, const char *doing, ...) {
+    DynStr text = {0};
+    va_list args;
+    va_start(args, doing);
+    PyObject *what = PyUnicode_FromFormatV(doing, args);
+    va_end(args);
+    dyn_cuda_say(error, &text);
+    if (what != NULL) {
+        PyErr_Format(PyExc_RuntimeError, "CUDA error: %s (dynoc: %U)", dyn_str_at(&text), what);
+    }
+    Py_XDECREF(what);
+    dyn_str_free(&text);
+}
+
 /* ---- for people */
 
 /* The functions of the driver that are asked, which older ones have too; NULL where it lacks one. */

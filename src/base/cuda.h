@@ -79,6 +79,8 @@ DYN_HIDDEN const DynCudaInfo *dyn_cuda_info(int i);
 DYN_HIDDEN DynCudaError dyn_cuda_enter(const DynCudaInfo *info, DynCudaContext **before);
 DYN_HIDDEN void dyn_cuda_leave(const DynCudaInfo *info, DynCudaContext *before);
 DYN_HIDDEN void dyn_cuda_say(DynCudaError error, DynStr *out); /* "CUDA_ERROR_…: sentence" */
+/* As frameworks report it: an exception that says what dynoc was doing, in PyUnicode_FromFormat's words. */
+DYN_HIDDEN void dyn_cuda_raise(DynCudaError error, const char *doing, ...);
 
 /* The driver as `python -m dynoc doctor` shows it. */
 typedef struct DynCudaLook {

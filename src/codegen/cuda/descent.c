@@ -107,6 +107,15 @@ static void put_types(DynDtype dtype, DynStr *out) {
                    DYN_STEP_STATES, MOST_STEPS, MOST_STEPS);
 }
 
+/* What is done with each tensor of state: fetch or put. */
+static void put_states(DynStr *out, DynDescentRule rule, uint8_t form, const char *what) {
+    for (int i = 0; i < DYN_STEP_STATES; i++) {
+        if (dyn_descent_has_state(rule, form, i)) {
+            dyn_str_printf(out, "    %s<V>(%c, t.s[%d], at, m);\n", what, states[i], i);
+        }
+    }
+}
+
 static void put_loop(DynStr *out, const char *body) {
     dyn_str_printf(out, "    _Pragma(\"unroll\") for (int i = 0; i < V; i++) { %s }\n", body);
 }
@@ -118,22 +127,14 @@ static void put_step(DynDescentRule rule, uint8_t form, DynStr *out) {
                    "    const unsigned form = %u;\n    T p[V], g[V], a[V], b[V], c[V], roots[V];\n"
                    "    fetch<V>(p, t.p, at, m); fetch<V>(g, t.g, at, m);\n",
                    form);
-    for (int i = 0; i < DYN_STEP_STATES; i++) {
-        if (dyn_descent_has_state(rule, form, i)) {
-            dyn_str_printf(out, "    fetch<V>(%c, t.s[%d], at, m);\n", states[i], i);
-        }
-    }
+    put_states(out, rule, form, "fetch");
     put_loop(out, bodies[rule].before);
     if (bodies[rule].behind != NULL) {
         put_loop(out, "roots[i] = root(roots[i]);");
         put_loop(out, bodies[rule].behind);
     }
     dyn_str_puts(out, "    put<V>(p, t.p, at, m);\n");
-    for (int i = 0; i < DYN_STEP_STATES; i++) {
-        if (dyn_descent_has_state(rule, form, i)) {
-            dyn_str_printf(out, "    put<V>(%c, t.s[%d], at, m);\n", states[i], i);
-        }
-    }
+    put_states(out, rule, form, "put");
     dyn_str_puts(out, "}\n");
 }
 
@@ -242,14 +243,6 @@ static int64_t hand(const DynDescent *steps, int64_t n, Handed *h, int64_t *bloc
     return h->n;
 }
 
-static int failed(DynCudaError error) {
-    DynStr text = {0};
-    dyn_cuda_say(error, &text);
-    PyErr_Format(PyExc_RuntimeError, "CUDA error: %s (dynoc: launching a step of an optimiser)", dyn_str_at(&text));
-    dyn_str_free(&text);
-    return -1;
-}
-
 int dyn_cuda_descend(const DynDescent *steps, int64_t n, bool fused) {
     (void)fused;
     const DynCudaInfo *info = info_of(&steps[0]);
@@ -266,5 +259,8 @@ int dyn_cuda_descend(const DynDescent *steps, int64_t n, bool fused) {
         error = dyn_cuda.LaunchKernel(function, (unsigned)blocks, 1, 1, THREADS, 1, 1, 0, stream, parameters, NULL);
     }
     dyn_cuda_leave(info, before);
-    return error == 0 ? 0 : failed(error);
+    if (error != 0) {
+        dyn_cuda_raise(error, "launching a step of an optimiser");
+    }
+    return error == 0 ? 0 : -1;
 }

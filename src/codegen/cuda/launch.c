@@ -61,14 +61,10 @@ static void fill(const DynCudaLine *l, int64_t *w) {
 
 /* ---- launching */
 
-/* As the framework reports it: an exception with the kernel's name and the line that it comes from. */
+/* With the kernel's name and the line that it comes from. */
 static int failed(const Stream *s, const DynKernel *k, DynCudaError error) {
-    DynStr text = {0};
     const DynGraph *g = s->c->p->graph;
-    dyn_cuda_say(error, &text);
-    PyErr_Format(PyExc_RuntimeError, "CUDA error: %s (dynoc: launching kernel %d of %s, line %d)", dyn_str_at(&text), k->number,
-                 g->name, dyn_graph_node(g, k->at)->line);
-    dyn_str_free(&text);
+    dyn_cuda_raise(error, "launching kernel %d of %s, line %d", k->number, g->name, dyn_graph_node(g, k->at)->line);
     return -1;
 }
 

@@ -264,11 +264,7 @@ static DynCudaError launch(const DynCudaRecording *r, const DynCudaInfo *info) {
 }
 
 static DynRunStatus failed(const DynCall *c, DynCudaError error) {
-    DynStr text = {0};
-    dyn_cuda_say(error, &text);
-    PyErr_Format(PyExc_RuntimeError, "CUDA error: %s (dynoc: replaying the CUDA graph of %s)", dyn_str_at(&text),
-                 c->p->graph->name);
-    dyn_str_free(&text);
+    dyn_cuda_raise(error, "replaying the CUDA graph of %s", c->p->graph->name);
     return DYN_RUN_ERROR;
 }
 
