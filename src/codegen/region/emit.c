@@ -29,10 +29,18 @@ bool dyn_region_calls_out(DynRegionOp op) {
     return own || (written && (strstr(info->c_fails, "W[W_") != NULL || strstr(info->c_value, "W[W_") != NULL));
 }
 
+/* In front of a call, which may clear them: the processor's flags, where the region asks about them. */
+static void emit_question(const DynRegion *r, const DynRegionInstr *in, DynStr *out) {
+    if (r->asks_flags && dyn_region_calls_out((DynRegionOp)in->op)) {
+        dyn_str_puts(out, "  rg_spoilt |= rg_trouble();\n");
+    }
+}
+
 /* One instruction of region_ops.def, its operands under the names that the table gives them. */
 static void emit_step(const DynRegion *r, const DynRegionInstr *in, DynStr *out) {
     const DynRegionOpInfo *op = &dyn_region_ops[in->op];
-    dyn_str_puts(out, r->asks_flags && dyn_region_calls_out((DynRegionOp)in->op) ? "  rg_spoilt |= rg_trouble();\n  { " : "  { ");
+    emit_question(r, in, out);
+    dyn_str_puts(out, "  { ");
     for (int k = 0; k < 3 && op->args[k] != 'N'; k++) {
         dyn_str_printf(out, "const %s %c = r%u; ", c_type(op->args[k]), 'a' + k, in->arg[k]);
     }
@@ -59,7 +67,8 @@ static void emit_step(const DynRegion *r, const DynRegionInstr *in, DynStr *out)
 static void emit_call(const DynRegion *r, const DynRegionInstr *in, DynStr *out) {
     uint32_t signature = (uint32_t)in->imm.i;
     char result = dyn_region_ops[in->op].result;
-    dyn_str_puts(out, r->asks_flags ? "  rg_spoilt |= rg_trouble();\n  " : "  ");
+    emit_question(r, in, out);
+    dyn_str_puts(out, "  ");
     if (result != 'N') {
         dyn_str_printf(out, "r%u = (%s)", in->dst, c_type(result));
     }

@@ -602,22 +602,12 @@ static bool prepare(DynRegion *r, DynRegionRun *run) {
 static bool may_change(const DynRegionValue *v) {
     switch ((DynRegionKind)v->kind) {
     case DYN_RK_ARRAY:
-    case DYN_RK_ITER:
-    case DYN_RK_SEQ:
-    case DYN_RK_ENUM:
-    case DYN_RK_ZIP:
-    case DYN_RK_LISTITER:
-    case DYN_RK_KEYITER:
-    case DYN_RK_VALUEITER:
-    case DYN_RK_ITEMITER:
-    case DYN_RK_SETITER:
     case DYN_RK_TEXT:
     case DYN_RK_CELL:
     case DYN_RK_INST:
     case DYN_RK_MADE:
-    case DYN_RK_PAUSED:
     case DYN_RK_RNG: return true;
-    default: return false;
+    default: return dyn_region_iterates(v->kind);
     }
 }
 

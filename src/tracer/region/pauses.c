@@ -124,19 +124,9 @@ static bool comes_in(const DynRegionValue *v) {
     case DYN_RK_CHAR:
     case DYN_RK_DICT:
     case DYN_RK_SET:
-    case DYN_RK_DEQUE:
-    case DYN_RK_ITER:
-    case DYN_RK_SEQ:
-    case DYN_RK_ENUM:
-    case DYN_RK_ZIP:
-    case DYN_RK_LISTITER:
-    case DYN_RK_KEYITER:
-    case DYN_RK_VALUEITER:
-    case DYN_RK_ITEMITER:
-    case DYN_RK_SETITER:
-    case DYN_RK_PAUSED: return (v->flags & DYN_RF_MAYBE) == 0;
+    case DYN_RK_DEQUE: return (v->flags & DYN_RF_MAYBE) == 0;
     case DYN_RK_INST: return v->n == 0;
-    default: return false;
+    default: return dyn_region_iterates(v->kind) && (v->flags & DYN_RF_MAYBE) == 0;
     }
 }
 
