@@ -241,9 +241,13 @@ static PyObject *ndpointer_class(void) {
     return class_of_numpy(modules, DYN_COUNTOF(modules), "_ndptr");
 }
 
-PyObject *dyn_foreign_pointer_method(void) {
+PyObject *dyn_foreign_pointer_class(void) {
     static const char *const modules[] = {"numpy._core._internal"};
-    PyObject *class = class_of_numpy(modules, DYN_COUNTOF(modules), "_ctypes");
+    return class_of_numpy(modules, DYN_COUNTOF(modules), "_ctypes");
+}
+
+PyObject *dyn_foreign_pointer_method(void) {
+    PyObject *class = dyn_foreign_pointer_class();
     return class == NULL ? NULL : dyn_cpy_lookup_named((PyTypeObject *)class, "data_as");
 }
 

@@ -76,7 +76,8 @@ DYN_HIDDEN bool dyn_foreign_is_as(PyObject *o, PyObject *snapshot);
 static inline void *dyn_foreign_address(PyObject *o, uint32_t place) { return ((void **)o)[place]; }
 
 DYN_HIDDEN bool dyn_foreign_is_pointer_type(PyObject *o);
-DYN_HIDDEN PyObject *dyn_foreign_pointer_method(void); /* What x.ctypes.data_as calls; borrowed, or NULL */
+DYN_HIDDEN PyObject *dyn_foreign_pointer_class(void);  /* The class of x.ctypes; borrowed, or NULL: nobody has met it … */
+DYN_HIDDEN PyObject *dyn_foreign_pointer_method(void); /* … and what x.ctypes.data_as calls. */
 /* What a class of ndpointer's asks of an array: its dtype (borrowed, or None), rank (-1: any) and flags. false: more than that.
  */
 DYN_HIDDEN bool dyn_foreign_ndpointer(PyObject *class, PyObject **dtype, long *ndim, long *flags);

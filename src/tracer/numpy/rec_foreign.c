@@ -13,17 +13,7 @@
 
 /* ---- addresses */
 
-/* The class of x.ctypes; borrowed, or NULL. */
-static PyObject *class_of_ctypes(void) {
-    static PyObject *class;
-    class = class != NULL ? class : dyn_np_function("numpy._core._internal", "_ctypes");
-    return class;
-}
-
-bool dyn_np_is_pointer_method(PyObject *method) {
-    PyObject *class = class_of_ctypes();
-    return class != NULL && PyType_Check(class) && dyn_cpy_lookup_named((PyTypeObject *)class, "data_as") == method;
-}
+bool dyn_np_is_pointer_method(PyObject *method) { return method == dyn_foreign_pointer_method(); }
 
 static PyObject *address(PyObject *module, PyObject *array) {
     (void)module;
@@ -42,7 +32,8 @@ static DynVal *shows(DynRec *r, DynVal *v) {
 DynVal *dyn_np_address(DynRec *r, DynOperand of, PyObject *name, PyObject *result) {
     static PyMethodDef method = {"ctypes.data", address, METH_O, NULL};
     static PyObject *function;
-    bool data = (PyObject *)Py_TYPE(of.real) == class_of_ctypes() && PyUnicode_CompareWithASCIIString(name, "data") == 0;
+    bool data =
+        (PyObject *)Py_TYPE(of.real) == dyn_foreign_pointer_class() && PyUnicode_CompareWithASCIIString(name, "data") == 0;
     if (data && function == NULL && (function = PyCFunction_New(&method, NULL)) == NULL) {
         PyErr_Clear();
     }
@@ -160,7 +151,9 @@ DynVal *rec_call_foreign(DynRec *r, const RecCall *c, PyObject **result) {
         why = "a foreign function that is given no array, in front of all array work";
     }
     uint32_t before = r->nstrangers;
+    r->foreign++;
     *result = rec_call_real(c);
+    r->foreign--;
     if (r->nstrangers != before) { /* what the recording knows may be so no more: CPython makes the call each time */
         why = "a foreign function that calls Python code";
     }

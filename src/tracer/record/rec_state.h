@@ -267,7 +267,8 @@ struct DynRec {
     /* Limits. */
     uint32_t ninstrs;      /* Instructions that were recorded. */
     uint32_t ninstrs_node; /* ninstrs at the last new node. */
-    uint32_t nstrangers;   /* Calls of the program's functions that CPython made meanwhile: what is known may be so no more. */
+    uint32_t foreign;      /* While a function of C is called, more than 0, … */
+    uint32_t nstrangers;   /* … and the program's functions that CPython called in such: what is known may be so no more. */
     uint32_t ninstrs_lost; /* Of them those in inlined calls that came to nothing, which no limit counts. */
     uint32_t nnodes_seen;  /* Nodes of the segment, when an instruction last began. */
     uint32_t nnodes;       /* Nodes of all segments, then. */

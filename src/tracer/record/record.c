@@ -574,7 +574,7 @@ bool dyn_record_wants(PyThreadState *ts, DynFrame *f) {
     }
     bool called = r->pending.func != NULL && dyn_frame_func(f) == r->pending.func;
     bool wanted = called || (r->generators.n > 0 && rec_generator_of(r, f) != NULL);
-    r->nstrangers += !wanted && !only_looks(dyn_frame_func(f));
+    r->nstrangers += r->foreign > 0 && !wanted && !only_looks(dyn_frame_func(f));
     return wanted;
 }
 
