@@ -22,6 +22,12 @@ from dynoc import _optimizers
 F = torch.nn.functional
 MODES = (None, "reduce-overhead")
 
+
+def at(x, first=0):
+    """Positions along its rows."""
+    return torch.arange(first, first + x.shape[0], device=x.device)
+
+
 ELEMENTWISE = [
     lambda x, y: torch.sin(x) * y,
     lambda x, y: F.gelu(x) + y,
@@ -48,6 +54,14 @@ MOVING = [
     lambda x, y: x[:, torch.arange(x.shape[1] - 1, -1, -1, device=x.device)] + y,
     lambda x, y: torch.tril(x) + torch.triu(y, 1),
 ]
+PLACES = [
+    lambda x, y: x[at(x) * 5 // 7] + y,
+    lambda x, y: x[-1 - at(x)] * 0.5 + y[at(x, 1) // 3],
+    lambda x, y: x.reshape(-1)[at(x)[:, None] * 3 - at(x)] + y,
+    lambda x, y: torch.where(at(x)[:, None] >= at(x), x, y),
+    lambda x, y: x + at(x) % 3 - y,
+    lambda x, y: F.softmax(torch.where(at(x) <= at(x)[:, None], x, -5.0), -1) + y[at(x).flip(0)],
+]
 CALLS = [
     lambda x, y: (x @ y) / x.shape[0],
     lambda x, y: torch.cumsum(x, 0) / 10 + y,
@@ -56,7 +70,7 @@ CALLS = [
 ]
 
 
-KINDS = [ELEMENTWISE, ELEMENTWISE, REDUCING, MOVING, CALLS]
+KINDS = [ELEMENTWISE, ELEMENTWISE, REDUCING, MOVING, PLACES, CALLS]
 
 
 def differs(got, want, tolerance):

@@ -34,8 +34,8 @@ int dyn_op_parse(const char *text) {
 
 /* Have kernels on a device the operator, by the functions that codegen/cuda/prologue.def has? */
 static bool has_device_expression(DynOp op) {
-    static const DynOp none[] = {DYN_OP_NEXTAFTER,      DYN_OP_SPACING,       DYN_OP_FREXP_MANTISSA,
-                                 DYN_OP_FREXP_EXPONENT, DYN_OP_BITWISE_COUNT, DYN_OP_PHILOX};
+    static const DynOp none[] = {DYN_OP_NEXTAFTER, DYN_OP_SPACING, DYN_OP_FREXP_MANTISSA, DYN_OP_FREXP_EXPONENT,
+                                 DYN_OP_BITWISE_COUNT};
     bool has = (dyn_ops[op].flags & DYN_OPF_SCALAR) == 0;
     for (size_t i = 0; i < DYN_COUNTOF(none) && has; i++) {
         has = op != none[i];
@@ -50,9 +50,9 @@ bool dyn_op_on_device(DynOp op, uint8_t dtype) {
     case DYN_K_REDUCE:
     case DYN_K_COPY: return real;
     case DYN_K_STORE: return real && op == DYN_OP_STORE;
-    case DYN_K_CREATE: return real && op != DYN_OP_IOTA;
-    case DYN_K_SCAN:
-    case DYN_K_GATHER: return false;
+    case DYN_K_CREATE:
+    case DYN_K_GATHER: return real;
+    case DYN_K_SCAN: return false;
     case DYN_K_INPUT:
     case DYN_K_VIEW:
     case DYN_K_EXTERN:

@@ -13,6 +13,7 @@
 
 #define API __attribute__((visibility("default")))
 #define HEAD 64
+#define ASSERT 710 /* CUDA_ERROR_ASSERT, which a device tells later */
 #define SIZE_AT 56
 
 typedef struct Library {
@@ -20,7 +21,7 @@ typedef struct Library {
 } Library;
 typedef struct Kernel {
     void (*function)(const void *);
-    void (*run)(void (*kernel)(const void *), const void *argument, const unsigned *grid, const unsigned *block, int barriers);
+    int (*run)(void (*kernel)(const void *), const void *argument, const unsigned *grid, const unsigned *block, int barriers);
     int barriers;
 } Kernel;
 typedef struct Program {
@@ -181,8 +182,7 @@ API int cuLaunchKernel(void *kernel, unsigned gx, unsigned gy, unsigned gz, unsi
         add_node(n);
         return 0;
     }
-    k->run(k->function, parameters[0], grid, block, k->barriers);
-    return 0;
+    return k->run(k->function, parameters[0], grid, block, k->barriers) ? ASSERT : 0;
 }
 
 API int cuStreamIsCapturing(void *stream, int *status) {
@@ -216,18 +216,32 @@ API int cuGraphLaunch(const Graph *exec, void *stream) {
         if (n->kernel == NULL) {
             n->host();
         } else {
-            n->kernel->run(n->kernel->function, n->argument, n->grid, n->block, n->kernel->barriers);
+            error |= n->kernel->run(n->kernel->function, n->argument, n->grid, n->block, n->kernel->barriers) ? ASSERT : 0;
         }
     }
     return error;
 }
 
+static const struct {
+    int error;
+    const char *name, *text;
+} errors[] = {{2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+              {ASSERT, "CUDA_ERROR_ASSERT", "device-side assert triggered"},
+              {719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+              {0, "CUDA_ERROR_OTHER", "another error"}};
+static int row_of(int error) {
+    int i = 0;
+    while (errors[i].error != error && errors[i].error != 0) {
+        i++;
+    }
+    return i;
+}
 API int cuGetErrorName(int error, const char **name) {
-    *name = error == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : error == 719 ? "CUDA_ERROR_LAUNCH_FAILED" : "CUDA_ERROR_OTHER";
+    *name = errors[row_of(error)].name;
     return 0;
 }
 API int cuGetErrorString(int error, const char **text) {
-    *text = error == 2 ? "out of memory" : error == 719 ? "unspecified launch failure" : "another error";
+    *text = errors[row_of(error)].text;
     return 0;
 }
 

@@ -130,6 +130,119 @@ def test_results(device, name):
     check(f, *[randn(*shape, seed=i) for i, shape in enumerate(shapes)])
 
 
+def places(*shape, below=30, dtype=torch.int64):
+    """Some of them counted from the end."""
+    return torch.randint(-below, below, shape, generator=torch.Generator().manual_seed(1)).to(dtype)
+
+
+LOOKUPS = {
+    "rows": (lambda x, i: x[i] * 2 + 1, (30, 64), (17,)),
+    "ragged rows": (lambda x, i: x[i] * 2 + 1, (30, 63), (17,)),
+    "rows of many places": (lambda x, i: torch.exp(x[i]), (30, 8), (7, 5)),
+    "elements": (lambda x, i: x[i] + x[0], (30,), (1000,)),
+    "elements of short places": (lambda x, i: x[i] + x[0], (30,), (1001,), torch.int32),
+    "beside what lies as it is": (lambda x, i: x[i] + x[:17], (30, 64), (17,)),
+    "a strided table": (lambda x, i: x[::2, 1:][i] * 2, (60, 65), (17,)),
+    "a turned table": (lambda x, i: x.t()[i] * 2, (64, 30), (17,)),
+    "turned places": (lambda x, i: x[i.t()] * 2, (30, 16), (5, 7)),
+    "places of several lanes": (lambda x, i: x[i] - i[:, None], (30, 64), (17,)),
+    "sums of rows": (lambda x, i: x[i].sum(1), (30, 100), (300,)),
+    "sums of places": (lambda x, i: x[i].sum(0), (30, 100), (300,)),
+    "sum of all": (lambda x, i: (x[i] * x[i]).sum(), (30, 100), (300,)),
+    "rows that are normalised": (lambda x, i: softmax(x[i] * 2), (30, 100), (9,)),
+    "computed places": (lambda x, i: x[(i * 7) % 30] + 1, (30, 10), (40,)),
+    "halves": (lambda x, i: x.half()[i] * 2, (30, 24), (40,)),
+    "two lookups": (lambda x, i: x[i] + x[i.flip(0)], (30, 24), (40,)),
+    "from what is computed": (lambda x, i: (x * x)[i] + 1, (30, 24), (40,)),
+}
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_lookups(device, name):
+    f, table, shape, *dtype = LOOKUPS[name]
+    fast = check(f, randn(*table), places(*shape, dtype=dtype[0] if dtype else torch.int64))
+    called = name in ("a strided table", "a turned table", "turned places")  # results lie as PyTorch's call lays them
+    assert ("gather" in str(fast.entries[0].graph)) != called
+
+
+def test_lookups_of_other_sizes(device):
+    fast = dynoc.optimize(lambda x, i: x[i] * 2 + 1, wait=True, dynamic=True)
+    for rows, columns, n in [(30, 64, 17), (30, 64, 1), (5, 63, 100), (1, 1, 1), (300, 8, 0), (40, 16, 7)]:
+        x, i = randn(rows, columns), places(n, below=rows)
+        assert torch.equal(fast(x, i), x[i] * 2 + 1), (rows, columns, n)
+    assert len(fast.entries) <= 3
+
+
+@pytest.mark.parametrize("f", [lambda x, i: x[i] * 2, lambda x, i: x[i].sum(0)])
+@pytest.mark.parametrize("wrong", [30, -31])
+def test_a_place_that_is_not_there_is_the_devices_to_tell(device, f, wrong):
+    """By an assertion in the kernel, as PyTorch's has one. Here the launch fails for it, and eager makes the call."""
+    fast = dynoc.optimize(f, wait=True)
+    x, i = randn(30, 8), places(20)
+    for _ in range(2):
+        fast(x, i)
+    i[7] = wrong
+    with pytest.raises(IndexError, match="out of bounds"):
+        fast(x, i)
+    i[7] = 3
+    torch.testing.assert_close(fast(x, i), f(x, i))
+
+
+def test_lookups_that_autograd_follows_are_pytorchs(device):
+    def f(table, i, x):
+        return (table[i] * x).sum()
+
+    fast, i = dynoc.optimize(f, wait=True), places(20)
+    for seed in range(3):
+        table, x = randn(30, 8, seed=seed).requires_grad_(), randn(20, 8, seed=9).requires_grad_()
+        want = torch.autograd.grad(f(table, i, x), (table, x))
+        for g, w in zip(torch.autograd.grad(fast(table, i, x), (table, x)), want, strict=True):
+            torch.testing.assert_close(g, w)
+
+
+def causal(x):
+    n = x.shape[-1]
+    at = torch.arange(n)
+    return torch.where(at[:, None] >= at, x, float("-inf"))
+
+
+POSITIONS = {
+    "alone": (lambda x: x + torch.arange(x.shape[1]), (37, 130)),
+    "ragged": (lambda x: x + torch.arange(x.shape[1]), (37, 131)),
+    "from and by": (lambda x: x * torch.arange(3, 3 + 2 * x.shape[1], 2), (37, 130)),
+    "down": (lambda x: x * torch.arange(x.shape[1], 0, -1), (37, 130)),
+    "floats": (lambda x: x * torch.arange(x.shape[1], dtype=torch.float32), (37, 130)),
+    "columns": (lambda x: x * torch.arange(x.shape[0])[:, None], (37, 130)),
+    "causal mask": (causal, (4, 33, 33)),
+    "turned": (lambda x: x + torch.arange(x.shape[1]).flip(0), (37, 130)),
+    "a part": (lambda x: x + torch.arange(2 * x.shape[1])[1::2], (37, 130)),
+    "reshaped": (lambda x: x + torch.arange(x.numel()).reshape(x.shape), (37, 130)),
+    "sums": (lambda x: (x * torch.arange(x.shape[1]) / 130).sum(1), (37, 130)),
+    "softmax": (lambda x: softmax(causal(x)), (64, 64)),
+    "given out": (lambda x: (torch.arange(x.shape[1]), x + 1), (37, 130)),
+    "a part given out": (lambda x: (torch.arange(x.shape[1])[2:7], x + torch.arange(x.shape[1])), (37, 130)),
+    "changed": (lambda x: x + torch.arange(x.shape[1]).add_(3), (37, 130)),
+    "their bytes": (lambda x: x + torch.arange(x.shape[1] // 2).view(torch.int32), (37, 130)),
+    "to a call": (lambda x: x.cumsum(0) + torch.arange(x.shape[1]).roll(2), (37, 130)),
+    "looked up": (lambda x: x[torch.arange(5)] * 2, (37, 130)),
+    "as places": (lambda x: x[torch.arange(20) % 3] + x[1], (37, 130)),
+}
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_positions(device, name):
+    f, shape = POSITIONS[name]
+    check(f, randn(*shape))
+
+
+def test_positions_are_no_memory(device):
+    """A mask made of positions is part of the kernel that uses it, which the launches tell."""
+    fast = check(causal, randn(4, 33, 33))
+    before = device.stand_in_count(b"cuLaunchKernel")
+    fast(randn(4, 33, 33))
+    assert kernels(fast) == 1 and device.stand_in_count(b"cuLaunchKernel") - before == 1
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"])
 def test_dtypes(device, dtype):
     x = (randn(40, 31) * 50).to(getattr(torch, dtype))
@@ -175,7 +288,7 @@ REDUCE = [torch.sum, torch.mean, torch.amax, torch.amin]
 
 def program(rng):
     steps = [
-        (rng.choice("uubbrv"), *(rng.randrange(100) for _ in range(3)), rng.random() < 0.5)
+        (rng.choice("uubbrvlp"), *(rng.randrange(100) for _ in range(3)), rng.random() < 0.5)
         for _ in range(rng.randint(2, 6))
     ]
 
@@ -191,6 +304,11 @@ def program(rng):
                 x = REDUCE[b % len(REDUCE)](x, c % x.dim(), keepdim=flag)
             elif kind == "v" and x.dim() > 1:
                 x = x.transpose(b % x.dim(), c % x.dim())
+            elif kind == "l" and x.dim() > 0:
+                x = x[torch.arange(b % 7) * (2 * flag - 1) % x.shape[0] - c % 2 * x.shape[0]]
+            elif kind == "p" and x.dim() > 0:
+                at = torch.arange(c, c + x.shape[-1])
+                x = x * (at.flip(0) if flag else at)
             values.append(x)
         return values[-1] + 0, values[-2] * 1
 

@@ -96,10 +96,10 @@ static void add_axis(DynBound *b) {
     }
 }
 
-/* Of an operand that lies side by side along the last axis: are groups aligned wherever a line begins? */
+/* Of an operand that lies side by side along the last axis: are groups aligned wherever a line begins, or a looked up row? */
 static bool is_grouped(const DynBound *b, int i, int lanes) {
     int64_t whole = (int64_t)b->size[i] * lanes;
-    bool grouped = (uintptr_t)b->base[i] % (uintptr_t)whole == 0;
+    bool grouped = (uintptr_t)b->base[i] % (uintptr_t)whole == 0 && b->step[i] % whole == 0;
     for (int d = 0; d < b->ndim - 1; d++) {
         grouped = grouped && b->strides[i][d] % whole == 0;
     }

@@ -12,7 +12,8 @@
  *     magic[R]    what divides by them (launch.c: magic_of)
  *     at[N]       where each operand's first element lies; of one in the memory of a row how far from its beginning
  *     step[N][R]  bytes from one position of each axis to the next
- *     scalar[P]   numbers by value
+ *     scalar[P]   numbers by value; behind them, of each operand that is looked up, how many elements the axis has along which
+ *                 that is done, and the bytes from one to the next
  *
  * R, N and P are the kernel's own: axes (dyn_cuda_rank), operands and numbers. Axes are at the end of size: in ROWS kept ones in
  * front of reduced ones, in COLUMNS behind them. Each form is there for each speed: GROUPED for one axis of either kind, along
@@ -78,6 +79,12 @@ DYN_HIDDEN extern const char dyn_cuda_prologue[]; /* what stands in front of eve
 DYN_HIDDEN int dyn_cuda_emit(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error);
 /* Of each kernel the functions that bits of `forms` say, by its number (of a group, its first); NULL: all. */
 DYN_HIDDEN int dyn_cuda_emit_forms(const DynLoops *p, const DynCudaInfo *info, const uint32_t *forms, DynStr *out);
+/* emit_values.c: the type of a value, instruction i, for lane j of its group (`result` counts reductions), and of a reduction
+ * what combines two values and what it begins with. -1: an expression can't be written. */
+DYN_HIDDEN const char *dyn_cuda_type(DynDtype dt);
+DYN_HIDDEN int dyn_cuda_put_insn(DynStr *out, const DynKernel *k, uint32_t i, int *result);
+DYN_HIDDEN int dyn_cuda_put_join(DynStr *out, const DynInsn *insn, const char *a, const char *b);
+DYN_HIDDEN void dyn_cuda_put_identity(DynStr *out, const DynInsn *insn);
 DYN_HIDDEN int dyn_cuda_emit_part(const DynLoops *p, bool first, int64_t whole,
                                   DynStr *source);                    /* forms.c, for codegen/target.h */
 DYN_HIDDEN int dyn_cuda_lanes(const DynLoops *p, const DynKernel *k); /* V */

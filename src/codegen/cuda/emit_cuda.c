@@ -32,11 +32,18 @@ int dyn_cuda_rank(const DynKernel *k) {
     return k->ndim > 0 ? k->ndim + more : 1;
 }
 
-static int nparams(const DynKernel *k) { return k->params.n > 0 ? (int)k->params.n : 1; }
+/* Numbers by value: the kernel's own, and two for each operand that is looked up (cuda.h). */
+static int nscalars(const DynKernel *k) {
+    int n = (int)k->params.n;
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        n += k->operands.at[i].indirect ? 2 : 0;
+    }
+    return n > 0 ? n : 1;
+}
 
 int dyn_cuda_words(const DynKernel *k) {
     int rank = dyn_cuda_rank(k), nops = (int)k->operands.n;
-    return DYN_CUDA_HEAD + 2 * rank + nops + nops * rank + nparams(k);
+    return DYN_CUDA_HEAD + 2 * rank + nops + nops * rank + nscalars(k);
 }
 
 int dyn_cuda_results(const DynKernel *k, const DynInsn **results) {
@@ -163,94 +170,6 @@ static bool holds(const DynLoops *p, const DynKernel *k, uint32_t operand) {
     return place < DYN_CUDA_MOST_PLACES && (dyn_cuda_held(p, first).places >> place & 1);
 }
 
-/* ---- expressions */
-
-static const char *type_of(DynDtype dt) { return dt == DYN_BOOL ? "bool" : dyn_emit_type(dt); }
-
-/* As PyTorch's kernels convert: floats to narrow integers by way of a wide one. */
-static void put_cast(DynStr *out, DynDtype to, DynDtype from, const char *value) {
-    if (to == DYN_BOOL) {
-        dyn_str_printf(out, "%s != 0", value);
-    } else if (dyn_dtype_is_half(to)) {
-        dyn_str_printf(out, to == DYN_F16 ? "dyn_half((float)%s)" : "dyn_bf16((float)%s)", value);
-    } else if (dyn_dtypes[from].kind == 'f' && dyn_dtype_is_integer(to) && dyn_dtypes[to].size < 4) {
-        dyn_str_printf(out, "(%s)(long)%s", type_of(to), value);
-    } else {
-        dyn_str_printf(out, "(%s)%s", type_of(to), value);
-    }
-}
-
-/* The functions of prologue.def are templates. */
-static int put_operator(DynStr *out, const DynInsn *insn, const char *const *args) {
-    const char *type = type_of(dyn_emit_compute(insn));
-    char template[32];
-    snprintf(template, sizeof(template), "t<%s>", type);
-    return dyn_emit_op_as(out, insn, type, template, args);
-}
-
-static int put_expression(DynStr *out, const DynKernel *k, const DynInsn *insn) {
-    char names[3][24];
-    const char *args[3] = {NULL, NULL, NULL};
-    for (int a = 0; a < insn->nargs; a++) {
-        snprintf(names[a], sizeof(names[a]), "v%u", insn->a[a]);
-        args[a] = names[a];
-    }
-    if (insn->kind == DYN_L_CAST) {
-        put_cast(out, (DynDtype)insn->dtype, (DynDtype)at(k, insn->a[0])->dtype, args[0]);
-        return 0;
-    }
-    bool rounds = dyn_emit_rounds(insn);
-    if (rounds) {
-        dyn_str_puts(out, insn->dtype == DYN_F16 ? "dyn_half(" : "dyn_bf16(");
-    }
-    int failed = put_operator(out, insn, args);
-    dyn_str_puts(out, rounds ? ")" : "");
-    return failed;
-}
-
-/* An element in memory as the value that kernels compute with. */
-static void put_loaded(DynStr *out, DynDtype dt, uint32_t operand) {
-    if (dyn_dtype_is_half(dt)) {
-        dyn_str_printf(out, dt == DYN_F16 ? "dyn_half_load(x%u[j])" : "dyn_bf16_load(x%u[j])", operand);
-    } else {
-        dyn_str_printf(out, dt == DYN_BOOL ? "x%u[j] != 0" : "x%u[j]", operand);
-    }
-}
-
-static void put_stored(DynStr *out, DynDtype dt, uint32_t operand, uint32_t value) {
-    const char *store = "";
-    if (dyn_dtype_is_half(dt)) {
-        store = dt == DYN_F16 ? "dyn_half_store" : "dyn_bf16_store";
-    }
-    dyn_str_printf(out, "            y%u[j] = %s(v%u);\n", operand, store, value);
-}
-
-/* Of a reduction: its values combined, "(a, b) → expression". */
-static int put_join(DynStr *out, const DynInsn *insn, const char *a, const char *b) {
-    const char *args[3] = {a, b, NULL};
-    dyn_str_printf(out, "(%s)(", type_of((DynDtype)insn->compute));
-    int failed = put_operator(out, insn, args);
-    dyn_str_puts(out, ")");
-    return failed;
-}
-
-/* What a reduction begins with. */
-static void put_identity(DynStr *out, const DynInsn *insn) {
-    DynDtype dt = (DynDtype)insn->compute;
-    bool max = insn->op == DYN_OP_MAX, is_float = dyn_dtypes[dt].kind == 'f', is_signed = dyn_dtypes[dt].kind == 'i';
-    const char *type = type_of(dt);
-    int bits = dyn_dtypes[dt].size * 8 - 1;
-    if (insn->op != DYN_OP_MAX && insn->op != DYN_OP_MIN) {
-        dyn_str_printf(out, "(%s)%d", type, insn->op == DYN_OP_PROD || insn->op == DYN_OP_ALL);
-    } else if (is_float) {
-        dyn_str_printf(out, "(%s)%sDYN_INF", type, max ? "-" : "");
-    } else if (is_signed) {
-        dyn_str_printf(out, "(%s)%s(~0ul << %d)", type, max ? "" : "~", bits);
-    } else {
-        dyn_str_printf(out, "(%s)%s", type, max ? "0" : "~0ul");
-    }
-}
-
 /* ---- the body for one group of lanes */
 
 static bool is_stored(const DynKernel *k, uint32_t operand) {
@@ -271,48 +190,98 @@ static void put_distance(DynStr *out, const DynLoops *p, const DynKernel *k, uin
 /* A map: its last group may have fewer elements than V, m of them. */
 static bool is_map(const DynKernel *k) { return !k->reduced && k->group == DYN_NONE; }
 
+/* Is it read? What says where others stand is, too. */
+static bool is_fetched(const DynKernel *k, uint32_t operand) {
+    return dyn_kernel_is_loaded(k, operand) || dyn_kernel_is_index(k, operand);
+}
+
 /* Is it one element for the whole of a row, which is read in front of the row's loop? */
 static bool stands_in_row(const DynLoops *p, const DynKernel *k, uint32_t operand) {
-    bool loaded = k->group != DYN_NONE && dyn_kernel_is_loaded(k, operand);
-    return loaded && !is_stored(k, operand) && !dyn_cuda_walks(p, k, operand, dyn_cuda_inner(k));
+    bool fetched = k->group != DYN_NONE && is_fetched(k, operand) && !k->operands.at[operand].indirect;
+    return fetched && !is_stored(k, operand) && !dyn_cuda_walks(p, k, operand, dyn_cuda_inner(k));
+}
+
+/* How an operand is read: positions of an IOTA are made of addresses, which nothing lies at. */
+static const char *taken(const DynLoops *p, const DynOperand *o) {
+    return p->places[dyn_loops_storage(p, o->place)].kind == DYN_P_COUNT ? "dyn_count" : "dyn_take";
 }
 
 static void put_row_elements(DynStr *out, const DynLoops *p, const DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
+        const DynOperand *o = &k->operands.at[i];
         if (stands_in_row(p, k, i)) {
-            dyn_str_printf(out, "    %s c%u[1] = {}; if (FAST && groups > 0) dyn_take<1, 0>(c%u, b%u);\n",
-                           dyn_emit_memory_type((DynDtype)k->operands.at[i].dtype), i, i, i);
+            dyn_str_printf(out, "    %s c%u[1] = {}; if (FAST && groups > 0) %s<1, 0>(c%u, b%u);\n",
+                           dyn_emit_memory_type((DynDtype)o->dtype), i, taken(p, o), i, i);
         }
     }
 }
 
-static void put_loads(DynStr *out, const DynLoops *p, const DynKernel *k) {
+/* Does an operand have an element for each of V lanes? In columns those lie along other axes. */
+static void put_walks(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_t i) {
     uint32_t inner = dyn_cuda_inner(k);
+    bool along = dyn_cuda_walks(p, k, i, inner), across = dyn_cuda_walks(p, k, i, ~inner);
+    bool differs = along != across && k->reduced && k->group == DYN_NONE;
+    if (differs) {
+        dyn_str_printf(out, "(COLUMNS ? %d : %d)", across, along);
+    } else {
+        dyn_str_printf(out, "%d", along);
+    }
+}
+
+/* The elements of a group as they lie: x<i>. */
+static void put_load(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_t i) {
+    const DynOperand *o = &k->operands.at[i];
+    const char *take = taken(p, o);
     int last = dyn_cuda_rank(k) - 1;
+    dyn_str_printf(out, "        %s x%u[V]; ", dyn_emit_memory_type((DynDtype)o->dtype), i);
+    if (holds(p, k, i)) {
+        dyn_str_printf(out, "if (HELD) dyn_copy<V>(x%u, held.h%u[h]); else ", i, o->place);
+    }
+    if (stands_in_row(p, k, i)) {
+        dyn_str_printf(out, "if (FAST) dyn_spread<V>(x%u, c%u[0]); else ", i, i);
+    } else {
+        dyn_str_printf(out, is_map(k) ? "if (FAST) %s_some<V, " : "if (FAST) %s<V, ", take);
+        put_walks(out, p, k, i);
+        dyn_str_printf(out, ">(x%u, b%u + ", i, i);
+        put_distance(out, p, k, i);
+        dyn_str_puts(out, is_map(k) ? ", m); else " : "); else ");
+    }
+    dyn_str_printf(out, "%s_any<V>(x%u, b%u + off[%u], a.step[%u][%d], m);\n", take, i, i, i, i, last);
+}
+
+/* Those of an operand that stand where another one says, which has been read: x<i>. */
+static void put_lookup(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_t i) {
+    const DynOperand *o = &k->operands.at[i];
+    int last = dyn_cuda_rank(k) - 1, size = dyn_dtypes[o->dtype].size;
+    uint32_t scalar = k->params.n;
+    for (uint32_t before = 0; before < i; before++) {
+        scalar += k->operands.at[before].indirect ? 2 : 0;
+    }
+    dyn_str_printf(out, "        %s x%u[V]; if (FAST) dyn_find<V, ", dyn_emit_memory_type((DynDtype)o->dtype), i);
+    put_walks(out, p, k, i);
+    dyn_str_puts(out, " && !");
+    put_walks(out, p, k, o->by);
+    dyn_str_printf(out, ">(x%u, b%u + ", i, i);
+    put_distance(out, p, k, i);
+    dyn_str_printf(out, ", %d * ", size);
+    put_walks(out, p, k, i);
+    dyn_str_printf(out, ", x%u, a.scalar[%u].i, a.scalar[%u].i, m); else ", o->by, scalar, scalar + 1);
+    dyn_str_printf(out, "dyn_find<V, false>(x%u, b%u + off[%u], a.step[%u][%d] / V, x%u, a.scalar[%u].i, a.scalar[%u].i, m);\n",
+                   i, i, i, i, last, o->by, scalar, scalar + 1);
+}
+
+static void put_loads(DynStr *out, const DynLoops *p, const DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
-        const char *type = dyn_emit_memory_type((DynDtype)k->operands.at[i].dtype);
-        bool along = dyn_cuda_walks(p, k, i, inner), across = dyn_cuda_walks(p, k, i, ~inner);
-        if (dyn_kernel_is_loaded(k, i)) {
-            dyn_str_printf(out, "        %s x%u[V]; ", type, i);
-            if (holds(p, k, i)) {
-                dyn_str_printf(out, "if (HELD) dyn_copy<V>(x%u, held.h%u[h]); else ", i, k->operands.at[i].place);
-            }
-            if (stands_in_row(p, k, i)) {
-                dyn_str_printf(out, "if (FAST) dyn_spread<V>(x%u, c%u[0]); else ", i, i);
-                dyn_str_printf(out, "dyn_take_any<V>(x%u, b%u + off[%u], a.step[%u][%d], m);\n", i, i, i, i, last);
-                continue;
-            }
-            dyn_str_puts(out, is_map(k) ? "if (FAST) dyn_take_some<V, " : "if (FAST) dyn_take<V, ");
-            if (along != across && k->reduced && k->group == DYN_NONE) {
-                dyn_str_printf(out, "COLUMNS ? %d : ", across);
-            }
-            dyn_str_printf(out, "%d>(x%u, b%u + ", along, i, i);
-            put_distance(out, p, k, i);
-            dyn_str_puts(out, is_map(k) ? ", m); else " : "); else ");
-            dyn_str_printf(out, "dyn_take_any<V>(x%u, b%u + off[%u], a.step[%u][%d], m);\n", i, i, i, i, last);
+        if (is_fetched(k, i) && !k->operands.at[i].indirect) {
+            put_load(out, p, k, i);
         }
         if (is_stored(k, i)) {
-            dyn_str_printf(out, "        %s y%u[V];\n", type, i);
+            dyn_str_printf(out, "        %s y%u[V];\n", dyn_emit_memory_type((DynDtype)k->operands.at[i].dtype), i);
+        }
+    }
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        if (k->operands.at[i].indirect) {
+            put_lookup(out, p, k, i);
         }
     }
 }
@@ -334,42 +303,12 @@ static void put_stores(DynStr *out, const DynLoops *p, const DynKernel *k) {
     }
 }
 
-static int put_insn(DynStr *out, const DynKernel *k, uint32_t i, int *result) {
-    const DynInsn *insn = at(k, i);
-    int failed = 0;
-    char a[32], b[32];
-    switch ((DynInsnKind)insn->kind) {
-    case DYN_L_STORE: put_stored(out, (DynDtype)k->operands.at[insn->a[0]].dtype, insn->a[0], insn->a[1]); return 0;
-    case DYN_L_REDUCE:
-        snprintf(a, sizeof(a), "r%d[j]", *result);
-        snprintf(b, sizeof(b), "v%u", insn->a[1]);
-        dyn_str_printf(out, "            r%d[j] = ", (*result)++);
-        dyn_str_puts(out, k->group != DYN_NONE ? "!here ? " : "");
-        dyn_str_puts(out, k->group != DYN_NONE ? a : "");
-        dyn_str_puts(out, k->group != DYN_NONE ? " : " : "");
-        failed = put_join(out, insn, a, b);
-        dyn_str_puts(out, ";\n");
-        return failed;
-    default: break;
-    }
-    dyn_str_printf(out, "            const %s v%u = ", type_of((DynDtype)insn->dtype), i);
-    if (insn->kind == DYN_L_LOAD) {
-        put_loaded(out, (DynDtype)insn->dtype, insn->a[0]);
-    } else if (insn->kind == DYN_L_SCALAR) {
-        dyn_str_printf(out, "s%u", insn->a[0]);
-    } else {
-        failed = put_expression(out, k, insn);
-    }
-    dyn_str_puts(out, ";\n");
-    return failed;
-}
-
 static int put_group(DynStr *out, const DynLoops *p, const DynKernel *k) {
     int failed = 0, result = 0;
     put_loads(out, p, k);
     dyn_str_puts(out, "        _Pragma(\"unroll\") for (int j = 0; j < V; j++) {\n");
     for (uint32_t i = 0; i < k->insns.n; i++) {
-        failed |= put_insn(out, k, i, &result);
+        failed |= dyn_cuda_put_insn(out, k, i, &result);
     }
     dyn_str_puts(out, "        }\n");
     put_stores(out, p, k);
@@ -388,7 +327,7 @@ static void put_pointers(DynStr *out, const DynLoops *p, const DynKernel *k) {
 static void put_scalars(DynStr *out, const DynKernel *k) {
     for (uint32_t i = 0; i < k->params.n; i++) {
         DynDtype dt = (DynDtype)k->params.at[i].dtype;
-        dyn_str_printf(out, "    const %s s%u = (%s)a.scalar[%u].%c;\n", type_of(dt), i, type_of(dt), i,
+        dyn_str_printf(out, "    const %s s%u = (%s)a.scalar[%u].%c;\n", dyn_cuda_type(dt), i, dyn_cuda_type(dt), i,
                        dyn_dtypes[dt].kind == 'f' ? 'f' : 'i');
     }
 }
@@ -396,7 +335,7 @@ static void put_scalars(DynStr *out, const DynKernel *k) {
 /* ---- functions */
 
 static void put_args(DynStr *out, const DynKernel *k) {
-    dyn_str_printf(out, "Args<%d, %u, %d>", dyn_cuda_rank(k), k->operands.n, nparams(k));
+    dyn_str_printf(out, "Args<%d, %u, %d>", dyn_cuda_rank(k), k->operands.n, nscalars(k));
 }
 
 /* The head of a function: k3_rows of Args<…>. */
@@ -443,9 +382,9 @@ static int put_elementwise(DynStr *out, const DynLoops *p, const DynKernel *k, u
 
 /* "[](T a, T b) { return a + b; }" */
 static int put_lambda(DynStr *out, const DynInsn *insn) {
-    const char *type = type_of((DynDtype)insn->compute);
+    const char *type = dyn_cuda_type((DynDtype)insn->compute);
     dyn_str_printf(out, "[](%s a, %s b) { return ", type, type);
-    int failed = put_join(out, insn, "a", "b");
+    int failed = dyn_cuda_put_join(out, insn, "a", "b");
     dyn_str_puts(out, "; }");
     return failed;
 }
@@ -517,13 +456,13 @@ static int put_line_loop(DynStr *out, const DynLoops *p, const DynKernel *k) {
 /* What the line's threads have becomes one, and goes to its result, or to the parts of it. In columns each of V accumulators is a
  * result of its own. */
 static int put_line_end(DynStr *out, const DynKernel *k, const DynInsn *insn, int r) {
-    const char *type = type_of((DynDtype)insn->compute);
+    const char *type = dyn_cuda_type((DynDtype)insn->compute);
     char x[16], y[16];
     uint32_t to = insn->a[0];
     snprintf(x, sizeof(x), "r%d[0]", r);
     snprintf(y, sizeof(y), "r%d[j]", r);
     dyn_str_printf(out, "    if (!COLUMNS) for (int j = 1; j < V; j++) r%d[0] = ", r);
-    int failed = put_join(out, insn, x, y);
+    int failed = dyn_cuda_put_join(out, insn, x, y);
     dyn_str_puts(out, ";\n    _Pragma(\"unroll\") for (int j = 0; j < (COLUMNS ? V : 1); j++) {\n");
     dyn_str_printf(out, "        const %s t = dyn_across(r%d[j], ", type, r);
     failed |= put_lambda(out, insn);
@@ -546,8 +485,9 @@ static int put_line(DynStr *out, const DynLoops *p, const DynKernel *k) {
     int n = dyn_cuda_results(k, results), failed = 0;
     put_line_head(out, p, k);
     for (int r = 0; r < n; r++) {
-        dyn_str_printf(out, "    %s r%d[V]; for (int j = 0; j < V; j++) r%d[j] = ", type_of((DynDtype)results[r]->compute), r, r);
-        put_identity(out, results[r]);
+        dyn_str_printf(out, "    %s r%d[V]; for (int j = 0; j < V; j++) r%d[j] = ", dyn_cuda_type((DynDtype)results[r]->compute),
+                       r, r);
+        dyn_cuda_put_identity(out, results[r]);
         dyn_str_puts(out, ";\n");
     }
     failed |= put_line_loop(out, p, k);
@@ -570,17 +510,17 @@ static int put_finish(DynStr *out, const DynKernel *k) {
         "    dyn_place<%d, %u>(a.size, a.magic, a.step, %d - kept, %d, DYN_WIDE(a), row < a.count ? row : 0, off);\n",
         DYN_CUDA_THREADS, k->operands.n, rank, k->operands.n, rank, rank);
     for (int r = 0; r < n; r++) {
-        const char *type = type_of((DynDtype)results[r]->compute);
+        const char *type = dyn_cuda_type((DynDtype)results[r]->compute);
         uint32_t to = results[r]->a[0];
         char x[16];
         snprintf(x, sizeof(x), "q%d", r);
         dyn_str_printf(out, "    %s q%d = ", type, r);
-        put_identity(out, results[r]);
+        dyn_cuda_put_identity(out, results[r]);
         dyn_str_printf(out,
                        ";\n    for (u32 s = lane; row < a.count && s < a.splits; s += lanes) { const %s p = ((const %s "
                        "*)(a.parts + %d * a.count * a.splits))[s * a.count + row]; q%d = ",
                        type, type, r * 8, r);
-        failed |= put_join(out, results[r], x, "p");
+        failed |= dyn_cuda_put_join(out, results[r], x, "p");
         dyn_str_printf(out, "; }\n    q%d = dyn_across(q%d, ", r, r);
         failed |= put_lambda(out, results[r]);
         dyn_str_printf(

@@ -57,6 +57,13 @@ static void fill(const DynCudaLine *l, int64_t *w) {
         }
     }
     memcpy(step + nops * rank, b->params, sizeof(*b->params) * b->k->params.n);
+    int64_t *scalar = step + nops * rank + b->k->params.n;
+    for (int i = 0; i < nops; i++) {
+        if (b->k->operands.at[i].indirect) {
+            *scalar++ = b->extent[i];
+            *scalar++ = b->step[i];
+        }
+    }
 }
 
 /* ---- launching */

@@ -103,7 +103,8 @@ typedef enum DynPlaceKind {
     DYN_P_ROW,    /* memory of the plan for one row of a group, one for each thread */
     DYN_P_EXTERN, /* what the extern call returned */
     DYN_P_VIEW,   /* another place's memory */
-    DYN_P_DENSE   /* the bytes of place `of` under another shape, C order: where a reshape that copies is written */
+    DYN_P_DENSE,  /* the bytes of place `of` under another shape, C order: where a reshape that copies is written */
+    DYN_P_COUNT   /* nothing, on a device: 0, 1, 2 … of an IOTA, each of which is an eighth of the address that it would have */
 } DynPlaceKind;
 /* A place: where the elements of a value lie, if anywhere. */
 typedef struct DynMem {

@@ -27,7 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const place_kinds[] = {"none", "input", "array", "temp", "row", "extern", "view", "dense"};
+static const char *const place_kinds[] = {"none", "input", "array", "temp", "row", "extern", "view", "dense", "count"};
 static const char *const step_names[] = {[DYN_STEP_VIEW] = "view",
                                          [DYN_STEP_KERNEL] = "kernel",
                                          [DYN_STEP_EXTERN] = "extern",

@@ -11,6 +11,16 @@
 #include "codegen/loops/lower.h"
 #include "ir/extern.h"
 
+/* Are positions read as such alone? Nobody writes there, or looks at their bytes. */
+static bool only_counts(const DynLower *L, uint32_t iota) {
+    bool only = !L->written[iota];
+    for (uint32_t i = iota; i < L->g->nodes.n && only; i++) {
+        const DynNode *n = dyn_graph_node(L->g, i);
+        only = n->storage != iota || n->op != DYN_OP_AS_DTYPE || n->dtype == DYN_I64;
+    }
+    return only;
+}
+
 static void describe_place(DynLower *L, uint32_t id) {
     const DynNode *n = dyn_graph_node(L->g, id);
     DynMem *m = &L->p->places[id];
@@ -28,6 +38,9 @@ static void describe_place(DynLower *L, uint32_t id) {
         m->kind = L->part[id] ? DYN_P_NONE : DYN_P_VIEW;
     } else if (L->live[id] && L->memory[id] && !dyn_node_stores(n)) {
         m->kind = L->object[id] || m->after ? DYN_P_ARRAY : DYN_P_TEMP;
+    }
+    if (m->kind == DYN_P_TEMP && L->p->device && n->op == DYN_OP_IOTA && only_counts(L, id)) {
+        m->kind = DYN_P_COUNT;
     }
 }
 
@@ -79,7 +92,7 @@ static Check check_of(const DynLower *L, uint32_t id) {
     if (n->op == DYN_OP_SCATTER) {
         return is_behind_acts(L, id) && can_check_first(L, id) ? CHECK_FIRST : CHECK_NOT;
     }
-    if (n->op != DYN_OP_GATHER) {
+    if (n->op != DYN_OP_GATHER || L->p->device) { /* a device's kernel says itself what isn't there */
         return CHECK_NOT;
     }
     if (can_check_late(L, id)) {
@@ -98,6 +111,9 @@ static int lower_node(DynLower *L, uint32_t id) {
     }
     if (is_view(n)) {
         return L->after_extern[id] ? dyn_lower_push_step(L, DYN_STEP_VIEW, id) : 0;
+    }
+    if (n->op == DYN_OP_IOTA && L->p->device && L->p->places[id].kind != DYN_P_COUNT) {
+        return dyn_lower_count(L, id);
     }
     switch (info(n)->kind) {
     case DYN_K_REDUCE: return dyn_lower_reduce(L, id);

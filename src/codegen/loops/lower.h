@@ -55,6 +55,7 @@ DYN_HIDDEN uint32_t dyn_lower_reduce_mask(const DynNode *n, const DynNode *arg);
 DYN_HIDDEN int dyn_lower_inline(DynLower *L, uint32_t id);
 DYN_HIDDEN int dyn_lower_reduce(DynLower *L, uint32_t id);
 DYN_HIDDEN int dyn_lower_store(DynLower *L, uint32_t id);
+DYN_HIDDEN int dyn_lower_count(DynLower *L, uint32_t id);        /* on a device: positions of an IOTA, in memory */
 DYN_HIDDEN int dyn_lower_reshape_copy(DynLower *L, uint32_t id); /* the operand is written in C order of its own shape */
 DYN_HIDDEN int dyn_lower_push_step(DynLower *L, DynStepKind kind, uint32_t id);
 #endif

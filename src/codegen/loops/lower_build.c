@@ -299,6 +299,19 @@ int dyn_lower_store(DynLower *L, uint32_t id) {
     return push_kernel(L, &copy);
 }
 
+int dyn_lower_count(DynLower *L, uint32_t id) {
+    const DynNode *n = dyn_graph_node(L->g, id);
+    DynKernel k;
+    start_kernel(L, &k, id, n);
+    DynOperand to = operand_of(L, &k, id), from = to;
+    from.place = new_place(L, n);
+    if (from.place == DYN_NONE) {
+        return -1;
+    }
+    L->p->places[from.place].kind = DYN_P_COUNT;
+    return build_store(L, &k, to, dyn_kernel_load(L->p, &k, &from)) < 0 ? give_up(L, id, &k) : push_kernel(L, &k);
+}
+
 /* A reshape that copies: the operand is written in C order of its own shape. */
 int dyn_lower_reshape_copy(DynLower *L, uint32_t id) {
     const DynNode *n = dyn_graph_node(L->g, id), *arg = dyn_graph_node(L->g, n->args[0].id);

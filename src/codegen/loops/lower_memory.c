@@ -108,7 +108,7 @@ int dyn_lower_mark_live(DynLower *L) {
             L->for_flags[dyn_node_stores(n) ? n->storage : i] = true;
             L->memory[i] = !dyn_node_stores(n);
         }
-        L->object[i] |= n->op == DYN_OP_IOTA; /* run.c fills it where it makes arrays */
+        L->object[i] |= n->op == DYN_OP_IOTA && !L->p->device; /* run.c fills it where it makes arrays */
         mark_args_live(L, n, read);
         for (uint32_t k = 0; dyn_node_calls(n) && k < n->nargs; k++) {
             if (n->args[k].kind == DYN_ARG_NODE) {

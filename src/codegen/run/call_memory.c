@@ -116,7 +116,7 @@ int dyn_call_make_array(DynCall *c, uint32_t i) {
     if (flags & DYN_NODE_READONLY) {
         PyArray_CLEARFLAGS((PyArrayObject *)c->objects[i], NPY_ARRAY_WRITEABLE);
     }
-    if (i < p->nnodes && dyn_graph_node(p->graph, i)->op == DYN_OP_IOTA) {
+    if (!p->device && i < p->nnodes && dyn_graph_node(p->graph, i)->op == DYN_OP_IOTA) {
         count_up((int64_t *)c->geoms[i].data, dims[0]);
     }
     return 0;
@@ -161,7 +161,18 @@ int dyn_call_find_inputs(DynCall *c) {
     return 0;
 }
 
+/* What is counted lies nowhere: its elements' addresses are eight times what they are. */
+static void lay_counts(DynCall *c) {
+    for (uint32_t i = 0; c->p->device && i < c->p->nplaces; i++) {
+        if (c->p->places[i].kind == DYN_P_COUNT) {
+            dyn_geom_dense(&c->p->places[i], c->run->sym, &c->geoms[i]);
+            c->geoms[i].data = NULL;
+        }
+    }
+}
+
 int dyn_call_make_memory(DynCall *c) {
+    lay_counts(c);
     if (dyn_call_find_inputs(c) < 0 || make_early_arrays(c) < 0) {
         return -1;
     }

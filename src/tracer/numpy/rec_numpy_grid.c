@@ -4,6 +4,10 @@
 static NpArg number(uint32_t sym, int code) { return (NpArg){{DYN_ARG_SYM, sym}, (uint8_t)code}; }
 
 uint32_t dyn_np_iota(DynRec *r, uint32_t n) {
+    bool late = n != DYN_NONE && dyn_rec_graph(r)->device != 0 && dyn_sym_is_late(dyn_rec_syms(r), n);
+    if (late) { /* kernels there count along axes whose sizes are known from the start */
+        return dyn_np_unsupported(r), DYN_NONE;
+    }
     uint32_t id = n == DYN_NONE ? DYN_NONE : dyn_np_add(r, DYN_OP_IOTA, DYN_I64, 1, 0, 0);
     if (id != DYN_NONE) {
         dyn_np_node_at(r, id)->shape[0] = n;

@@ -8,28 +8,42 @@ typedef struct Draw { /* a call whose numbers kernels make */
     DynDtype dtype;   /* float32 or float64 */
     int ndim;
     const uint32_t *shape;
+    uint8_t device; /* As DynArrayView has it. */
 } Draw;
 
 /* ---- numbers from a seed */
 
-/* One number for the whole call, from PyTorch's generator. */
-static uint32_t seed(DynRec *r) {
+/* One number for the whole call, from PyTorch's generator: the one of the device on which the numbers are to be. */
+static uint32_t seed(DynRec *r, const Draw *d) {
     static PyObject *randint; /* of a module that stays */
     randint = randint == NULL ? PyObject_GetAttrString(dyn_torch_module, "randint") : randint;
-    PyObject *args = randint == NULL ? NULL : Py_BuildValue("(LL())", (long long)INT64_MIN, (long long)INT64_MAX);
-    PyObject *real = args == NULL ? NULL : PyObject_CallObject(randint, args);
-    DynOperand o[3];
+    bool elsewhere = d->device != 0;
+    PyObject *device = elsewhere ? dyn_torch_device_object(d->device) : NULL;
+    PyObject *args = Py_BuildValue("(LL())", (long long)INT64_MIN, (long long)INT64_MAX);
+    PyObject *kw = device == NULL ? PyDict_New() : Py_BuildValue("{sO}", "device", device);
+    PyObject *names = device == NULL ? NULL : Py_BuildValue("(s)", "device");
+    bool ready = DYN_ALLOCATED(randint, args, kw) && elsewhere == (names != NULL);
+    PyObject *real = ready ? PyObject_Call(randint, args, kw) : NULL;
+    DynOperand o[4];
     bool made = real != NULL;
-    for (int i = 0; i < 3 && made; i++) {
-        PyObject *arg = PyTuple_GET_ITEM(args, i);
+    for (int i = 0; i < 3 + elsewhere && made; i++) {
+        PyObject *arg = i == 3 ? device : PyTuple_GET_ITEM(args, i);
         o[i] = (DynOperand){dyn_rec_const(r, arg), arg};
         made = o[i].v != NULL;
     }
-    DynVal *v = made ? dyn_np_extern_once(r, randint, "randint", o, 3, NULL, real) : NULL;
+    DynVal *v = made ? dyn_np_extern_once(r, randint, "randint", o, 3, names, real) : NULL;
     Py_XDECREF(args);
+    Py_XDECREF(kw);
+    Py_XDECREF(names);
     Py_XDECREF(real);
+    Py_XDECREF(device);
     PyErr_Clear();
     return v == NULL ? DYN_NONE : rec_node_of(v);
+}
+
+static uint8_t device_of(PyObject *result) {
+    DynArrayView view;
+    return dyn_torch_look(result, &view) ? view.device : 0;
 }
 
 /* 63 random bits for each element. other: a second number for each. */
@@ -57,13 +71,13 @@ static uint32_t unit(DynRec *r, const Draw *d, uint32_t whole, bool more) {
 }
 
 static uint32_t uniform(DynRec *r, const Draw *d) {
-    return unit(r, d, by_int(r, DYN_OP_RIGHT_SHIFT, bits(r, d, seed(r), false), d->dtype == DYN_F32 ? 39 : 10), false);
+    return unit(r, d, by_int(r, DYN_OP_RIGHT_SHIFT, bits(r, d, seed(r, d), false), d->dtype == DYN_F32 ? 39 : 10), false);
 }
 
 /* Box and Muller's, "A note on the generation of random normal deviates" (1958): sqrt(-2 log u) cos(2 pi v). */
 static uint32_t normal(DynRec *r, const Draw *d) {
     bool single = d->dtype == DYN_F32; /* both numbers from one draw */
-    uint32_t s = seed(r), first = bits(r, d, s, false), second = first == DYN_NONE || single ? first : bits(r, d, s, true);
+    uint32_t s = seed(r, d), first = bits(r, d, s, false), second = first == DYN_NONE || single ? first : bits(r, d, s, true);
     uint32_t u = unit(r, d, by_int(r, DYN_OP_RIGHT_SHIFT, first, single ? 39 : 10), true);
     uint32_t v = unit(r, d, by_int(r, DYN_OP_BITWISE_AND, second, single ? (1 << 24) - 1 : ((int64_t)1 << 53) - 1), false);
     uint32_t angle = dyn_tt_by(r, DYN_OP_MULTIPLY, v, 0x1.921fb54442d18p+2);
@@ -73,7 +87,7 @@ static uint32_t normal(DynRec *r, const Draw *d) {
 
 /* Whole numbers from `low` to below `high`, which are not further apart than 31 bits. */
 static uint32_t whole(DynRec *r, const Draw *d, uint32_t low, uint32_t range) {
-    uint32_t n = by_int(r, DYN_OP_RIGHT_SHIFT, bits(r, d, seed(r), false), 31);
+    uint32_t n = by_int(r, DYN_OP_RIGHT_SHIFT, bits(r, d, seed(r, d), false), 31);
     n = n == DYN_NONE ? n : dyn_tt_binary(r, DYN_OP_MULTIPLY, n, (NpArg){{DYN_ARG_SYM, range}, NP_WEAK_INT});
     n = by_int(r, DYN_OP_RIGHT_SHIFT, n, 32);
     return n == DYN_NONE ? n : dyn_tt_binary(r, DYN_OP_ADD, n, (NpArg){{DYN_ARG_SYM, low}, NP_WEAK_INT});
@@ -108,7 +122,7 @@ static bool begins(const NpCall *c, const char *word) { return strncmp(c->b->pat
 
 /* rand and randn of sizes, or like a tensor. NULL: the call it is. */
 static DynVal *made(DynRec *r, NpCall *c, int ndim, const uint32_t *shape) {
-    Draw d = {dyn_np_dtype_of(c->result), ndim, shape};
+    Draw d = {dyn_np_dtype_of(c->result), ndim, shape, device_of(c->result)};
     bool normally = begins(c, "randn");
     bool uniformly = begins(c, "rand_like") || strcmp(c->b->path, "rand") == 0;
     if (!is_ours(r, c) || !is_float(d.dtype) || !lies_in_c_order(c->result)) {
@@ -122,7 +136,7 @@ static DynVal *made(DynRec *r, NpCall *c, int ndim, const uint32_t *shape) {
 
 /* randint(high, size) and randint(low, high, size). */
 static DynVal *made_whole(DynRec *r, NpCall *c, int ndim, const uint32_t *shape) {
-    Draw d = {DYN_I64, ndim, shape};
+    Draw d = {DYN_I64, ndim, shape, device_of(c->result)};
     if (!is_ours(r, c) || dyn_np_dtype_of(c->result) != DYN_I64) {
         return NULL;
     }
@@ -196,7 +210,7 @@ static DynVal *dropped(DynRec *r, NpCall *c, double share, int channels) {
     for (int i = 2; channels > 0 && i < ndim; i++) {
         shape[i] = dyn_np_int(r, 1);
     }
-    Draw d = {dyn_tt_wide(dt), ndim, shape};
+    Draw d = {dyn_tt_wide(dt), ndim, shape, device_of(c->result)};
     uint32_t kept = dyn_tt_compare(r, DYN_OP_GREATER_EQUAL, uniform(r, &d), dyn_tt_number(r, share));
     uint32_t noise = dyn_tt_by(r, DYN_OP_DIVIDE, dyn_tt_cast(r, kept, dt), 1 - share);
     return dyn_np_result(r, dyn_tt_nodes(r, DYN_OP_MULTIPLY, x, noise), c->result);
