@@ -45,6 +45,8 @@ REDUCING = [
     lambda x, y: (x - x.amax(-1, keepdim=True)).exp() * y,
     lambda x, y: x / (1 + (x * x).sum()) + y,
     lambda x, y: x.var(0, keepdim=True) + y,
+    lambda x, y: x / (1 + x.abs().mean()) + y.std(),
+    lambda x, y: x * F.mse_loss(x, y).sqrt().clamp(0, 3) + (x * y).mean().tanh(),
 ]
 MOVING = [
     lambda x, y: (x - y).t(),

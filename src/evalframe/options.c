@@ -143,7 +143,8 @@ DynConfig dyn_options_config(const DynOptions *o) {
 #define TEXT(field, dflt, what) TAKE(field)
 #include "dynoc/settings.def"
 #undef TAKE
+    c.wait = o->wait >= 0 ? o->wait != 0 : c.wait;
     return c;
 }
 
-bool dyn_options_wait(const DynOptions *o) { return o->wait >= 0 ? o->wait != 0 : dyn_options_config(o).wait; }
+bool dyn_options_wait(const DynOptions *o) { return dyn_options_config(o).wait; }

@@ -243,6 +243,34 @@ def test_positions_are_no_memory(device):
     assert kernels(fast) == 1 and device.stand_in_count(b"cuLaunchKernel") - before == 1
 
 
+TAILS = {
+    "mean": (lambda x: x.mean(), 1),
+    "mean of a chain": (lambda x: ((x - 1) ** 2).mean(), 1),
+    "norm": (lambda x: (x * x).sum().sqrt(), 1),
+    "kept axes": (lambda x: x.mean((0, 1), keepdim=True), 1),
+    "several": (lambda x: (x.mean(), x.sum() * 2 + 1, x.amax() - x.amin()), 2),
+    "with others": (lambda x: x.mean() * x[0, 0] + x[1, 1], 1),
+    "halves": (lambda x: x.half().mean(), 1),
+    "used behind": (lambda x: x / x.mean(), 2),
+    "given out and used": (lambda x: (x.mean(), x / x.mean()), 2),
+    "one of each": (lambda x: x.mean() + (x[:3] * 2).mean(), 2),
+    "a long one": (lambda x: torch.tanh(x.mean()).exp().sin().cos().sqrt() + 1, 1),
+    "of calls between": (lambda x: x.cumsum(0).mean() + x.mean(), None),
+    "stored": (lambda x: torch.stack([x.mean(), x.sum() / 7]), None),
+}
+
+
+@pytest.mark.parametrize("shape", [(5, 6), (700, 1000)])
+@pytest.mark.parametrize("name", TAILS)
+def test_what_is_made_of_a_sum_of_everything_is_its_threads(device, name, shape):
+    f, launches = TAILS[name]
+    fast = check(f, randn(*shape), rtol=1e-3)
+    before = device.stand_in_count(b"cuLaunchKernel")
+    fast(randn(*shape))
+    splits = shape[0] > 100
+    assert launches is None or splits or device.stand_in_count(b"cuLaunchKernel") - before == launches
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"])
 def test_dtypes(device, dtype):
     x = (randn(40, 31) * 50).to(getattr(torch, dtype))
@@ -419,6 +447,16 @@ def test_what_the_recorded_call_does_not_need_is_compiled_behind_it(device, f, f
         torch.testing.assert_close(fast(x), f(x), rtol=1e-5, atol=1e-5)
     assert device.stand_in_count(b"cuLaunchKernel") - before >= 2
     assert dynoc.counters["tier"]["native"] - parts >= 2
+
+
+def test_a_call_waits_for_the_rest_where_the_function_does(device):
+    """Of a sum the recorded call needed no second half; a longer one needs it, and launches both or neither."""
+    for f in (lambda x: x.sum(), lambda x: (x * 3).amax(), lambda x: x.mean()):
+        fast = dynoc.optimize(f, wait=True)
+        fast(randn(1000)), fast(randn(1000))
+        before = device.stand_in_count(b"cuLaunchKernel")
+        torch.testing.assert_close(fast(randn(4000000)), f(randn(4000000)), rtol=1e-3, atol=1e-3)
+        assert device.stand_in_count(b"cuLaunchKernel") - before == 2
 
 
 def test_calls_that_cannot_be_made_again_are_compiled_at_once(device):

@@ -22,6 +22,9 @@
  * lie anywhere). In maps the last group may have fewer elements than V. emit_cuda.c writes the functions, launch.c fills the
  * struct.
  *
+ * A reduction of everything has its tails' structs (dyn_loops_tails_end) behind its own, and the thread with the result does
+ * them.
+ *
  * A group of kernels that run row by row is one function, of its first kernel. Its struct is rows, bytes, memory (of one row, and
  * where that is if not in shared memory), and then each kernel's struct, in which a row is a result. Where a row is short enough
  * for its threads' registers HELD_GROUP and SINGLE_HELD_GROUP have there what kernels store for others of the group; the row's

@@ -338,10 +338,14 @@ static void put_args(DynStr *out, const DynKernel *k) {
     dyn_str_printf(out, "Args<%d, %u, %d>", dyn_cuda_rank(k), k->operands.n, nscalars(k));
 }
 
-/* The head of a function: k3_rows of Args<…>. */
-static void put_entry(DynStr *out, const DynKernel *k, DynCudaForm form) {
+/* The head of a function: k3_rows of Args<…>, or of a struct of its own where it has tails. */
+static void put_entry(DynStr *out, const DynKernel *k, DynCudaForm form, bool has_tails) {
     dyn_str_printf(out, "DYN_KERNEL(%d, k%d_%s, ", DYN_CUDA_THREADS, k->number, dyn_cuda_form_names[form]);
-    put_args(out, k);
+    if (has_tails) {
+        dyn_str_printf(out, "T%d", k->number);
+    } else {
+        put_args(out, k);
+    }
     dyn_str_puts(out, ") {\n");
 }
 
@@ -361,7 +365,7 @@ static int put_elementwise(DynStr *out, const DynLoops *p, const DynKernel *k, u
         if (!has(forms, form)) {
             continue;
         }
-        put_entry(out, k, form);
+        put_entry(out, k, form, false);
         dyn_str_printf(out, "    const int V = %d;\n    const bool FAST = %s;\n",
                        form == DYN_CUDA_ANY_MAP ? DYN_CUDA_ANY_LANES : lanes_in(p, k, form), fast_in(form));
         put_pointers(out, p, k);
@@ -498,11 +502,20 @@ static int put_line(DynStr *out, const DynLoops *p, const DynKernel *k) {
     return failed;
 }
 
+/* The thread that has stored a reduction's one result goes on with its tails. */
+static void put_tail_calls(DynStr *out, const DynLoops *p, uint32_t step, const char *is_it) {
+    for (uint32_t s = step + 1; s < dyn_loops_tails_end(p, step); s++) {
+        int number = dyn_loops_kernel_at(p, s)->number;
+        dyn_str_printf(out, "    if (%s) k%d_tail(a.k%d);\n", is_it, number, number);
+    }
+}
+
 /* A line of threads for each result, over what the splits left. */
-static int put_finish(DynStr *out, const DynKernel *k) {
+static int put_finish(DynStr *out, const DynLoops *p, uint32_t step) {
+    const DynKernel *k = dyn_loops_kernel_at(p, step);
     const DynInsn *results[DYN_MAX_RESULTS];
     int rank = dyn_cuda_rank(k), n = dyn_cuda_results(k, results), failed = 0;
-    put_entry(out, k, DYN_CUDA_FINISH);
+    put_entry(out, k, DYN_CUDA_FINISH, dyn_loops_tails_end(p, step) > step + 1);
     dyn_str_printf(
         out,
         "    __shared__ double shared[%d];\n    const int kept = DYN_KEPT(a), lane = threadIdx.x, lanes = blockDim.x;\n"
@@ -527,26 +540,60 @@ static int put_finish(DynStr *out, const DynKernel *k) {
             out, ", lane, lanes, 1, (char *)shared);\n    if (lane == 0 && row < a.count) *(%s *)(a.at[%u] + off[%u]) = q%d;\n",
             type, to, to, r);
     }
+    put_tail_calls(out, p, step, "row == 0 && lane == 0");
     dyn_str_puts(out, "}\n");
     return failed;
 }
 
-static int put_reduction(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_t forms) {
-    int failed = put_line(out, p, k);
+/* Functions of a reduction's tails, and the struct that it is handed with theirs. */
+static int put_tails(DynStr *out, const DynLoops *p, uint32_t step) {
+    uint32_t end = dyn_loops_tails_end(p, step);
+    int failed = 0;
+    for (uint32_t s = step + 1; s < end; s++) {
+        const DynKernel *k = dyn_loops_kernel_at(p, s);
+        dyn_str_printf(out, "__device__ __forceinline__ void k%d_tail(const ", k->number);
+        put_args(out, k);
+        dyn_str_printf(out,
+                       " &a) {\n    const bool FAST = true; const int V = 1, m = 1; const i64 g = 0;\n    i64 off[%u] = {};\n",
+                       k->operands.n);
+        put_pointers(out, p, k);
+        put_scalars(out, k);
+        failed |= put_group(out, p, k);
+        dyn_str_puts(out, "}\n");
+    }
+    if (end > step + 1) {
+        dyn_str_printf(out, "struct T%d : ", dyn_loops_kernel_at(p, step)->number);
+        put_args(out, dyn_loops_kernel_at(p, step));
+        dyn_str_puts(out, " { ");
+        for (uint32_t s = step + 1; s < end; s++) {
+            put_args(out, dyn_loops_kernel_at(p, s));
+            dyn_str_printf(out, " k%d; ", dyn_loops_kernel_at(p, s)->number);
+        }
+        dyn_str_puts(out, "};\n");
+    }
+    return failed;
+}
+
+static int put_reduction(DynStr *out, const DynLoops *p, uint32_t step, uint32_t forms) {
+    const DynKernel *k = dyn_loops_kernel_at(p, step);
+    bool has_tails = dyn_loops_tails_end(p, step) > step + 1;
+    int failed = put_line(out, p, k) | put_tails(out, p, step);
     for (DynCudaForm form = DYN_CUDA_ROWS; form <= DYN_CUDA_ANY_COLUMNS; form++) {
         bool columns = form >= DYN_CUDA_COLUMNS;
         if (!has(forms, form)) {
             continue;
         }
-        put_entry(out, k, form);
+        put_entry(out, k, form, has_tails);
         dyn_str_printf(
             out,
             "    __shared__ double shared[%d];\n    k%d_line<%s, %d, %s>(a, (i64)blockIdx.x * blockDim.%c + threadIdx.%c, "
-            "threadIdx.%c, blockDim.%c, nullptr, shared);\n}\n",
+            "threadIdx.%c, blockDim.%c, nullptr, shared);\n",
             DYN_CUDA_THREADS, k->number, fast_in(form), lanes_in(p, k, form), columns ? "true" : "false", columns ? 'x' : 'y',
             columns ? 'x' : 'y', columns ? 'y' : 'x', columns ? 'y' : 'x');
+        put_tail_calls(out, p, step, "a.splits == 1 && blockIdx.x == 0 && threadIdx.x == 0 && threadIdx.y == 0");
+        dyn_str_puts(out, "}\n");
     }
-    return failed | (has(forms, DYN_CUDA_FINISH) ? put_finish(out, k) : 0);
+    return failed | (has(forms, DYN_CUDA_FINISH) ? put_finish(out, p, step) : 0);
 }
 
 /* ---- groups */
@@ -650,7 +697,8 @@ int dyn_cuda_emit_forms(const DynLoops *p, const DynCudaInfo *info, const uint32
             failed |= put_rows(out, p, s, some);
             s = dyn_loops_group_end(p, s) - 1;
         } else {
-            failed |= k->reduced ? put_reduction(out, p, k, some) : put_elementwise(out, p, k, some);
+            failed |= k->reduced ? put_reduction(out, p, s, some) : put_elementwise(out, p, k, some);
+            s = dyn_loops_tails_end(p, s) - 1;
         }
     }
     return failed || out->failed ? -1 : 0;

@@ -170,6 +170,7 @@ static int find_needed(const DynLoops *p, const DynCudaInfo *info, uint32_t *for
             s = dyn_loops_group_end(p, s) - 1;
         } else if (k != NULL) {
             done = kernel_needs(p, s, info, seen, geoms, &forms[k->number]);
+            s = dyn_loops_tails_end(p, s) - 1;
         }
     }
     PyMem_Free(seen);

@@ -144,11 +144,16 @@ static int launch(const Stream *s, const DynKernel *k, DynCudaForm form, const G
     return error == 0 ? 0 : failed(s, k, error);
 }
 
-static int launch_line(const Stream *s, const DynCudaLine *l, DynCudaForm form, const Grid *g) {
+/* A kernel, and its tails behind it. */
+static int launch_lines(const Stream *s, const DynCudaLine *lines, int n, DynCudaForm form, const Grid *g) {
     int64_t words[DYN_CUDA_MOST_WORDS];
-    const int first = 0;
-    fill(l, words);
-    return launch(s, l->b.k, form, g, &(Handed){words, l, &first, dyn_cuda_words(l->b.k), 1});
+    int first[1 + DYN_MOST_TAILS], next = 0;
+    for (int i = 0; i < n; i++) {
+        first[i] = next;
+        fill(&lines[i], words + next);
+        next += dyn_cuda_words(lines[i].b.k);
+    }
+    return launch(s, lines->b.k, form, g, &(Handed){words, lines, first, next, n});
 }
 
 /* ---- kernels that run alone */
@@ -156,7 +161,7 @@ static int launch_line(const Stream *s, const DynCudaLine *l, DynCudaForm form, 
 static int launch_piece(const Stream *s, DynCudaLine *l) {
     DynCudaForm form = dyn_cuda_form_of_map(l);
     int64_t grid = dyn_cuda_blocks(l->count, DYN_CUDA_THREADS);
-    return launch_line(s, l, form, &(Grid){grid < MOST_GRID ? grid : MOST_GRID, 1, DYN_CUDA_THREADS, 1, 0});
+    return launch_lines(s, l, 1, form, &(Grid){grid < MOST_GRID ? grid : MOST_GRID, 1, DYN_CUDA_THREADS, 1, 0});
 }
 
 static int launch_map(const Stream *s, DynCudaLine *l) {
@@ -169,16 +174,18 @@ static int launch_map(const Stream *s, DynCudaLine *l) {
 }
 
 /* What the splits of each result left becomes one: kept axes alone, an element at a time. */
-static int launch_finish(const Stream *s, const DynCudaLine *l, bool columns) {
-    DynCudaLine f = *l;
-    dyn_cuda_keep_axes(&f, columns);
-    f.lanes = 1;
-    f.count = dyn_cuda_product(&f, 0, f.kept);
-    int lanes = dyn_cuda_power_of_2(l->splits, f.count < 64 ? DYN_CUDA_THREADS : 32), rows = DYN_CUDA_THREADS / lanes;
-    return launch_line(s, &f, DYN_CUDA_FINISH, &(Grid){dyn_cuda_blocks(f.count, rows), 1, lanes, rows, 0});
+static int launch_finish(const Stream *s, const DynCudaLine *l, int n, bool columns) {
+    DynCudaLine lines[1 + DYN_MOST_TAILS], *f = &lines[0];
+    memcpy(lines, l, sizeof(*l) * (size_t)n);
+    dyn_cuda_keep_axes(f, columns);
+    f->lanes = 1;
+    f->count = dyn_cuda_product(f, 0, f->kept);
+    int lanes = dyn_cuda_power_of_2(l->splits, f->count < 64 ? DYN_CUDA_THREADS : 32), rows = DYN_CUDA_THREADS / lanes;
+    return launch_lines(s, lines, n, DYN_CUDA_FINISH, &(Grid){dyn_cuda_blocks(f->count, rows), 1, lanes, rows, 0});
 }
 
-static int launch_reduction(const Stream *s, DynCudaLine *l) {
+/* The first of n lines; the others are its tails. */
+static int launch_reduction(const Stream *s, DynCudaLine *l, int n) {
     int threads;
     DynCudaForm form = dyn_cuda_form_of_reduction(s->info, l, &threads);
     bool columns = form >= DYN_CUDA_COLUMNS;
@@ -187,12 +194,15 @@ static int launch_reduction(const Stream *s, DynCudaLine *l) {
     PyObject *memory = NULL;
     const DynInsn *all[DYN_MAX_RESULTS];
     int64_t bytes = 8 * dyn_cuda_results(l->b.k, all) * l->count * (columns ? l->lanes : 1) * l->splits;
+    if (l->splits > 1 && function_of(s->c->a, l->b.k, DYN_CUDA_FINISH) == NULL) {
+        return -1; /* before the first half is done for nothing */
+    }
     if (l->splits > 1 && (l->parts = dyn_cuda_memory(s->c, bytes, &memory)) == NULL) {
         Py_XDECREF(memory);
         return -1;
     }
-    int done = launch_line(s, l, form, &g);
-    done = done == 0 && l->splits > 1 ? launch_finish(s, l, columns) : done;
+    int done = launch_lines(s, l, n, form, &g);
+    done = done == 0 && l->splits > 1 ? launch_finish(s, l, n, columns) : done;
     Py_XDECREF(memory);
     return done;
 }
@@ -202,6 +212,11 @@ static int begin(DynCall *c, Stream *s) {
     const DynGraph *g = c->p->graph;
     bool known = s->info != NULL && (g->cupy ? dyn_cupy_stream(&s->stream) : dyn_torch_stream(g->device, &s->stream));
     return known ? 0 : -1;
+}
+
+static int bind_line(const DynCall *c, DynCudaLine *l, const DynKernel *k) {
+    *l = (DynCudaLine){.p = c->p, .splits = 1};
+    return dyn_exec_bind(k, NULL, c->geoms, c->run->sym, &l->b);
 }
 
 /* Is there nothing to compute? A reduction of nothing gives what it begins with. */
@@ -216,16 +231,24 @@ static bool is_empty(const DynBound *b, uint32_t reduced) {
 
 static DynTaskEnd bind_kernel(DynCall *c, DynTask *t) {
     const DynKernel *k = dyn_loops_kernel_at(c->p, t->first);
-    DynCudaLine l = {.p = c->p, .splits = 1};
+    DynCudaLine lines[1 + DYN_MOST_TAILS];
+    int n = k->reduced ? (int)(dyn_loops_tails_end(c->p, t->first) - t->first) : 1;
     Stream s;
-    if (begin(c, &s) < 0 || dyn_exec_bind(k, NULL, c->geoms, c->run->sym, &l.b) < 0) {
-        return DYN_TASK_REFUSED;
+    int done = begin(c, &s);
+    for (int i = 0; i < n && done == 0; i++) {
+        done = bind_line(c, &lines[i], dyn_loops_kernel_at(c->p, t->first + (uint32_t)i));
     }
-    if (!is_empty(&l.b, k->reduced) && (k->reduced ? launch_reduction(&s, &l) : launch_map(&s, &l)) < 0) {
-        return DYN_TASK_REFUSED;
+    for (int i = 1; i < n && done == 0; i++) {
+        dyn_cuda_form_of_map(&lines[i]);
     }
-    dyn_call_note_written(c, k);
-    return DYN_TASK_DONE;
+    if (done == 0 && !is_empty(&lines->b, k->reduced)) {
+        done = k->reduced ? launch_reduction(&s, lines, n) : launch_map(&s, lines);
+    }
+    for (int i = 0; i < n && done == 0; i++) {
+        dyn_call_note_written(c, lines[i].b.k);
+    }
+    t->last = t->first + (uint32_t)n - 1;
+    return done < 0 ? DYN_TASK_REFUSED : DYN_TASK_DONE;
 }
 
 const DynTaskKind dyn_cuda_task_kernel = {.bind = bind_kernel};
@@ -241,15 +264,6 @@ typedef struct Group {
     int first[DYN_CUDA_MOST_WORDS / DYN_CUDA_HEAD]; /* word of each kernel's struct */
     int nwords;
 } Group;
-
-static int add_member(DynCall *c, DynCudaLine *l, const DynKernel *k) {
-    *l = (DynCudaLine){.p = c->p, .splits = 1};
-    if (dyn_exec_bind(k, NULL, c->geoms, c->run->sym, &l->b) < 0) {
-        return -1;
-    }
-    dyn_call_note_written(c, k);
-    return 0;
-}
 
 /* Lays the group's rows one behind the other, but for those that threads hold: at[i] is where that of place i begins. */
 static void lay_rows(const DynCall *c, Group *g, int64_t *at) {
@@ -332,7 +346,10 @@ static DynTaskEnd bind_group(DynCall *c, DynTask *t) {
     int done = lines == NULL ? -1 : begin(c, &g.s);
     g.kernel = dyn_loops_kernel_at(c->p, t->first);
     for (uint32_t i = 0; i < n && done == 0; i++) {
-        done = add_member(c, &lines[i], dyn_loops_kernel_at(c->p, t->first + i));
+        done = bind_line(c, &lines[i], dyn_loops_kernel_at(c->p, t->first + i));
+        if (done == 0) {
+            dyn_call_note_written(c, lines[i].b.k);
+        }
     }
     if (done == 0) {
         dyn_cuda_form_of_group(t->first, lines, (int)n, &g.r);

@@ -177,6 +177,43 @@ uint32_t dyn_loops_group_end(const DynLoops *p, uint32_t step) {
     return end;
 }
 
+/* Does it give one element, made of all that there is? */
+static bool reduces_all(const DynLoops *p, const DynKernel *k) {
+    bool all = k != NULL && k->reduced && k->group == DYN_NONE;
+    for (int d = 0; all && d < k->ndim; d++) {
+        all = (k->reduced >> d & 1) || dyn_sym_is_one(p->graph->syms, k->shape[d]);
+    }
+    return all;
+}
+
+static bool may_be_tail(const DynLoops *p, const DynKernel *k) {
+    bool elementwise = k != NULL && !k->reduced && k->group == DYN_NONE && !k->margin;
+    return elementwise && k->ndim <= DYN_TAIL_RANK && dyn_kernel_is_one(p, k, 0);
+}
+
+uint32_t dyn_loops_tails_end(const DynLoops *p, uint32_t step) {
+    uint32_t end = step + 1, handed = 0;
+    if (!p->device || !reduces_all(p, dyn_loops_kernel_at(p, step))) {
+        return end;
+    }
+    for (const DynKernel *k = dyn_loops_kernel_at(p, end); may_be_tail(p, k); k = dyn_loops_kernel_at(p, end)) {
+        handed += k->operands.n + k->params.n;
+        if (handed > DYN_TAILS_HANDED || end - step > DYN_MOST_TAILS) {
+            break;
+        }
+        end++;
+    }
+    return end;
+}
+
+uint32_t dyn_loops_tails_head(const DynLoops *p, uint32_t step) {
+    uint32_t head = step;
+    while (head > 0 && step - head < DYN_MOST_TAILS && may_be_tail(p, dyn_loops_kernel_at(p, head))) {
+        head--;
+    }
+    return step < dyn_loops_tails_end(p, head) ? head : step;
+}
+
 bool dyn_insn_is_inexact(const DynInsn *insn) {
     bool accumulates = insn->op == DYN_OP_SUM || insn->op == DYN_OP_PROD;
     return insn->kind == DYN_L_REDUCE && accumulates && dyn_dtype_is_inexact((DynDtype)insn->compute);

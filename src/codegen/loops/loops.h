@@ -246,6 +246,14 @@ DYN_HIDDEN int dyn_loops_row_axis(const DynLoops *p, const DynOperand *o, int k)
 DYN_HIDDEN DynKernel *dyn_loops_kernel_at(const DynLoops *p, uint32_t step);
 /* The step behind the group of the kernel that is step `step`; behind that step, where it is in none. */
 DYN_HIDDEN uint32_t dyn_loops_group_end(const DynLoops *p, uint32_t step);
+/* On a device what is computed of a sum of everything alone, an element each, is done by the thread that has the sum: its tails.
+ * The step behind those of the reduction that is step `step` (behind that step, where there are none), and the reduction whose
+ * tail a step is (itself, where it is none). */
+#define DYN_MOST_TAILS 4
+#define DYN_TAIL_RANK 2     /* of their spaces, at most */
+#define DYN_TAILS_HANDED 16 /* operands and numbers of them all: what a function on a device is handed has an end */
+DYN_HIDDEN uint32_t dyn_loops_tails_end(const DynLoops *p, uint32_t step);
+DYN_HIDDEN uint32_t dyn_loops_tails_head(const DynLoops *p, uint32_t step);
 /* Has a reduction several results, each of so few elements (by the sizes seen first) that a row isn't worth a call? */
 DYN_HIDDEN bool dyn_short_rows(const DynGraph *g, const uint32_t *shape, int ndim, uint32_t reduced);
 /* pair.c. Operands: `first` of the first kernel is its result, `second` and `shift` of the second its result and what stands

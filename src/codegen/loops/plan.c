@@ -35,6 +35,10 @@ void dyn_steps_together(const DynLoops *p, uint32_t s, uint32_t *first, uint32_t
         ++*last;
     }
     with_pairs(p, first, last);
+    if (p->device && *first == *last) {
+        *first = dyn_loops_tails_head(p, s);
+        *last = dyn_loops_tails_end(p, *first) - 1;
+    }
 }
 
 static void find_lives(DynLoops *p) {
