@@ -45,6 +45,7 @@ typedef struct DynCudaNodeParams {
     DRIVER(LaunchKernel, "cuLaunchKernel",                                                                                      \
            (DynCudaKernel * kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,      \
             unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra))                                  \
+    DRIVER(MemsetD32Async, "cuMemsetD32Async", (void *at, unsigned value, size_t n, void *stream))                              \
     DRIVER(StreamIsCapturing, "cuStreamIsCapturing", (void *stream, int *status))                                               \
     DRIVER(StreamGetCaptureInfo, "cuStreamGetCaptureInfo_v2",                                                                   \
            (void *stream, int *status, unsigned long long *id, DynCudaGraph **graph, DynCudaNode *const **last, size_t *n))     \

@@ -185,6 +185,12 @@ API int cuLaunchKernel(void *kernel, unsigned gx, unsigned gy, unsigned gz, unsi
     return k->run(k->function, parameters[0], grid, block, k->barriers) ? ASSERT : 0;
 }
 
+API int cuMemsetD32Async(void *at, unsigned value, size_t n, void *stream) {
+    for (size_t i = 0; i < n; i++) {
+        ((unsigned *)at)[i] = value;
+    }
+    return enter("cuMemsetD32Async");
+}
 API int cuStreamIsCapturing(void *stream, int *status) {
     *status = captured != NULL;
     return enter("cuStreamIsCapturing");

@@ -114,6 +114,8 @@ extern "C" int stand_in_run(void (*kernel)(const void *), const void *argument, 
 }
 
 #define __syncthreads() stand_in::barrier()
+#define __threadfence()
+inline unsigned atomicAdd(unsigned *at, unsigned n) { return (*at += n) - n; }
 #define DYN_LANES_DOWN(x, n) stand_in::lanes_down(x, n)
 #define DYN_NOT_THERE() (stand_in::missed = 1)
 inline unsigned dyn_bits(float a) {

@@ -250,15 +250,6 @@ bool dyn_cuda_arrange_reduction(DynCudaLine *l) {
     return columns;
 }
 
-void dyn_cuda_keep_axes(DynCudaLine *l, bool columns) {
-    DynBound *b = &l->b;
-    for (int d = 0; columns && d < l->reduced; d++) {
-        move_axis(b, 0, b->ndim - 1);
-    }
-    b->ndim = l->kept;
-    l->reduced = 0;
-}
-
 /* ---- kernels of a group: rows in their own order, which is that of the group's other kernels */
 
 void dyn_cuda_arrange_row(DynCudaLine *l) {

@@ -8,6 +8,7 @@
  *     axes        half a word: how many axes are kept and how many reduced (8 bits each); WIDE
  *     splits      half a word, of a reduction: how many blocks share one result, which then goes to `parts`
  *     parts       memory for an accumulator of each split and result
+ *     done        how many of the blocks that share results are done, for each such set of them; 0 before and behind
  *     size[R]     sizes of axes, in groups of the last one
  *     magic[R]    what divides by them (launch.c: magic_of)
  *     at[N]       where each operand's first element lies; of one in the memory of a row how far from its beginning
@@ -41,7 +42,7 @@
 #define DYN_CUDA_MOST_HELD 8        /* so many groups of V elements of each row at the most, … */
 #define DYN_CUDA_HELD_BYTES 256     /* … which are so many bytes */
 #define DYN_CUDA_MOST_PLACES 64     /* whose rows are held, or laid anew; of more, the others lie where the plan has them */
-#define DYN_CUDA_HEAD 4             /* words in front of size */
+#define DYN_CUDA_HEAD 5             /* words in front of size */
 #define DYN_CUDA_GROUP_HEAD 3       /* words of a group in front of its kernels' */
 #define DYN_CUDA_MOST_WORDS 500     /* of what a function is handed: 4 KB */
 #define DYN_CUDA_ANY_LANES 4        /* V of ANY_MAP */
@@ -63,7 +64,6 @@ typedef enum DynCudaSpeed { DYN_CUDA_ANY, DYN_CUDA_SINGLE, DYN_CUDA_GROUPED } Dy
     FORM(COLUMNS, "columns", GROUPED)              \
     FORM(SINGLE_COLUMNS, "single_columns", SINGLE) \
     FORM(ANY_COLUMNS, "any_columns", ANY)          \
-    FORM(FINISH, "finish", ANY)                    \
     FORM(GROUP, "group", GROUPED)                  \
     FORM(SINGLE_GROUP, "single_group", SINGLE)     \
     FORM(ANY_GROUP, "any_group", ANY)              \

@@ -399,8 +399,8 @@ static void put_line_head(DynStr *out, const DynLoops *p, const DynKernel *k) {
     bool grouped = k->group != DYN_NONE;
     int rank = dyn_cuda_rank(k);
     uint32_t nops = k->operands.n;
-    dyn_str_printf(out, "template<bool FAST, int V, bool COLUMNS%s> __device__ __forceinline__ void k%d_line(const ",
-                   grouped ? ", int HELD, class Rows" : "", k->number);
+    dyn_str_printf(out, "template<bool FAST, int V, bool COLUMNS%s> __device__ __forceinline__ %s k%d_line(const ",
+                   grouped ? ", int HELD, class Rows" : "", grouped ? "void" : "bool", k->number);
     put_args(out, k);
     dyn_str_printf(out, " &a, i64 row, int lane, int lanes, char *memory, double *shared%s) {\n", grouped ? ", Rows &held" : "");
     dyn_str_printf(out,
@@ -484,6 +484,28 @@ static int put_line_end(DynStr *out, const DynKernel *k, const DynInsn *insn, in
     return failed;
 }
 
+/* Where blocks share a result the last of them to be done puts together what all have left. */
+static int put_last(DynStr *out, const DynInsn *insn, int r) {
+    const char *type = dyn_cuda_type((DynDtype)insn->compute);
+    dyn_str_printf(out, "        _Pragma(\"unroll\") for (int j = 0; j < (COLUMNS ? V : 1); j++) {\n            %s q = ", type);
+    dyn_cuda_put_identity(out, insn);
+    dyn_str_printf(
+        out,
+        ";\n            const i64 width = COLUMNS ? V : 1, all = a.count * width;\n"
+        "            for (u32 s = lane; in && s < a.splits; s += lanes) { const %s p = ((const volatile %s *)(a.parts + %d "
+        "* all * a.splits))[s * all + row * width + j]; q = ",
+        type, type, 8 * r);
+    int failed = dyn_cuda_put_join(out, insn, "q", "p");
+    dyn_str_printf(out, "; }\n            const %s t = dyn_across(q, ", type);
+    failed |= put_lambda(out, insn);
+    dyn_str_printf(out,
+                   ", lane, lanes, COLUMNS ? blockDim.x : 1, (char *)shared);\n            if (lane == 0 && in) ((%s *)b%u)[j] = "
+                   "t;\n        }\n",
+                   type, insn->a[0]);
+    return failed;
+}
+
+/* The answer of a line that isn't one of a group's: has this thread stored results? */
 static int put_line(DynStr *out, const DynLoops *p, const DynKernel *k) {
     const DynInsn *results[DYN_MAX_RESULTS];
     int n = dyn_cuda_results(k, results), failed = 0;
@@ -498,51 +520,24 @@ static int put_line(DynStr *out, const DynLoops *p, const DynKernel *k) {
     for (int r = 0; r < n; r++) {
         failed |= put_line_end(out, k, results[r], r);
     }
+    if (k->group == DYN_NONE) {
+        dyn_str_puts(out, "    const bool last = a.splits == 1 || dyn_is_last(a.done + blockIdx.x, a.splits, (int *)shared);\n"
+                          "    if (a.splits > 1 && last) {\n");
+        for (int r = 0; r < n; r++) {
+            failed |= put_last(out, results[r], r);
+        }
+        dyn_str_puts(out, "    }\n    return last && in && lane == 0;\n");
+    }
     dyn_str_puts(out, "}\n");
     return failed;
 }
 
 /* The thread that has stored a reduction's one result goes on with its tails. */
-static void put_tail_calls(DynStr *out, const DynLoops *p, uint32_t step, const char *is_it) {
+static void put_tail_calls(DynStr *out, const DynLoops *p, uint32_t step) {
     for (uint32_t s = step + 1; s < dyn_loops_tails_end(p, step); s++) {
         int number = dyn_loops_kernel_at(p, s)->number;
-        dyn_str_printf(out, "    if (%s) k%d_tail(a.k%d);\n", is_it, number, number);
+        dyn_str_printf(out, "    if (stored) k%d_tail(a.k%d);\n", number, number);
     }
-}
-
-/* A line of threads for each result, over what the splits left. */
-static int put_finish(DynStr *out, const DynLoops *p, uint32_t step) {
-    const DynKernel *k = dyn_loops_kernel_at(p, step);
-    const DynInsn *results[DYN_MAX_RESULTS];
-    int rank = dyn_cuda_rank(k), n = dyn_cuda_results(k, results), failed = 0;
-    put_entry(out, k, DYN_CUDA_FINISH, dyn_loops_tails_end(p, step) > step + 1);
-    dyn_str_printf(
-        out,
-        "    __shared__ double shared[%d];\n    const int kept = DYN_KEPT(a), lane = threadIdx.x, lanes = blockDim.x;\n"
-        "    const i64 row = (i64)blockIdx.x * blockDim.y + threadIdx.y;\n    i64 off[%u] = {};\n"
-        "    dyn_place<%d, %u>(a.size, a.magic, a.step, %d - kept, %d, DYN_WIDE(a), row < a.count ? row : 0, off);\n",
-        DYN_CUDA_THREADS, k->operands.n, rank, k->operands.n, rank, rank);
-    for (int r = 0; r < n; r++) {
-        const char *type = dyn_cuda_type((DynDtype)results[r]->compute);
-        uint32_t to = results[r]->a[0];
-        char x[16];
-        snprintf(x, sizeof(x), "q%d", r);
-        dyn_str_printf(out, "    %s q%d = ", type, r);
-        dyn_cuda_put_identity(out, results[r]);
-        dyn_str_printf(out,
-                       ";\n    for (u32 s = lane; row < a.count && s < a.splits; s += lanes) { const %s p = ((const %s "
-                       "*)(a.parts + %d * a.count * a.splits))[s * a.count + row]; q%d = ",
-                       type, type, r * 8, r);
-        failed |= dyn_cuda_put_join(out, results[r], x, "p");
-        dyn_str_printf(out, "; }\n    q%d = dyn_across(q%d, ", r, r);
-        failed |= put_lambda(out, results[r]);
-        dyn_str_printf(
-            out, ", lane, lanes, 1, (char *)shared);\n    if (lane == 0 && row < a.count) *(%s *)(a.at[%u] + off[%u]) = q%d;\n",
-            type, to, to, r);
-    }
-    put_tail_calls(out, p, step, "row == 0 && lane == 0");
-    dyn_str_puts(out, "}\n");
-    return failed;
 }
 
 /* Functions of a reduction's tails, and the struct that it is handed with theirs. */
@@ -584,16 +579,16 @@ static int put_reduction(DynStr *out, const DynLoops *p, uint32_t step, uint32_t
             continue;
         }
         put_entry(out, k, form, has_tails);
-        dyn_str_printf(
-            out,
-            "    __shared__ double shared[%d];\n    k%d_line<%s, %d, %s>(a, (i64)blockIdx.x * blockDim.%c + threadIdx.%c, "
-            "threadIdx.%c, blockDim.%c, nullptr, shared);\n",
-            DYN_CUDA_THREADS, k->number, fast_in(form), lanes_in(p, k, form), columns ? "true" : "false", columns ? 'x' : 'y',
-            columns ? 'x' : 'y', columns ? 'y' : 'x', columns ? 'y' : 'x');
-        put_tail_calls(out, p, step, "a.splits == 1 && blockIdx.x == 0 && threadIdx.x == 0 && threadIdx.y == 0");
+        dyn_str_printf(out,
+                       "    __shared__ double shared[%d];\n    const bool stored = k%d_line<%s, %d, %s>(a, (i64)blockIdx.x * "
+                       "blockDim.%c + threadIdx.%c, "
+                       "threadIdx.%c, blockDim.%c, nullptr, shared);\n",
+                       DYN_CUDA_THREADS, k->number, fast_in(form), lanes_in(p, k, form), columns ? "true" : "false",
+                       columns ? 'x' : 'y', columns ? 'x' : 'y', columns ? 'y' : 'x', columns ? 'y' : 'x');
+        put_tail_calls(out, p, step);
         dyn_str_puts(out, "}\n");
     }
-    return failed | (has(forms, DYN_CUDA_FINISH) ? put_finish(out, p, step) : 0);
+    return failed;
 }
 
 /* ---- groups */

@@ -149,7 +149,6 @@ static int kernel_needs(const DynLoops *p, uint32_t step, const DynCudaInfo *inf
         return 0;
     }
     *forms = 1u << dyn_cuda_form_of_reduction(info, &l, &threads);
-    *forms |= l.splits > 1 ? 1u << DYN_CUDA_FINISH : 0;
     return 0;
 }
 

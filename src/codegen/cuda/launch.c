@@ -45,6 +45,7 @@ static void fill(const DynCudaLine *l, int64_t *w) {
     w[1] = l->groups;
     w[2] = (int64_t)(axes | (uint64_t)l->splits << 32);
     memcpy(&w[3], &l->parts, sizeof(l->parts));
+    memcpy(&w[4], &l->done, sizeof(l->done));
     for (int d = 0; d < rank; d++) {
         size[d] = d < first ? 1 : dyn_cuda_product(l, d - first, 1);
         magic[d] = magic_of(size[d]);
@@ -173,37 +174,86 @@ static int launch_map(const Stream *s, DynCudaLine *l) {
     return done == 0 ? launch_piece(s, l) : done;
 }
 
-/* What the splits of each result left becomes one: kept axes alone, an element at a time. */
-static int launch_finish(const Stream *s, const DynCudaLine *l, int n, bool columns) {
-    DynCudaLine lines[1 + DYN_MOST_TAILS], *f = &lines[0];
-    memcpy(lines, l, sizeof(*l) * (size_t)n);
-    dyn_cuda_keep_axes(f, columns);
-    f->lanes = 1;
-    f->count = dyn_cuda_product(f, 0, f->kept);
-    int lanes = dyn_cuda_power_of_2(l->splits, f->count < 64 ? DYN_CUDA_THREADS : 32), rows = DYN_CUDA_THREADS / lanes;
-    return launch_lines(s, lines, n, DYN_CUDA_FINISH, &(Grid){dyn_cuda_blocks(f->count, rows), 1, lanes, rows, 0});
+/* ---- counts of blocks that share a result and are done
+ *
+ * Launches in one stream follow each other, so that a stream's counts serve them all, in turn. A launch that is captured may run
+ * beside others of its stream: it has counts of its own. */
+
+#define COUNTS (1 << 14) /* of a stream; a launch takes less than a thousand */
+#define MOST_STREAMS 32  /* that have counts; those beyond have some made for each launch */
+
+typedef struct Counts {
+    const DynCudaInfo *info;
+    void *stream;
+    PyObject *holder; /* owned; it stays, as streams do */
+    char *at;
+    int64_t next;
+} Counts;
+static Counts counts[MOST_STREAMS]; /* with the GIL */
+static int ncounts;
+
+/* Counts for this launch alone. */
+static char *own_counts(const Stream *s, int64_t n, PyObject **holder) {
+    DynCudaContext *before;
+    char *at = dyn_cuda_memory(s->c, 4 * n, holder);
+    DynCudaError error = at == NULL ? 1 : dyn_cuda_enter(s->info, &before);
+    if (error == 0) {
+        error = dyn_cuda.MemsetD32Async(at, 0, (size_t)n, s->stream);
+        dyn_cuda_leave(s->info, before);
+    }
+    return error == 0 ? at : NULL;
+}
+
+static Counts *counts_of(const Stream *s) {
+    for (int i = 0; i < ncounts; i++) {
+        if (counts[i].stream == s->stream && counts[i].info == s->info) {
+            return &counts[i];
+        }
+    }
+    bool of_threads = s->stream == (void *)2; /* CU_STREAM_PER_THREAD is one name for many */
+    if (of_threads || ncounts == MOST_STREAMS) {
+        return NULL;
+    }
+    Counts *made = &counts[ncounts];
+    *made = (Counts){.info = s->info, .stream = s->stream};
+    made->at = own_counts(s, COUNTS, &made->holder);
+    if (made->at == NULL) {
+        Py_CLEAR(made->holder);
+        return NULL;
+    }
+    ncounts++;
+    return made;
+}
+
+/* n counts that are 0; NULL: there is no memory. *holder: the launch's own, or NULL. */
+static char *take_counts(const Stream *s, int64_t n, PyObject **holder) {
+    int captures = 0;
+    bool asked = dyn_cuda.StreamIsCapturing(s->stream, &captures) == 0;
+    Counts *own = !asked || captures || n > COUNTS ? NULL : counts_of(s);
+    if (own == NULL) {
+        return own_counts(s, n, holder);
+    }
+    own->next = own->next + n > COUNTS ? 0 : own->next;
+    char *at = own->at + 4 * own->next;
+    own->next += n;
+    return at;
 }
 
 /* The first of n lines; the others are its tails. */
 static int launch_reduction(const Stream *s, DynCudaLine *l, int n) {
     int threads;
     DynCudaForm form = dyn_cuda_form_of_reduction(s->info, l, &threads);
-    bool columns = form >= DYN_CUDA_COLUMNS;
+    bool columns = form >= DYN_CUDA_COLUMNS, shared = l->splits > 1;
     int results = DYN_CUDA_THREADS / threads;
     Grid g = {dyn_cuda_blocks(l->count, results), l->splits, columns ? results : threads, columns ? threads : results, 0};
-    PyObject *memory = NULL;
+    PyObject *memory = NULL, *counted = NULL;
     const DynInsn *all[DYN_MAX_RESULTS];
     int64_t bytes = 8 * dyn_cuda_results(l->b.k, all) * l->count * (columns ? l->lanes : 1) * l->splits;
-    if (l->splits > 1 && function_of(s->c->a, l->b.k, DYN_CUDA_FINISH) == NULL) {
-        return -1; /* before the first half is done for nothing */
-    }
-    if (l->splits > 1 && (l->parts = dyn_cuda_memory(s->c, bytes, &memory)) == NULL) {
-        Py_XDECREF(memory);
-        return -1;
-    }
-    int done = launch_lines(s, l, n, form, &g);
-    done = done == 0 && l->splits > 1 ? launch_finish(s, l, n, columns) : done;
+    l->parts = shared ? dyn_cuda_memory(s->c, bytes, &memory) : NULL;
+    l->done = shared && l->parts != NULL ? take_counts(s, g.x, &counted) : NULL;
+    int done = shared && l->done == NULL ? -1 : launch_lines(s, l, n, form, &g);
     Py_XDECREF(memory);
+    Py_XDECREF(counted);
     return done;
 }
 

@@ -15,7 +15,7 @@ typedef struct DynCudaLine {
     int lanes;             /* V of the function. */
     int64_t count, groups; /* As cuda.h has them. */
     uint32_t splits, rowed;
-    char *parts;
+    char *parts, *done; /* As cuda.h has them. */
 } DynCudaLine;
 
 /* What a group of kernels, all bound, launches. */
@@ -45,9 +45,8 @@ DYN_HIDDEN void dyn_cuda_arrange_map(DynCudaLine *l);
 /* Of an elementwise kernel whose operands lie across each other, one strip beside what whole patches cover goes to a line of its
  * own; false: there is none. */
 DYN_HIDDEN bool dyn_cuda_cut_strip(DynCudaLine *l, DynCudaLine *strip);
-DYN_HIDDEN bool dyn_cuda_arrange_reduction(DynCudaLine *l);       /* true: by columns, kept axes last; else kept ones first */
-DYN_HIDDEN void dyn_cuda_keep_axes(DynCudaLine *l, bool columns); /* of a reduction, behind that: reduced ones go */
-DYN_HIDDEN void dyn_cuda_arrange_row(DynCudaLine *l);             /* of a group's kernel: rows first, in their own order */
+DYN_HIDDEN bool dyn_cuda_arrange_reduction(DynCudaLine *l); /* true: by columns, kept axes last; else kept ones first */
+DYN_HIDDEN void dyn_cuda_arrange_row(DynCudaLine *l);       /* of a group's kernel: rows first, in their own order */
 
 /* target.c: so many bytes on the call's device, which the tensor *holder holds. NULL: there are none; *holder may be set. */
 DYN_HIDDEN char *dyn_cuda_memory(const DynCall *c, int64_t bytes, PyObject **holder);
