@@ -200,6 +200,20 @@ def test_lookups_that_autograd_follows_are_pytorchs(device):
             torch.testing.assert_close(g, w)
 
 
+def test_losses_of_classes_are_pytorchs(device):
+    """Their kernels are fewer than a formula's would be, with gradients and without."""
+    classes = places(20, below=10).abs() % 10
+    for grad in (False, True):
+        fast = dynoc.optimize(lambda x, t: F.cross_entropy(x * 2, t), wait=True)
+        for seed in range(3):
+            x = randn(20, 10, seed=seed).requires_grad_(grad)
+            got, want = fast(x, classes), F.cross_entropy(x * 2, classes)
+            torch.testing.assert_close(got, want)
+            if grad:
+                torch.testing.assert_close(*(torch.autograd.grad(loss, x)[0] for loss in (got, want)))
+        assert "cross_entropy" in str(fast.entries[0].graph)
+
+
 def causal(x):
     n = x.shape[-1]
     at = torch.arange(n)

@@ -237,7 +237,8 @@ DynVal *tt_rule_class_loss(DynRec *r, NpCall *c) {
     if (reduction < 0 || reduction == BATCHMEAN || t == DYN_NONE) {
         return dyn_np_unsupported(r);
     }
-    uint32_t nnodes = dyn_rec_graph(r)->nodes.n, node = c->b->op == 0 ? DYN_NONE : class_loss(r, c, reduction);
+    bool called = c->b->op == 0 || dyn_tt_has_own_kernel(r);
+    uint32_t nnodes = dyn_rec_graph(r)->nodes.n, node = called ? DYN_NONE : class_loss(r, c, reduction);
     DynVal *v = node == DYN_NONE ? NULL : dyn_tt_finish(r, c, node);
     if (v != NULL) {
         return v;
