@@ -76,3 +76,14 @@ def test_a_random_number_is_asked_for_once():
         a, b = np.random.default_rng(seed), np.random.default_rng(seed)
         np.testing.assert_array_equal(fast(np.ones(3), a), draws(np.ones(3), b))
         assert a.random() == b.random()
+
+
+def largest(x, y, n):
+    scaled = y + 1
+    return scaled * (1 if max(x, n, 1) else 0)
+
+
+def test_what_an_instruction_has_asked_before_it_breaks_is_forgotten():
+    fast = dynoc.optimize(largest, wait=True)
+    for x, n in ((2.5, 1), (2.5, 3), (0.5, 0), (2.5, 1)) * 2:
+        np.testing.assert_array_equal(fast(np.float64(x), np.arange(3), n), largest(np.float64(x), np.arange(3), n))

@@ -1,5 +1,7 @@
 """Iterators that outlive a segment stand where eager's do, whatever the segment did to their list before or since."""
 
+import collections
+import copy
 import itertools
 import math
 
@@ -327,3 +329,80 @@ def test_function_that_raises_stop_iteration(make, read):
         return read(it), len(list(it)), b
 
     same(f, f64(3))
+
+
+def adds(c, i):
+    if isinstance(c, dict):
+        c[i + 70] = i
+    elif isinstance(c, set):
+        c.add(i + 70)
+    else:
+        c.append(i + 70)
+
+
+def stores(c, i):
+    if isinstance(c, dict):
+        c[3] = i
+
+
+CONTAINERS = [{1: 2, 3: 4, 5: 6}, {1, 3, 5}, collections.deque([1, 3, 5]), {1: 2}, [1, 3, 5]]
+WAYS = [
+    enumerate,
+    lambda c: enumerate(c, 2),
+    lambda c: zip(c, c),
+    lambda c: zip([7, 8, 9], c, strict=False),
+    lambda c: enumerate(c.values()) if isinstance(c, dict) else enumerate(c),
+    lambda c: zip(c.items(), c) if isinstance(c, dict) else zip(c, [1, 2]),
+    lambda c: reversed(c) if not isinstance(c, set) else iter(c),
+    lambda c: reversed(c.items()) if isinstance(c, dict) else iter(c),
+    lambda c: enumerate(reversed(c) if not isinstance(c, set) else c),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("change", [adds, stores])
+@pytest.mark.parametrize("before", [False, True], ids=["behind the break", "in front of it"])
+def test_a_container_that_changes_beside_its_loop(way, change, before):
+    """The iterator outlives a break in its loop: it has to be one of the container, which says so, and shows what was stored."""
+
+    def f(c, a):
+        b = a + 1
+        seen = []
+        for n, item in enumerate(way(c)):
+            if before:
+                change(c, n)
+            print(end="")
+            seen.append(item)
+            if not before:
+                change(c, n)
+            if n > 4:
+                break
+        return seen, b
+
+    def g(c, a):
+        b = a + 1
+        seen = []
+        n = 0
+        for item in way(c):
+            n += 1
+            if before:
+                change(c, n)
+            print(end="")
+            seen.append(item)
+            if not before:
+                change(c, n)
+            if n > 4:
+                break
+        return seen, b
+
+    for fn in (f, g):
+        fast = dynoc.optimize(fn, wait=True)
+        for container in CONTAINERS * 3:
+            outcomes = []
+            for call in (fn, fast):
+                own = copy.copy(container)
+                try:
+                    outcomes.append((call(own, f64(2))[0], list(own)))
+                except RuntimeError as error:
+                    outcomes.append((str(error), list(own)))
+            assert outcomes[0] == outcomes[1], container

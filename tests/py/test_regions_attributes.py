@@ -124,3 +124,31 @@ def test_attributes_of_two_objects():
         else:
             got = fast(a, b, 9)
             assert got == expected and type(got) is type(expected)
+
+
+class Level:
+    def __init__(self, height):
+        self.height = height
+
+    @property
+    def marks(self):
+        Level.asked += 1
+        return [self.height] * 3
+
+    @marks.setter
+    def marks(self, height):
+        self.height = height
+
+
+def sets_a_property(o, n):
+    for i in range(n):
+        o.marks = i
+    return o.height
+
+
+def test_a_property_that_is_set_is_not_asked_for():
+    Level.asked = 0
+    fast = dynoc.optimize(sets_a_property, wait=True)
+    for n in (30, 50, 40):
+        assert fast(Level(2), n) == n - 1
+    assert Level.asked == 0

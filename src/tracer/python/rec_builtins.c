@@ -412,8 +412,11 @@ static int items_or_rows(DynRec *r, DynOperand o, DynVal ***items, uint32_t *n) 
     return 0;
 }
 
-/* What zip or enumerate was called with, for whoever has to make it again. */
-static DynVal *made_of(DynRec *r, DynVal *it, const RecCall *c, bool enumerate, int64_t start) {
+/* What zip, enumerate or reversed was called with, for whoever has to make it again. */
+static DynVal *made_of(DynRec *r, DynVal *it, const RecCall *c, int which, int64_t start) {
+    static PyTypeObject *const makers[] = {
+        [REC_ZIP] = &PyZip_Type, [REC_ENUMERATE] = &PyEnum_Type, [REC_REVERSED] = &PyReversed_Type};
+    bool enumerate = which == REC_ENUMERATE;
     uint32_t n = enumerate ? 2 : c->npos;
     DynVal **items = DYN_NEW_N(&r->arena, DynVal *, n + 1);
     if (items == NULL) {
@@ -427,7 +430,8 @@ static DynVal *made_of(DynRec *r, DynVal *it, const RecCall *c, bool enumerate, 
     }
     it->items = items;
     it->n = it->cap = n;
-    it->iter.maker = (PyObject *)(enumerate ? &PyEnum_Type : &PyZip_Type);
+    it->iter.maker = (PyObject *)makers[which];
+    it->state = rec_live_state(it);
     return it;
 }
 
@@ -476,7 +480,7 @@ DynVal *rec_on_listed_iterator(DynRec *r, const RecCall *c, PyObject **result, i
         }
     }
     DynVal *it = iterator_over(r, least, out);
-    return it == NULL || which == REC_REVERSED ? it : made_of(r, it, c, which == REC_ENUMERATE, start);
+    return it == NULL ? it : made_of(r, it, c, which, start);
 }
 
 DynVal *rec_on_slice(DynRec *r, const RecCall *c, PyObject **result, int arg) {

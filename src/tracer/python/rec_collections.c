@@ -511,6 +511,15 @@ DynVal *rec_live_container(DynVal *v) {
     return v->kind == DV_DICT || v->kind == DV_SET || v->kind == DV_DEQUE ? v : NULL;
 }
 
+uint32_t rec_live_state(DynVal *v) {
+    const DynVal *live = rec_live_container(v);
+    uint32_t all = live != NULL ? live->state : 0;
+    for (uint32_t i = 0; v->kind == DV_ITER && i < v->n; i++) { /* what zip and its like were made of */
+        all += rec_live_state(v->items[i]);
+    }
+    return all;
+}
+
 DynVal *rec_counter_method(DynRec *r, DynOperand o, PyObject *name) {
     bool of_counter = o.v->kind == DV_DICT && o.v->type == (PyObject *)counter && Py_IS_TYPE(o.real, counter);
     PyObject *descr = of_counter && is_plain_counter(o.real) ? dyn_cpy_lookup_special(counter, name) : NULL;

@@ -90,7 +90,7 @@ struct DynVal {
                 };
                 struct {                  /* ITER, LAZY. */
                     uint32_t position;    /* How many items it gave. */
-                    PyObject *maker;      /* ITER: zip or enumerate, called with `items`; or NULL. Borrowed for ever. */
+                    PyObject *maker;      /* ITER: zip, enumerate or reversed, called with `items`; or NULL. Borrowed for ever. */
                     DynVal *over;         /* ITER: what it runs over. */
                     struct RecLazy *lazy; /* LAZY: what it takes from, see rec_state.h. */
                 } iter;
@@ -103,7 +103,7 @@ struct DynVal {
         };
         DynContents whole;
     };
-    uint32_t state;  /* Of a container: how often its size or order changed. Of an iterator: its container's, when it began. */
+    uint32_t state;  /* Of a container: how often its size or order changed. Of an iterator: its containers', when it began. */
     uint32_t born;   /* Which shadow of the recording it is. */
     DynVal *twin;    /* The next shadow of the same object, in a ring, where it was met in several ways; or NULL. */
     bool module;     /* OBJECT: a torch.nn.Module. */

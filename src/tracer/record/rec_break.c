@@ -546,6 +546,19 @@ static void take_back(DynRec *r, Told t) {
     }
 }
 
+/* What the instruction has recorded goes, as CPython makes its effects, and its calls have no snapshot to be left at. Its guards
+ * stay: they say of operands what the frame is described by. */
+static void forget_instruction(DynRec *r, const RecFrame *f) {
+    RecMark before = f->instr;
+    before.guards = r->cap->guards.n;
+    before.handled = r->handled;
+    if (before.nodes < r->cap->graph.nodes.n) {
+        rec_rollback(r, &before);
+    }
+    rec_forget_effects(r, before.effects);
+    dyn_capture_forget_values(r->cap, f->instr.guards);
+}
+
 int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynCapture *c = r->cap;
     DynReason why = r->why;
@@ -561,8 +574,7 @@ int rec_break(DynRec *r, RecFrame *f, const DynInstr *in) {
         return -1;
     }
     Told told = begin_telling(r);
-    rec_forget_effects(r, f->instr.effects); /* the instruction makes them itself */
-    dyn_capture_forget_values(c, f->instr.guards);
+    forget_instruction(r, f);
     bool second_half = !(in->flags & DYN_IF_FIRST);
     bool spoiled = second_half || r->spoiled || rec_changed_since(r, &f->instr);
     if (spoiled || state_before(r, f, in) < 0 || rec_effects_done(r, &c->done) < 0) {

@@ -94,7 +94,7 @@ DynVal *rec_new_iter(DynRec *r, DynVal *container) {
         return NULL;
     }
     v->iter.over = container;
-    v->state = rec_live_container(v) != NULL ? rec_live_container(v)->state : 0;
+    v->state = rec_live_state(v);
     return v;
 }
 

@@ -173,6 +173,27 @@ static uint32_t recipe_of_range_iter(DynRec *r, DynVal *v) {
     return recipe_of(r, DYN_RC_RANGE_ITER, 0, NULL, 3, parts);
 }
 
+/* May zip and its like be made of it once more, to be run up to where they stand: a sequence, or a container as it was found. */
+static bool can_be_run_again(DynVal *it, DynVal *of) {
+    bool sequence = of->kind == DV_ARRAY || of->kind == DV_LIST || of->kind == DV_TUPLE;
+    const DynVal *live = of->kind != DV_ITER ? rec_live_container(of) : NULL;
+    return sequence || (live != NULL && rec_live_state(it) == it->state && (live->fresh || live->state == 0));
+}
+
+/* Containers say so when they are changed while an iterator runs over them; a list of their items doesn't. */
+static bool is_over_containers(DynVal *it) {
+    bool any = false;
+    for (uint32_t i = 0; i < it->n && !any; i++) {
+        any = rec_live_container(it->items[i]) != NULL;
+    }
+    return any;
+}
+
+static uint32_t recipe_of_reversed(DynRec *r, DynVal *v) {
+    bool again = is_over_containers(v) && can_be_run_again(v, v->items[0]);
+    return again ? recipe_of(r, DYN_RC_ITER, v->iter.position, v->iter.maker, 1, v->items) : DYN_NONE;
+}
+
 /* zip and enumerate as they stand: of iterators that are as far as they are. */
 static uint32_t recipe_of_zip(DynRec *r, DynVal *v) {
     uint32_t n = v->n, *items = DYN_NEW_N(&r->cap->arena, uint32_t, n + 1);
@@ -180,7 +201,7 @@ static uint32_t recipe_of_zip(DynRec *r, DynVal *v) {
         DynVal *of = v->items[i];
         uint32_t *own = DYN_NEW(&r->cap->arena, uint32_t);
         bool moves = v->iter.maker == (PyObject *)&PyZip_Type || i == 0;
-        bool known = of->kind == DV_ARRAY || of->kind == DV_LIST || of->kind == DV_TUPLE;
+        bool known = can_be_run_again(v, of);
         DynSyms *t = &r->cap->syms;
         if (moves) {
             items[i] = own == NULL || !known || (*own = rec_recipe(r, of)) == DYN_NONE
@@ -305,8 +326,9 @@ static uint32_t recipe_of_iterator(DynRec *r, DynVal *v) {
     if (over->kind == DV_RANGE) {
         return recipe_of_range_iter(r, v);
     }
-    uint32_t recipe = v->iter.maker != NULL ? recipe_of_zip(r, v) : DYN_NONE;
-    if (recipe != DYN_NONE) {
+    bool reversed = v->iter.maker == (PyObject *)&PyReversed_Type;
+    uint32_t recipe = reversed ? recipe_of_reversed(r, v) : v->iter.maker != NULL ? recipe_of_zip(r, v) : DYN_NONE;
+    if (recipe != DYN_NONE || is_over_containers(v)) {
         return recipe;
     }
     bool of_loop = v->looped && r->on_stack && r->nesting == 1;

@@ -619,6 +619,7 @@ DYN_HIDDEN DynVal *rec_new_view(DynRec *r, DynVal *dict, DynView shows);
 DYN_HIDDEN DynVal *rec_view_item(DynRec *r, DynVal *view, uint32_t i); /* item number i; NULL: no memory */
 /* What an iterator, or a view, shows as it is now: a dict, set or deque; NULL: something else. */
 DYN_HIDDEN DynVal *rec_live_container(DynVal *v);
+DYN_HIDDEN uint32_t rec_live_state(DynVal *v); /* That container's, or the sum of those of all that an iterator was made of. */
 /* A call with the list of what its first argument, a deque, a view or a tuple of another class, has now: *list is a new
  * reference. */
 DYN_HIDDEN bool rec_listed_call(DynRec *r, const RecCall *c, RecCall *out, PyObject **list);
