@@ -18,7 +18,7 @@ static const struct Row {
 #undef TORCH
 };
 static DynBindings bindings;
-static PyObject *classify; /* dynoc._torch.classify */
+static PyObject *classify; /* dynoc._torch.classify, or None; NULL: not asked for yet */
 
 /* Takes the reference. What has a binding already keeps it: its row stands higher in the table. */
 static int add_binding(PyObject *callable, const char *path, const char *sig, NpRule rule, int op, uint8_t effect) {
@@ -118,7 +118,14 @@ static bool is_torch_c(PyObject *o) {
 
 /* A callable without a row, by its schema. */
 static const DynBinding *bind_by_schema(PyObject *callable) {
-    PyObject *kind = classify == NULL ? NULL : PyObject_CallOneArg(classify, callable);
+    if (classify == NULL) {
+        PyObject *module = PyImport_ImportModule("dynoc._torch");
+        classify = module == NULL ? NULL : dyn_torch_lookup(module, "classify");
+        classify = classify == NULL ? Py_NewRef(Py_None) : classify;
+        PyErr_Clear();
+        Py_XDECREF(module);
+    }
+    PyObject *kind = PyObject_CallOneArg(classify, callable);
     long n = kind == NULL ? -1 : PyLong_AsLong(kind);
     PyErr_Clear();
     Py_XDECREF(kind);
@@ -136,26 +143,25 @@ static const DynBinding *bind_by_schema(PyObject *callable) {
     return dyn_bindings_find(&bindings, callable);
 }
 
-const DynBinding *dyn_torch_binding(PyObject *callable) {
-    if (dyn_torch_tensor == NULL) {
-        return NULL;
-    }
-    for (size_t i = 0; i < DYN_COUNTOF(scopes) && classify == NULL; i++) {
+static int make_table(void) {
+    static bool made;
+    for (size_t i = 0; i < DYN_COUNTOF(scopes) && !made; i++) {
         scopes[i].owner = dyn_torch_lookup(dyn_torch_module, scopes[i].path);
     }
-    for (size_t i = 0; i < DYN_COUNTOF(rows) && classify == NULL; i++) {
+    for (size_t i = 0; i < DYN_COUNTOF(rows) && !made; i++) {
         for (const char *s = rows[i].scopes; *s != 0; s++) {
             if (bind_row(&rows[i], *s) < 0) {
-                return NULL;
+                return -1;
             }
         }
     }
-    if (classify == NULL) {
-        PyObject *module = PyImport_ImportModule("dynoc._torch");
-        classify = module == NULL ? Py_NewRef(Py_None) : dyn_torch_lookup(module, "classify");
-        classify = classify == NULL ? Py_NewRef(Py_None) : classify;
-        PyErr_Clear();
-        Py_XDECREF(module);
+    made = true;
+    return 0;
+}
+
+const DynBinding *dyn_torch_binding(PyObject *callable) {
+    if (dyn_torch_tensor == NULL || make_table() < 0) {
+        return NULL;
     }
     const DynBinding *b = dyn_bindings_find(&bindings, callable);
     if (b == NULL && is_torch_c(callable)) {
