@@ -35,7 +35,8 @@ def plain(gradient):
     if gradient is None:
         return None
     dense = gradient if gradient.layout is sys.modules["torch"].strided else gradient.to_dense()
-    return dense.resolve_conj().resolve_neg()
+    there = dense.clone() if dense._is_zerotensor() else dense  # zeros without memory, as derivatives of derivatives give
+    return there.resolve_conj().resolve_neg()
 
 
 def backward(ctx, *gradients):

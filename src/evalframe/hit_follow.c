@@ -85,7 +85,7 @@ static PyObject *permuted(const DynNode *n, PyObject *base) {
     for (uint32_t i = 0; axes != NULL && i < n->naux; i++) {
         PyTuple_SET_ITEM(axes, i, PyLong_FromLongLong(n->aux[i]));
     }
-    PyObject *r = axes == NULL ? NULL : PyObject_CallMethod(base, "permute", "O", axes);
+    PyObject *r = axes == NULL ? NULL : PyObject_CallMethod(base, "permute", "(O)", axes);
     Py_XDECREF(axes);
     return r;
 }
@@ -125,7 +125,7 @@ static PyObject *view_of(const DynGraph *g, const DynRun *run, const DynNode *n,
     case DYN_OP_IMAG: return PyObject_GetAttrString(base, dyn_ops[n->op].text);
     default:
         sizes = numbers(run, n->shape, n->ndim);
-        r = sizes == NULL ? NULL : PyObject_CallMethod(base, n->op == DYN_OP_BROADCAST ? "expand" : "view", "O", sizes);
+        r = sizes == NULL ? NULL : PyObject_CallMethod(base, n->op == DYN_OP_BROADCAST ? "expand" : "view", "(O)", sizes);
         Py_XDECREF(sizes);
         return r;
     }

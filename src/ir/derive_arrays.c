@@ -99,8 +99,17 @@ static uint32_t permuted(Derive *d, uint32_t of, const int *axes) {
     return id;
 }
 
+/* Is it a view of a matrix with its axes swapped? */
+static bool is_turned(const Derive *d, uint32_t id) {
+    const DynNode *n = node_at(d, id);
+    return n->op == DYN_OP_PERMUTE && n->ndim == 2 && n->aux[0] == 1;
+}
+
 /* With the last two axes swapped. */
 static uint32_t transposed(Derive *d, uint32_t of) {
+    if (of == DYN_NONE || is_turned(d, of)) {
+        return of == DYN_NONE ? of : node_at(d, of)->args[0].id;
+    }
     int axes[DYN_MAX_NDIM], ndim = node_at(d, of)->ndim;
     for (int i = 0; i < ndim; i++) {
         axes[i] = i;
@@ -302,6 +311,29 @@ static int through_product_of_vector(Derive *d, uint32_t id, uint32_t gradient, 
     return is_wanted(d, args[1]) ? contribute_value(d, args[1].id, two(&e, DYN_OP_MULTIPLY, of_node(g), of_node(a))) : 0;
 }
 
+/* Does a matrix lie by columns, or else by rows, without gaps? */
+static bool lies(const Derive *d, uint32_t id, bool by_columns) {
+    const DynNode *n = node_at(d, id);
+    bool turned = false;
+    for (; n->ndim == 2 && n->op == DYN_OP_PERMUTE; n = node_at(d, n->args[0].id)) {
+        turned = turned != (n->aux[0] == 1);
+    }
+    bool dense = n->ndim == 2 && (!(n->flags & DYN_NODE_VIEW) || n->op == DYN_OP_RESHAPE);
+    return dense && (turned != (n->layout.perm[0] == 1)) == by_columns;
+}
+
+/* Gradients of a @ b lie as a and b do, as PyTorch's: of what lies by columns the transposed gradient is computed. */
+static uint32_t of_first(Derive *d, uint32_t id, uint32_t gradient, uint32_t a, uint32_t b) {
+    if (!lies(d, a, true)) {
+        return product(d, id, gradient, transposed(d, b));
+    }
+    return transposed(d, product(d, id, b, transposed(d, gradient)));
+}
+
+static uint32_t of_second(Derive *d, uint32_t id, uint32_t gradient, uint32_t a, bool by_columns) {
+    return by_columns ? transposed(d, product(d, id, transposed(d, gradient), a)) : product(d, id, transposed(d, a), gradient);
+}
+
 static int through_matmul(Derive *d, uint32_t id, uint32_t gradient) {
     const DynNode n = *node_at(d, id);
     bool needs_a = is_wanted(d, n.args[1]), needs_b = is_wanted(d, n.args[0]);
@@ -315,18 +347,18 @@ static int through_matmul(Derive *d, uint32_t id, uint32_t gradient) {
     if (node_at(d, a)->ndim == 1 || node_at(d, b)->ndim == 1) {
         return through_product_of_vector(d, id, gradient, a, b);
     }
-    if (needs_b && dyn_derive_contribute(d, n.args[0].id, product(d, id, gradient, transposed(d, b))) < 0) {
+    if (needs_b && dyn_derive_contribute(d, n.args[0].id, of_first(d, id, gradient, n.args[0].id, b)) < 0) {
         return -1;
     }
-    return needs_a ? dyn_derive_contribute(d, n.args[1].id, product(d, id, transposed(d, a), gradient)) : 0;
+    return needs_a ? dyn_derive_contribute(d, n.args[1].id, of_second(d, id, gradient, a, lies(d, n.args[1].id, true))) : 0;
 }
 
-/* a @ b.T: a has the gradient times b, and b the transposed gradient times a. */
+/* a @ b.T: a has the gradient times b, and b what the second matrix of the product has, transposed. */
 static int through_linear(Derive *d, uint32_t id, uint32_t gradient) {
     const DynArg args[2] = {node_at(d, id)->args[0], node_at(d, id)->args[1]};
     if (is_wanted(d, args[0])) {
         uint32_t b = dyn_derive_value_at(d, id, args[1].id);
-        if (dyn_derive_contribute(d, args[0].id, product(d, id, gradient, b)) < 0) {
+        if (dyn_derive_contribute(d, args[0].id, of_first(d, id, gradient, args[0].id, transposed(d, b))) < 0) {
             return -1;
         }
     }
@@ -334,7 +366,8 @@ static int through_linear(Derive *d, uint32_t id, uint32_t gradient) {
         return 0;
     }
     uint32_t a = dyn_derive_value_at(d, id, args[0].id);
-    return dyn_derive_contribute(d, args[1].id, product(d, id, transposed(d, gradient), a));
+    bool by_columns = lies(d, args[1].id, false);
+    return dyn_derive_contribute(d, args[1].id, transposed(d, of_second(d, id, gradient, a, by_columns)));
 }
 
 /* ---- lookups: added up where it was found */

@@ -199,3 +199,24 @@ def test_calls_beside_other_work_stand_alone():
     expected, found = (torch.autograd.grad(sum(t.sum() for t in f(x, y)), (x, y)) for f in (function, fast))
     for a, b in zip(found, expected, strict=True):
         torch.testing.assert_close(a, b)
+
+
+ONE_ELEMENT = {
+    "expand": ((), lambda x: torch.cumsum((x * 2).expand(()), 0)),
+    "permute": ((), lambda x: torch.cumsum((x * 2).permute(()), 0)),
+    "view": ((1,), lambda x: torch.cumsum((x * 2).view(()), 0)),
+    "reshape": ((1, 1), lambda x: torch.cumsum((x * 2).reshape(()), 0)),
+    "in_a_part": ((1,), lambda x: (x * 2).view(()).permute(()).expand(()).sin() * 3),
+}
+
+
+@pytest.mark.parametrize("options", [{"wait": True}, {"backend": "eager"}])
+@pytest.mark.parametrize("name", ONE_ELEMENT)
+def test_views_without_axes(name, options):
+    size, function = ONE_ELEMENT[name]
+    fast = dynoc.optimize(function, **options)
+    for value in (1.5, 2.5, 0.5):
+        x = torch.full(size, value, dtype=torch.float64, requires_grad=True)
+        expected, found = (f(x) for f in (function, fast))
+        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(torch.autograd.grad(found, x), torch.autograd.grad(expected, x))

@@ -169,6 +169,24 @@ def test_a_backward_that_gets_bits_that_memory_does_not_show(gradient):
         torch.testing.assert_close(seen, expected)
 
 
+def test_a_backward_that_gets_zeros_without_memory():
+    """The derivative of a derivative of `masked_fill` by its mask is such a tensor."""
+
+    def function(x, mask):
+        return torch.masked_fill(torch.exp(x) * x, mask, 0.5).clamp(-1, 1)
+
+    fast = dynoc.optimize(function, wait=True)
+    draw = torch.Generator().manual_seed(1)
+    for _ in range(3):
+        x = torch.randn(3, 4, dtype=torch.float64, generator=draw).requires_grad_()
+        made = []
+        for f in (function, fast):
+            first = torch.autograd.grad(f(x, x.detach() > 0).sum(), x, create_graph=True)[0]
+            made.append((first, torch.autograd.grad(first.square().sum(), x)[0]))
+            made[-1] += torch.autograd.grad(f(x, x.detach() > 0), x, torch._efficientzerotensor((3, 4), dtype=x.dtype))
+        torch.testing.assert_close(made[1], made[0])
+
+
 def test_a_backward_that_gets_batches():
     def function(x, y):
         return torch.exp(x) * x + torch.sin(y), x * y

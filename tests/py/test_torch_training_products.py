@@ -77,6 +77,43 @@ def test_gradients_of_gradients(name):
     assert torch.autograd.gradgradcheck(fast, leaves(2), fast_mode=True)
 
 
+LYING = {  # sizes of x and of the weight, and what is computed of both
+    "product": ((6, 5), (5, 7), lambda x, w: torch.tanh(x @ w) * 2 + x.sum()),
+    "by_rows": ((6, 5), (7, 5), lambda x, w: torch.tanh(x @ w.t()) * 2),
+    "of_columns": ((5, 6), (5, 7), lambda x, w: torch.tanh(x.t() @ w) * 2),
+    "both": ((5, 6), (7, 5), lambda x, w: torch.tanh(x.T @ w.mT) * 2),
+    "layer": ((6, 5), (7, 5), lambda x, w: torch.tanh(F.linear(x, w)) * 2),
+    "layer_of_columns": ((5, 6), (5, 7), lambda x, w: torch.tanh(F.linear(x.t(), w.t())) * 2),
+    "twice": ((6, 5), (5, 7), lambda x, w: torch.tanh(x.t().t() @ w.transpose(0, 1).t()) * 2),
+    "piece": ((6, 5), (7, 9), lambda x, w: torch.tanh(x @ w[:, :5].t()) * 2),
+    "layer_of_piece": ((6, 5), (7, 9), lambda x, w: torch.tanh(F.linear(x, w[:, :5])) * 2),
+    "bias_first": ((6, 5), (7, 5), lambda x, w: torch.tanh(torch.addmm(w[:, 0], x, w.t())) * 2),
+    "with_itself": ((6, 5), (7, 5), lambda x, w: torch.tanh(w @ w.t()) * 2 + x.sum()),
+    "one_unit": ((6, 5), (1, 5), lambda x, w: torch.exp(F.linear(x, w)) * 2),
+}
+
+
+@pytest.mark.parametrize("name", LYING)
+def test_gradients_lie_in_memory_as_eagers_do(name):
+    """Those that autograd.grad gives, which no parameter's layout decides, and gradients of them."""
+    size, weight_size, function = LYING[name]
+    fast = dynoc.optimize(function, wait=True)
+    draw = torch.Generator().manual_seed(3)
+    x, w = (torch.randn(s, generator=draw, dtype=torch.float64).requires_grad_() for s in (size, weight_size))
+    fast(x, w)
+    made = []
+    for f in (function, fast):
+        first = torch.autograd.grad(f(x, w).sum(), (x, w), create_graph=True)
+        second = torch.autograd.grad(sum(g.square().sum() for g in first), (x, w), allow_unused=True)
+        made.append([*first, *second])
+    for a, b in zip(*made, strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            torch.testing.assert_close(a, b)
+            assert a.stride() == b.stride() or 1 in a.shape
+    assert fast.entries[0].hits >= 1
+
+
 @pytest.mark.parametrize("frozen", range(4))
 def test_some_want_no_gradient(frozen):
     fast = dynoc.optimize(gated, wait=True)

@@ -2,7 +2,9 @@
 
 Used by test_torch_opinfo.py for a slice, and as a program for all:
 
-    torch_ops.py [--shards N --shard I] [--limit SAMPLES] [--names A,B] [--device cuda]     exit status 1 where something differs
+    torch_ops.py [--shards N --shard I] [--limit SAMPLES] [--names A,B] [--device cuda] [--gradients]
+
+Exit status 1 where something differs. With --gradients each operator stands between two others, with gradients and these' gradients.
 
 One line on stdout for each operator and dtype that differs, with its first sample that does, and counts at the end. Each operator
 has a process of its own; on a device, where a process takes seconds to begin, they share one.
@@ -31,10 +33,10 @@ def operators():
     return [op for op in op_db if op.name not in UNSTEADY]
 
 
-def samples(op, dtype, limit, device="cpu"):
+def samples(op, dtype, limit, device="cpu", gradients=False):
     """The first `limit` samples of the operator, made the same way each time."""
     torch.manual_seed(7)
-    made = op.sample_inputs(device, dtype, requires_grad=False)
+    made = op.sample_inputs(device, dtype, requires_grad=gradients)
     return [sample for sample, _ in zip(made, range(limit), strict=False)]
 
 
@@ -125,7 +127,57 @@ def check(op, dtype, limit, forms=("function", "method", "in place"), device="cp
     return n, wrong
 
 
-def run(op, limit):
+def tensors_of(value):
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from tensors_of(item)
+    elif isinstance(value, dict):
+        yield from tensors_of(list(value.values()))
+
+
+def gradients_of(fn, arguments):
+    """What a call gives with an operator in front of it and behind it, or raises, and gradients of it and of these."""
+    torch.manual_seed(11)
+    wanted = [t for t in tensors_of(arguments) if t.requires_grad]
+    try:
+        made = fn(*arguments)
+        followed = [t for t in tensors_of(made) if t.requires_grad]
+        weights = [torch.linspace(0.5, 1, max(1, t.numel()), dtype=t.dtype)[: t.numel()].view(t.shape) for t in followed]
+        first = torch.autograd.grad(followed, wanted, weights, create_graph=True, allow_unused=True)
+        again = [t.abs().square().sum() for t in first if t is not None and t.requires_grad]
+        second = torch.autograd.grad(again, wanted, allow_unused=True) if again else None
+        return made, first, second
+    except Exception as error:  # eager's own, which has to come back
+        return error
+
+
+def check_gradients(op, dtype, limit):
+    """(number of samples, what differs): the operator between two others that are fused, as a function and as a method."""
+    n, wrong = 0, []
+    for number, sample in enumerate(samples(op, dtype, limit, gradients=True)):
+        arguments = (sample.input, sample.args, sample.kwargs)
+        if not any(t.requires_grad for t in tensors_of(arguments)):
+            continue
+
+        def call(input, args, kwargs):
+            first = input * 1.5 if isinstance(input, torch.Tensor) and input.is_floating_point() else input
+            made = op.op(first, *args, **kwargs)
+            return made * 2 if isinstance(made, torch.Tensor) and made.is_floating_point() else made
+
+        n += 1
+        want = gradients_of(call, arguments)
+        fast = dynoc.optimize(call, wait=True)
+        for time in ("first", "second"):
+            found = differs(gradients_of(fast, arguments), want)
+            if found is not None:
+                wrong.append(f"sample {number}, {time} call: {found}")
+                break
+    return n, wrong
+
+
+def run(op, limit, gradients=False):
     """One operator with each dtype, in a process of its own: what dies is a line of the report. (calls, that differ)"""
     reading, writing = os.pipe()
     child = os.fork()
@@ -133,10 +185,10 @@ def run(op, limit):
         os.close(reading)
         signal.alarm(SECONDS)
         with os.fdopen(writing, "w") as out:
-            for dtype in DTYPES:
-                if dtype in op.supported_dtypes("cpu"):
+            for dtype in (torch.float64,) if gradients else DTYPES:
+                if dtype in (op.supported_backward_dtypes("cpu") if gradients else op.supported_dtypes("cpu")):
                     print("at", dtype, file=out, flush=True)
-                    n, wrong = check(op, dtype, limit)
+                    n, wrong = (check_gradients if gradients else check)(op, dtype, limit)
                     print(n, len(wrong), *wrong[:1], file=out, flush=True)
         os._exit(0)
     os.close(writing)
@@ -183,6 +235,7 @@ def main():
     parser.add_argument("--limit", type=int, default=1000)
     parser.add_argument("--names")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--gradients", action="store_true", help="of float64 samples, and gradients of these")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -191,7 +244,7 @@ def main():
     for number, op in enumerate(operators()):
         if number % options.shards != options.shard or (names and op.name not in names):
             continue
-        n, wrong = run(op, options.limit) if options.device == "cpu" else run_here(op, options.limit, options.device)
+        n, wrong = run(op, options.limit, options.gradients) if options.device == "cpu" else run_here(op, options.limit, options.device)
         total += n
         failed += wrong
     print(f"{total} calls, {failed} differ", flush=True)

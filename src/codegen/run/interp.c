@@ -318,10 +318,10 @@ static PyObject *run_view(Interp *x, const DynNode *n) {
         for (uint32_t i = 0; how && i < n->naux; i++) {
             PyTuple_SET_ITEM(how, i, PyLong_FromLongLong(n->aux[i]));
         }
-        r = how ? PyObject_CallMethod(base, "transpose", "O", how) : NULL;
+        r = how ? PyObject_CallMethod(base, "transpose", "(O)", how) : NULL;
     } else if (n->op == DYN_OP_RESHAPE) {
         how = ints(x, n->shape, n->ndim);
-        r = how ? PyObject_CallMethod(base, "reshape", "O", how) : NULL;
+        r = how ? PyObject_CallMethod(base, "reshape", "(O)", how) : NULL;
         if (r && !(n->flags & DYN_NODE_VIEW)) {
             Py_SETREF(r, PyObject_CallMethod(r, "copy", NULL));
         }

@@ -18,7 +18,7 @@ static const struct Row {
 #undef TORCH
 };
 static DynBindings bindings;
-static PyObject *classify; /* dynoc._torch.classify */
+static PyObject *classify; /* dynoc._torch.classify, or None; NULL: not asked for yet */
 
 /* Takes the reference. What has a binding already keeps it: its row stands higher in the table. */
 static int add_binding(PyObject *callable, const char *path, const char *sig, NpRule rule, int op, uint8_t effect) {
@@ -44,20 +44,33 @@ static bool is_dummy(const struct Row *row, PyObject *callable) {
     return PyType_Check(callable) && strncmp(row->name, "_C.", 3) == 0;
 }
 
+/* Where callables of a scope are. The objects are found when the table is made. */
+static struct Scope {
+    char scope;
+    const char *path;
+    PyObject *owner;
+} scopes[] = {{'t', "", NULL},       {'m', "Tensor", NULL},  {'i', "Tensor", NULL}, {'i', "", NULL}, {'f', "nn.functional", NULL},
+              {'n', "_C._nn", NULL}, {'s', "special", NULL}, {'l', "linalg", NULL}};
+
+/* A new reference; NULL, without an exception, where there is none. A module's dictionary is asked, as torch's `__getattr__` is
+ * Python code that raises for each name that is missing. */
+static PyObject *member(PyObject *owner, const char *name) {
+    if (owner == NULL || !PyModule_Check(owner) || strchr(name, '.') != NULL) {
+        return owner == NULL ? NULL : dyn_torch_lookup(owner, name);
+    }
+    return Py_XNewRef(PyDict_GetItemString(PyModule_GetDict(owner), name));
+}
+
 static int bind_row(const struct Row *row, char scope) {
-    static const struct {
-        char scope;
-        const char *path;
-    } scopes[] = {{'t', ""},       {'m', "Tensor"},  {'i', "Tensor"}, {'i', ""}, {'f', "nn.functional"},
-                  {'n', "_C._nn"}, {'s', "special"}, {'l', "linalg"}};
     for (size_t i = 0; i < DYN_COUNTOF(scopes); i++) {
-        char path[96];
+        char name[64];
         if (scopes[i].scope != scope) {
             continue;
         }
-        const char *dot = scopes[i].path[0] != 0 ? "." : "";
-        snprintf(path, sizeof path, "%s%s%s%s", scopes[i].path, dot, row->name, scope == 'i' ? "_" : "");
-        PyObject *callable = dyn_torch_lookup(dyn_torch_module, path);
+        size_t n = strlen(row->name);
+        memcpy(name, row->name, n + 1);
+        memcpy(name + n, scope == 'i' ? "_" : "", scope == 'i' ? 2 : 1);
+        PyObject *callable = member(scopes[i].owner, name);
         uint8_t effect = effect_of(row, scope);
         if (callable != NULL && is_dummy(row, callable)) {
             Py_CLEAR(callable);
@@ -105,7 +118,14 @@ static bool is_torch_c(PyObject *o) {
 
 /* A callable without a row, by its schema. */
 static const DynBinding *bind_by_schema(PyObject *callable) {
-    PyObject *kind = classify == NULL ? NULL : PyObject_CallOneArg(classify, callable);
+    if (classify == NULL) {
+        PyObject *module = PyImport_ImportModule("dynoc._torch");
+        classify = module == NULL ? NULL : dyn_torch_lookup(module, "classify");
+        classify = classify == NULL ? Py_NewRef(Py_None) : classify;
+        PyErr_Clear();
+        Py_XDECREF(module);
+    }
+    PyObject *kind = PyObject_CallOneArg(classify, callable);
     long n = kind == NULL ? -1 : PyLong_AsLong(kind);
     PyErr_Clear();
     Py_XDECREF(kind);
@@ -123,23 +143,25 @@ static const DynBinding *bind_by_schema(PyObject *callable) {
     return dyn_bindings_find(&bindings, callable);
 }
 
-const DynBinding *dyn_torch_binding(PyObject *callable) {
-    if (dyn_torch_tensor == NULL) {
-        return NULL;
+static int make_table(void) {
+    static bool made;
+    for (size_t i = 0; i < DYN_COUNTOF(scopes) && !made; i++) {
+        scopes[i].owner = dyn_torch_lookup(dyn_torch_module, scopes[i].path);
     }
-    for (size_t i = 0; i < DYN_COUNTOF(rows) && classify == NULL; i++) {
+    for (size_t i = 0; i < DYN_COUNTOF(rows) && !made; i++) {
         for (const char *s = rows[i].scopes; *s != 0; s++) {
             if (bind_row(&rows[i], *s) < 0) {
-                return NULL;
+                return -1;
             }
         }
     }
-    if (classify == NULL) {
-        PyObject *module = PyImport_ImportModule("dynoc._torch");
-        classify = module == NULL ? Py_NewRef(Py_None) : dyn_torch_lookup(module, "classify");
-        classify = classify == NULL ? Py_NewRef(Py_None) : classify;
-        PyErr_Clear();
-        Py_XDECREF(module);
+    made = true;
+    return 0;
+}
+
+const DynBinding *dyn_torch_binding(PyObject *callable) {
+    if (dyn_torch_tensor == NULL || make_table() < 0) {
+        return NULL;
     }
     const DynBinding *b = dyn_bindings_find(&bindings, callable);
     if (b == NULL && is_torch_c(callable)) {
