@@ -398,6 +398,8 @@ static void make_versions(Loop *l, uint32_t *copies) {
     }
     uint32_t front = new_block(l, at), all = emit_checks(l, front);
     DynRegionQuick q = {.front = front, .all = all, .slow = l->head, .head = copies[l->head], .left = l->left};
+    q.next = l->next;
+    q.step = l->step;
     q.after = l->r->blocks.at[l->head].v.at[0].to[1];
     for (uint32_t i = 0; i < l->n; i++) {
         l->place[i] = copies[l->order[i]];
