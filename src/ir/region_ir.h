@@ -264,6 +264,7 @@ struct DynRegion {
     DynRegionSpares *spares;     /* NULL: none yet, or a run has them. */
     PyObject **stack;            /* What the last exit handed out: room for the deepest. */
     bool asks_flags;             /* Some loop asks the processor's floating-point flags behind its trips (trips.c). */
+    uint32_t in_front;           /* So many instructions were put in front of loops, to find out how they can run. */
     bool optimised;              /* The passes of codegen/region have been over it, … */
     bool malformed;              /* … and what they made breaks the rules. It isn't compiled. */
     uint32_t running;            /* Runs of it that go on, … */

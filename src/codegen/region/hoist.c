@@ -406,9 +406,11 @@ static void make_versions(Loop *l, uint32_t *copies) {
     }
     q.blocks = l->place;
     q.n = l->n;
-    l->failed = l->failed || !dyn_region_trips(l->r, &q);
+    bool made = !l->failed && dyn_region_ranges(l->r, &q);
+    uint32_t first = made ? dyn_region_trips(l->r, &q) : DYN_NONE;
+    l->failed = first == DYN_NONE;
     if (!l->failed) {
-        redirect(l, front);
+        redirect(l, first);
     }
 }
 

@@ -26,6 +26,7 @@ typedef struct Trips {
     bool telling;      /* All doubtful numbers make some register that is `told` one that isn't finite. */
     uint32_t nregs;    /* So many registers there were, */
     uint32_t nblocks;  /* and blocks. */
+    uint32_t first;    /* The block by which all of this is entered. */
     bool failed;
 } Trips;
 
@@ -172,7 +173,9 @@ static bool passes_on(uint16_t op, int a) {
     case DYN_RO_S2D:
     case DYN_RO_D2S:
     case DYN_RO_SQRT:
-    case DYN_RO_SSQRT: return true;
+    case DYN_RO_SSQRT:
+    case DYN_RO_ROOT: return true;
+    case DYN_RO_CDIV:
     case DYN_RO_DDIV:
     case DYN_RO_SDIV: return a == 0;
     default: return false;
@@ -289,7 +292,7 @@ static bool is_repeatable(Trips *t) {
         for (uint32_t k = 0; k < b->v.n; k++) {
             const DynRegionInstr *in = &b->v.at[k];
             bool known = in->op < DYN_RO_PURE || in->op == DYN_RO_JMP || in->op == DYN_RO_BR || in->op == DYN_RO_LEAVE ||
-                         in->op == DYN_RO_POLL || dyn_region_stored(in->op) > 0;
+                         in->op == DYN_RO_POLL || in->op == DYN_RO_CDIV || in->op == DYN_RO_ROOT || dyn_region_stored(in->op) > 0;
             if (!known) {
                 return false;
             }
@@ -451,6 +454,7 @@ static void ask_behind(Trips *t, uint32_t done, uint32_t next, uint32_t again) {
 
 static void make_trips(Trips *t) {
     const DynRegionQuick *q = t->q;
+    t->first = q->front;
     bool polls = calls(t);
     uint32_t begin = add_block(t), done = add_block(t), next = done;
     if (t->failed) {
@@ -473,19 +477,20 @@ static void make_trips(Trips *t) {
     }
     add_end(t, begin, DYN_NONE, q->head, DYN_NONE);
     add_end(t, next, q->left, q->front, q->after);
-    uint32_t all = q->all;
-    if (again != DYN_NONE) {
-        uint32_t few = add(t, q->front, DYN_RO_ICONST, DYN_NONE, DYN_NONE, (t->telling ? LEAST_ADDED : LEAST) - 1);
-        all = add(t, q->front, DYN_RO_IAND, all, add(t, q->front, DYN_RO_ILT, few, q->left, 0), 0);
+    add_end(t, q->front, q->all, begin, q->slow);
+    if (again != DYN_NONE) { /* a loop of a few trips isn't asked about anything */
+        uint32_t first = add_block(t),
+                 few = add(t, first, DYN_RO_ICONST, DYN_NONE, DYN_NONE, (t->telling ? LEAST_ADDED : LEAST) - 1);
+        add_end(t, first, add(t, first, DYN_RO_ILT, few, q->left, 0), q->front, q->slow);
+        t->first = first;
     }
-    add_end(t, q->front, all, begin, q->slow);
 }
 
-bool dyn_region_trips(DynRegion *r, const DynRegionQuick *q) {
+uint32_t dyn_region_trips(DynRegion *r, const DynRegionQuick *q) {
     uint32_t n = r->regs.n;
     uint8_t *rows = PyMem_RawCalloc(3, n);
     if (rows == NULL) {
-        return false;
+        return DYN_NONE;
     }
     Trips t = {.r = r, .q = q, .carried = rows, .assigned = rows + n, .told = rows + 2 * (size_t)n};
     t.nregs = n;
@@ -493,5 +498,5 @@ bool dyn_region_trips(DynRegion *r, const DynRegionQuick *q) {
     make_trips(&t);
     PyMem_RawFree(t.live);
     PyMem_RawFree(rows);
-    return !t.failed;
+    return t.failed ? DYN_NONE : t.first;
 }
