@@ -3,7 +3,8 @@
  *
  * rg_trouble: could NumPy have warned of what was computed since rg_quiet? rg_spoilt: it could in this run, so trips are done
  * with checks at once; a region to which that has happened often tries now and then. rg_iused, rg_dused and rg_sused: the
- * number is computed before any later question. */
+ * number is computed before any later question. rg_save and rg_restore: what `n` stores of a loop find where they write, `step`
+ * bytes apart, and how it comes back there. No function is called between the two, so all regions of an object have one room. */
 #ifndef DYN_REGION_FLAGS_H
 #define DYN_REGION_FLAGS_H
 
@@ -45,6 +46,38 @@
     })
 #endif
 
+/* There is room for what so many stores of a loop find in so many trips; `what` is the number of the store, from the fourth bit
+ * on, and the size of an element. */
+enum { DYN_REGION_STORES = 4, DYN_REGION_SAVED = 256 };
+#define DYN_REGION_SAVING(X)                                                          \
+    X(static long long rg_saved[4][256];)                                             \
+    X(static inline void rg_move(P to, P from, I to_step, I from_step, I n, I size) { \
+        for (I k = 0; size == 8 && k < n; k++) {                                      \
+            *(M_I64 *)(to + k * to_step) = *(M_I64 *)(from + k * from_step);          \
+        }                                                                             \
+        for (I k = 0; size == 4 && k < n; k++) {                                      \
+            *(M_I32 *)(to + k * to_step) = *(M_I32 *)(from + k * from_step);          \
+        }                                                                             \
+        for (I k = 0; size == 2 && k < n; k++) {                                      \
+            *(M_I16 *)(to + k * to_step) = *(M_I16 *)(from + k * from_step);          \
+        }                                                                             \
+        for (I k = 0; size == 1 && k < n; k++) {                                      \
+            to[k * to_step] = from[k * from_step];                                    \
+        }                                                                             \
+    })                                                                                \
+    X(static inline int rg_save(P a, I step, I n, I what) {                           \
+        if (step == (what & 15)) {                                                    \
+            rg_move((P)rg_saved[what >> 4], a, what & 15, what & 15, n, what & 15);   \
+        } else {                                                                      \
+            rg_move((P)rg_saved[what >> 4], a, what & 15, step, n, what & 15);        \
+        }                                                                             \
+        return 0;                                                                     \
+    })                                                                                \
+    X(static inline int rg_restore(P a, I step, I n, I what) {                        \
+        rg_move(a, (P)rg_saved[what >> 4], step, what & 15, n, what & 15);            \
+        return 0;                                                                     \
+    })
+
 #define DYN_REGION_FLAGS(X)                            \
     DYN_REGION_MACHINE_FLAGS(X)                        \
     X(static inline int rg_iused(I x) {                \
@@ -66,5 +99,6 @@
         rg_bad += 2;                                   \
         rg_spoilt = 1;                                 \
         return 0;                                      \
-    })
+    })                                                 \
+    DYN_REGION_SAVING(X)
 #endif

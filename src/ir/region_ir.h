@@ -264,6 +264,7 @@ struct DynRegion {
     DynRegionSpares *spares;     /* NULL: none yet, or a run has them. */
     PyObject **stack;            /* What the last exit handed out: room for the deepest. */
     bool asks_flags;             /* Some loop asks the processor's floating-point flags behind its trips (trips.c). */
+    uint32_t in_front;           /* So many instructions were put in front of loops, to find out how they can run. */
     bool optimised;              /* The passes of codegen/region have been over it, … */
     bool malformed;              /* … and what they made breaks the rules. It isn't compiled. */
     uint32_t running;            /* Runs of it that go on, … */
@@ -374,8 +375,9 @@ DYN_HIDDEN int dyn_region_array_argsort(PyObject *out, PyObject *a);
 DYN_HIDDEN int64_t dyn_region_array_search(int64_t right, double x); /* in the operand: np.searchsorted */
 /* The ops whose imm is printed, and written in C. */
 static inline bool dyn_region_has_imm(uint16_t op) {
-    return op == DYN_RO_IFITS || op == DYN_RO_WRAP || op == DYN_RO_SLICE || op == DYN_RO_ARGI || op == DYN_RO_ARGD ||
-           (op >= DYN_RO_ARGP && op <= DYN_RO_BOXEDC) || (op >= DYN_RO_ROUTINE && op <= DYN_RO_RESULTP);
+    return op == DYN_RO_IFITS || op == DYN_RO_WRAP || op == DYN_RO_SLICE || op == DYN_RO_SAVE || op == DYN_RO_RESTORE ||
+           op == DYN_RO_ARGI || op == DYN_RO_ARGD || (op >= DYN_RO_ARGP && op <= DYN_RO_BOXEDC) ||
+           (op >= DYN_RO_ROUTINE && op <= DYN_RO_RESULTP);
 }
 /* Where the block goes on: how many, at most two. */
 static inline uint32_t dyn_region_ways(const DynRegionBlock *b, uint32_t to[2]) {

@@ -398,15 +398,19 @@ static void make_versions(Loop *l, uint32_t *copies) {
     }
     uint32_t front = new_block(l, at), all = emit_checks(l, front);
     DynRegionQuick q = {.front = front, .all = all, .slow = l->head, .head = copies[l->head], .left = l->left};
+    q.next = l->next;
+    q.step = l->step;
     q.after = l->r->blocks.at[l->head].v.at[0].to[1];
     for (uint32_t i = 0; i < l->n; i++) {
         l->place[i] = copies[l->order[i]];
     }
     q.blocks = l->place;
     q.n = l->n;
-    l->failed = l->failed || !dyn_region_trips(l->r, &q);
+    bool made = !l->failed && dyn_region_ranges(l->r, &q);
+    uint32_t first = made ? dyn_region_trips(l->r, &q) : DYN_NONE;
+    l->failed = first == DYN_NONE;
     if (!l->failed) {
-        redirect(l, front);
+        redirect(l, first);
     }
 }
 

@@ -79,14 +79,24 @@ DYN_HIDDEN bool dyn_region_is_starved(void);
 DYN_HIDDEN void dyn_region_hoist(DynRegion *r); /* hoist.c: where memory is out, checks stay where they are */
 /* emit.c: is a function of others called, which may take long, and clear the processor's flags? */
 DYN_HIDDEN bool dyn_region_calls_out(DynRegionOp op);
-/* trips.c: a loop that hoist.c has copied, without checks. `front` has no end yet, and chooses by register `all`. false: memory
- * is out, and front has none still; nothing may come to it. */
+/* trips.c: a loop that hoist.c has copied, without checks. `front` has no end yet, and chooses by register `all`. Gives the
+ * block by which the loop is entered; DYN_NONE: memory is out, and nothing may come to any of its blocks. */
 typedef struct DynRegionQuick {
     uint32_t front, all;
     uint32_t slow, head;    /* The heads of the loop with checks and of the one without: */
     uint32_t left, after;   /* the register that ends it at 0, and the block behind it. */
+    uint32_t next;          /* The counter, or DYN_NONE, */
+    int64_t step;           /* and what is added to it in each trip. */
     const uint32_t *blocks; /* Those of the loop without, */
     uint32_t n;             /* so many. */
 } DynRegionQuick;
-DYN_HIDDEN bool dyn_region_trips(DynRegion *r, const DynRegionQuick *q);
+DYN_HIDDEN uint32_t dyn_region_trips(DynRegion *r, const DynRegionQuick *q);
+/* ranges.c: checks of such a loop that ranges of ints take out; front gets what they take, and `all` asks for more. */
+DYN_HIDDEN bool dyn_region_ranges(DynRegion *r, DynRegionQuick *q);
+/* stores.c: how many bytes an instruction stores in an array; 0: it is another one. */
+DYN_HIDDEN uint32_t dyn_region_stored(uint16_t op);
+/* What the stores of such a loop find is saved in block `begin`, for the trips down to `until`, and put back in block `again`.
+ * Stores that write to one place in all trips get imm 1. false: their places can't be told, or memory is out; what was added is
+ * harmless, and neither block has an end. */
+DYN_HIDDEN bool dyn_region_save_stores(DynRegion *r, const DynRegionQuick *q, uint32_t begin, uint32_t again, uint32_t until);
 #endif

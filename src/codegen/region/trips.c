@@ -2,24 +2,31 @@
  *
  * Whether CPython's eval breaker wants something is asked in front of every 1024 trips; where it does, the loop with checks runs,
  * which asks on each trip and can be left there. A loop that calls functions goes on asking on each trip, as nobody knows how
- * long those take. Where nothing but registers is written in the loop, numbers aren't looked at either for whether NumPy would
- * warn: behind the trips, and on every way out of them, the processor's floating-point flags tell whether any of them could. If
- * so, or if something in a trip can't be done, the registers are as they were in front of those trips again, and the loop with
- * checks does them anew and is left at the right place. Flags are cleared only when a region is entered, so a compiler may move
- * arithmetic out of the loop; once they tell of something, and in front of calls that may clear them, that is noted, and the rest
- * of the run goes through loops with checks. Memory is raw and lasts as long as the call. */
+ * long those take. Where what is written in the loop are registers, and arrays in a way that can be undone (stores.c), numbers
+ * aren't looked at either for whether NumPy would warn: behind the trips, and on every way out of them, the processor's
+ * floating-point flags tell whether any of them could. If so, or if something in a trip can't be done, registers and arrays are
+ * as they were in front of those trips again, and the loop with checks does them anew and is left at the right place. The flags
+ * aren't asked where all such numbers end up in sums that are finite behind the trips. Flags are cleared only when a region is
+ * entered, so a compiler may move arithmetic out of the loop; once they tell of something, and in front of calls that may clear
+ * them, that is noted, and the rest of the run goes through loops with checks. Memory is raw and lasts as long as the call. */
 #include "codegen/region/region_code.h"
+#include "ir/region_flags.h"
 
-enum { TRIPS = 1024, LEAST = 16 }; /* fewer trips than LEAST take less time than keeping registers and asking about flags */
+enum { TRIPS = 1024, LEAST = 16 }; /* fewer trips than LEAST take less time than saving, and asking about flags */
+enum { LEAST_ADDED = 4 };          /* … or than the checks in front, where flags aren't asked */
 
 typedef struct Trips {
     DynRegion *r;
     const DynRegionQuick *q;
     uint8_t *carried;  /* For each register: the loop assigns it, and the loop with checks needs it at its head. */
     uint8_t *assigned; /* For each register: the loop assigns it. */
+    uint8_t *told;     /* For each register: what isn't finite makes it so, too, behind the trips. */
     uint8_t *live;     /* For each block and each register: it is needed at the block's beginning. Or NULL. */
+    uint32_t nstores;  /* So many instructions of the loop store in arrays. */
+    bool telling;      /* All doubtful numbers make some register that is `told` one that isn't finite. */
     uint32_t nregs;    /* So many registers there were, */
     uint32_t nblocks;  /* and blocks. */
+    uint32_t first;    /* The block by which all of this is entered. */
     bool failed;
 } Trips;
 
@@ -68,6 +75,12 @@ static uint32_t place_of(const Trips *t, uint32_t block) {
 
 static bool is_doubt(uint16_t op) {
     return op == DYN_RO_DFINITE || op == DYN_RO_SFINITE || op == DYN_RO_DWARN || op == DYN_RO_SWARN;
+}
+
+/* The number that may be one of which NumPy warns, or whose root Python refuses; or DYN_NONE. */
+static uint32_t doubted(const DynRegionInstr *in) {
+    bool root = in->op == DYN_RO_SQRT || in->op == DYN_RO_SSQRT;
+    return is_doubt(in->op) ? in->arg[0] : root ? in->dst : DYN_NONE;
 }
 
 /* ---- which registers are needed where */
@@ -142,33 +155,75 @@ static void find_carried(Trips *t) {
 
 /* ---- can warnings be asked about behind the trips? */
 
-/* `now` has what counts at the block's end, and then at its beginning. Does each number that may be doubtful count? */
-static bool see_counting(const Trips *t, uint32_t block, uint8_t *now) {
+/* Does what isn't finite, in operand `a`, make the result so? */
+static bool passes_on(uint16_t op, int a) {
+    switch (op) {
+    case DYN_RO_DMOV:
+    case DYN_RO_SMOV:
+    case DYN_RO_DADD:
+    case DYN_RO_DSUB:
+    case DYN_RO_DMUL:
+    case DYN_RO_DNEG:
+    case DYN_RO_DABS:
+    case DYN_RO_SADD:
+    case DYN_RO_SSUB:
+    case DYN_RO_SMUL:
+    case DYN_RO_SNEG:
+    case DYN_RO_SABS:
+    case DYN_RO_S2D:
+    case DYN_RO_D2S:
+    case DYN_RO_SQRT:
+    case DYN_RO_SSQRT:
+    case DYN_RO_ROOT: return true;
+    case DYN_RO_CDIV:
+    case DYN_RO_DDIV:
+    case DYN_RO_SDIV: return a == 0;
+    default: return false;
+    }
+}
+
+/* Of a register, going back through a trip: what is in it counts, or tells; and it is doubted, later on. */
+enum { COUNTS = 1, DOUBTED = 2 };
+
+/* Do the operands of an instruction count? */
+static bool counts_too(const Trips *t, const DynRegionInstr *in, bool counts) {
+    const DynRegionOpInfo *op = &dyn_region_ops[in->op];
+    bool stored = t->nstores == 1 && dyn_region_stored(in->op) > 0 && in->imm.i == 0;
+    return !is_doubt(in->op) && (counts || op->flow || op->fails || stored);
+}
+
+/* `now` has what is at the block's end, and then at its beginning. Does each number that is doubted count, or tell? */
+static bool go_back(const Trips *t, uint32_t block, uint8_t *now, bool telling) {
     const DynRegionBlock *b = &t->r->blocks.at[block];
     bool all = true;
     for (uint32_t k = b->v.n; k-- > 0;) {
         const DynRegionInstr *in = &b->v.at[k];
-        const DynRegionOpInfo *op = &dyn_region_ops[in->op];
-        bool counts = op->flow || op->fails || (in->dst != DYN_NONE && now[in->dst]);
-        all = all && (!is_doubt(in->op) || now[in->arg[0]]);
+        bool counts = in->dst != DYN_NONE && (now[in->dst] & COUNTS) != 0;
+        uint32_t doubt = doubted(in);
+        if (doubt != DYN_NONE) {
+            now[doubt] |= DOUBTED;
+        }
         if (in->dst != DYN_NONE) {
+            all = all && now[in->dst] != DOUBTED;
             now[in->dst] = 0;
         }
-        for (int a = 0; counts && !is_doubt(in->op) && a < 3 && op->args[a] != 'N'; a++) {
-            now[in->arg[a]] = 1;
+        for (int a = 0; a < 3 && dyn_region_ops[in->op].args[a] != 'N'; a++) {
+            bool too = telling ? counts && passes_on(in->op, a) : counts_too(t, in, counts);
+            now[in->arg[a]] |= too ? COUNTS : 0;
         }
     }
     return all;
 }
 
-/* A number counts if a later trip, a branch or a check of the loop depends on it: whatever a compiler could compute behind the
- * loop for the last trip alone doesn't. All that is there at the head counts at first, until nothing more turns out not to. */
+/* A number counts if a later trip, a branch, a check or the only store of the loop depends on it: whatever a compiler could
+ * compute behind the loop for the last trip alone, or leave out because something else is stored there later, doesn't. All that
+ * is there at the head counts at first, until nothing more turns out not to. */
 static bool all_doubts_count(const Trips *t) {
     uint32_t n = t->nregs, nblocks = t->q->n;
     uint8_t *rows = PyMem_RawCalloc(nblocks + 1, n), *back = rows == NULL ? NULL : rows + (size_t)nblocks * n;
     bool all = false, again = rows != NULL;
     if (again) {
-        memset(back, 1, n);
+        memset(back, COUNTS, n);
     }
     while (again) {
         all = true;
@@ -180,7 +235,7 @@ static bool all_doubts_count(const Trips *t) {
                 uint32_t place = place_of(t, to[w]);
                 join(now, place == DYN_NONE ? now : place == 0 ? back : rows + (size_t)place * n, n);
             }
-            all = see_counting(t, t->q->blocks[i], now) && all;
+            all = go_back(t, t->q->blocks[i], now, false) && all;
         }
         again = memcmp(rows, back, n) != 0;
         memcpy(back, rows, n);
@@ -189,20 +244,62 @@ static bool all_doubts_count(const Trips *t) {
     return all;
 }
 
-/* Nothing but registers is written in the loop. */
-static bool is_repeatable(const Trips *t) {
+static void meet(uint8_t *to, const uint8_t *from, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        to[i] = (uint8_t)((to[i] & from[i] & COUNTS) | ((to[i] | from[i]) & DOUBTED));
+    }
+}
+
+/* `told`: of the registers that a trip changes those that stay nan or infinite from one trip to the next, once they are. Numbers
+ * that aren't finite have to end up in one of them on every way through a trip; loops that are left in the middle ask the flags
+ * there. */
+static void find_telling(Trips *t) {
+    uint32_t n = t->nregs, nblocks = t->q->n;
+    uint8_t *rows = PyMem_RawMalloc((size_t)(nblocks + 2) * n), *head = rows == NULL ? NULL : rows + (size_t)nblocks * n;
+    bool again = rows != NULL;
+    for (uint32_t i = 0; i < n && again; i++) {
+        head[i] = t->carried[i] && (t->r->regs.at[i] == 'D' || t->r->regs.at[i] == 'S') ? COUNTS : 0;
+    }
+    while (again) {
+        t->telling = true;
+        for (uint32_t i = nblocks; i-- > 0;) {
+            uint8_t *now = rows + (size_t)i * n;
+            uint32_t to[2], ways = dyn_region_ways(&t->r->blocks.at[t->q->blocks[i]], to);
+            memset(now, COUNTS, n);
+            for (uint32_t w = 0; w < ways; w++) {
+                uint32_t place = place_of(t, to[w]);
+                if (place != DYN_NONE) {
+                    meet(now, place == 0 ? head : rows + (size_t)place * n, n);
+                }
+            }
+            t->telling = go_back(t, t->q->blocks[i], now, true) && t->telling;
+        }
+        memcpy(head + n, head, n);
+        meet(head, rows, n);
+        again = memcmp(head + n, head, n) != 0;
+    }
+    for (uint32_t i = 0; i < n && rows != NULL; i++) {
+        t->told[i] = (head[i] & COUNTS) != 0;
+    }
+    PyMem_RawFree(rows);
+}
+
+/* Nothing is written in the loop but registers, and arrays by as few stores as can be undone. */
+static bool is_repeatable(Trips *t) {
+    t->nstores = 0;
     for (uint32_t i = 0; i < t->q->n; i++) {
         const DynRegionBlock *b = &t->r->blocks.at[t->q->blocks[i]];
         for (uint32_t k = 0; k < b->v.n; k++) {
             const DynRegionInstr *in = &b->v.at[k];
             bool known = in->op < DYN_RO_PURE || in->op == DYN_RO_JMP || in->op == DYN_RO_BR || in->op == DYN_RO_LEAVE ||
-                         in->op == DYN_RO_POLL;
+                         in->op == DYN_RO_POLL || in->op == DYN_RO_CDIV || in->op == DYN_RO_ROOT || dyn_region_stored(in->op) > 0;
             if (!known) {
                 return false;
             }
+            t->nstores += dyn_region_stored(in->op) > 0;
         }
     }
-    return true;
+    return t->nstores <= DYN_REGION_STORES;
 }
 
 /* ---- the loop's blocks */
@@ -314,50 +411,92 @@ static void ask_outside(Trips *t, uint32_t again) {
     }
 }
 
+/* Where registers and arrays become again what they are in front of the trips; DYN_NONE: the trips can't be done again. */
+static uint32_t make_again(Trips *t, uint32_t begin, uint32_t until, bool polls) {
+    if (polls || !is_repeatable(t) || !all_doubts_count(t) || !find_live(t)) {
+        return DYN_NONE;
+    }
+    uint32_t again = add_block(t);
+    if (t->failed || (t->nstores > 0 && !dyn_region_save_stores(t->r, t->q, begin, again, until))) {
+        add_end(t, again, DYN_NONE, t->q->slow, DYN_NONE);
+        return DYN_NONE;
+    }
+    find_carried(t);
+    if (!all_doubts_count(t)) { /* by now it is known which stores write to one place */
+        add_end(t, again, DYN_NONE, t->q->slow, DYN_NONE);
+        return DYN_NONE;
+    }
+    find_telling(t);
+    return again;
+}
+
+/* Are all registers that tell finite? */
+static uint32_t add_finite(Trips *t, uint32_t block) {
+    uint32_t all = DYN_NONE;
+    for (uint32_t i = 0; i < t->nregs && !t->failed; i++) {
+        if (t->told[i]) {
+            uint32_t one = add(t, block, t->r->regs.at[i] == 'D' ? DYN_RO_DFINITE : DYN_RO_SFINITE, i, DYN_NONE, 0);
+            all = all == DYN_NONE ? one : add(t, block, DYN_RO_IAND, all, one, 0);
+        }
+    }
+    return all == DYN_NONE ? add(t, block, DYN_RO_ICONST, DYN_NONE, DYN_NONE, 1) : all;
+}
+
+/* Behind the trips: `next` goes on, or `again` does them once more. */
+static void ask_behind(Trips *t, uint32_t done, uint32_t next, uint32_t again) {
+    uint32_t asks = done;
+    if (t->telling) {
+        asks = add_block(t);
+        add_end(t, done, add_finite(t, done), next, asks);
+    }
+    add_end(t, asks, add_question(t, asks, t->carried, t->carried), again, next);
+}
+
 static void make_trips(Trips *t) {
     const DynRegionQuick *q = t->q;
-    bool polls = calls(t), repeatable = !polls && is_repeatable(t) && all_doubts_count(t);
-    uint32_t begin = add_block(t), done = add_block(t), again = DYN_NONE;
-    if (repeatable && find_live(t)) {
-        find_carried(t);
-        again = add_block(t);
-    }
+    t->first = q->front;
+    bool polls = calls(t);
+    uint32_t begin = add_block(t), done = add_block(t), next = done;
     if (t->failed) {
         return;
     }
+    uint32_t most =
+        add(t, begin, DYN_RO_ICONST, DYN_NONE, DYN_NONE, is_repeatable(t) && t->nstores > 0 ? DYN_REGION_SAVED : TRIPS);
+    uint32_t rest = add(t, begin, DYN_RO_ISUBW, q->left, most, 0);
+    uint32_t until = add(t, begin, DYN_RO_IMAX0, rest, DYN_NONE, 0);
+    uint32_t again = make_again(t, begin, until, polls);
     if (again != DYN_NONE) {
         ask_outside(t, again);
     }
     rewrite(t, again, polls);
-    uint32_t rest = add(t, begin, DYN_RO_ISUBW, q->left, add(t, begin, DYN_RO_ICONST, DYN_NONE, DYN_NONE, TRIPS), 0);
-    end_at(t, add(t, begin, DYN_RO_IMAX0, rest, DYN_NONE, 0), done);
-    uint32_t next = done;
+    end_at(t, until, done);
     if (again != DYN_NONE) {
         save(t, begin, again);
         next = add_block(t);
-        add_end(t, done, add_question(t, done, t->carried, t->carried), again, next);
+        ask_behind(t, done, next, again);
     }
     add_end(t, begin, DYN_NONE, q->head, DYN_NONE);
     add_end(t, next, q->left, q->front, q->after);
-    uint32_t all = q->all;
-    if (again != DYN_NONE) {
-        uint32_t few = add(t, q->front, DYN_RO_ICONST, DYN_NONE, DYN_NONE, LEAST - 1);
-        all = add(t, q->front, DYN_RO_IAND, all, add(t, q->front, DYN_RO_ILT, few, q->left, 0), 0);
+    add_end(t, q->front, q->all, begin, q->slow);
+    if (again != DYN_NONE) { /* a loop of a few trips isn't asked about anything */
+        uint32_t first = add_block(t),
+                 few = add(t, first, DYN_RO_ICONST, DYN_NONE, DYN_NONE, (t->telling ? LEAST_ADDED : LEAST) - 1);
+        add_end(t, first, add(t, first, DYN_RO_ILT, few, q->left, 0), q->front, q->slow);
+        t->first = first;
     }
-    add_end(t, q->front, all, begin, q->slow);
 }
 
-bool dyn_region_trips(DynRegion *r, const DynRegionQuick *q) {
+uint32_t dyn_region_trips(DynRegion *r, const DynRegionQuick *q) {
     uint32_t n = r->regs.n;
-    uint8_t *rows = PyMem_RawCalloc(2, n);
+    uint8_t *rows = PyMem_RawCalloc(3, n);
     if (rows == NULL) {
-        return false;
+        return DYN_NONE;
     }
-    Trips t = {.r = r, .q = q, .carried = rows, .assigned = rows + n};
+    Trips t = {.r = r, .q = q, .carried = rows, .assigned = rows + n, .told = rows + 2 * (size_t)n};
     t.nregs = n;
     t.nblocks = r->blocks.n;
     make_trips(&t);
     PyMem_RawFree(t.live);
     PyMem_RawFree(rows);
-    return !t.failed;
+    return t.failed ? DYN_NONE : t.first;
 }
