@@ -8,7 +8,8 @@
 Each pair is a process of its own: eager and the other in turns, the tenth percentile of the steps, after 20 steps in which
 the losses are compared. Memory is what the process has at most beyond what it has before the first step, in a process for each
 that makes 20 steps; torch.compile's own is in it. Of the first steps the least of some processes counts: what the calling thread
-computes, and how long they take, which on a busy machine has the build thread's time in it.
+computes, and how long they take, which on a busy machine has the build thread's time in it. Python's bytecode is written by the
+first of them, as it is where dynoc is installed.
 """
 
 import argparse
@@ -121,6 +122,7 @@ def first_row(name):
 
 def child(what, name, mode):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, os.path.abspath(__file__), "--child", what, name, mode]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode != 0:

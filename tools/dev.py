@@ -378,10 +378,11 @@ def threads(version, python):
 
 
 def torch_operators(version, python):
-    """PyTorch's own samples of all its operators, eagerly and through dynoc; needs tools/requirements-torch.txt."""
+    """PyTorch's own samples of its operators and gradients, eagerly and through dynoc; needs tools/requirements-torch.txt."""
     library = build(version, python, "debug")
     environment = test_environment(library, "debug") | {"DYNOC_COMPILER": "/nonexistent"}  # the built-in tier
     run([*venv(version, python), "tests/py/torch_ops.py"], env=environment)
+    run([*venv(version, python), "tests/py/torch_ops.py", "--gradients"], env=environment)
 
 
 def site(version, python):

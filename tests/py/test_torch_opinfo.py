@@ -25,3 +25,14 @@ def test_equals_eager(op, monkeypatch):
                 warnings.simplefilter("ignore")
                 n, wrong = torch_ops.check(op, dtype, 1)
             assert not wrong, wrong
+
+
+@pytest.mark.parametrize("op", SLICE[::3], ids=lambda op: op.formatted_name)
+def test_gradients_equal_eagers(op, monkeypatch):
+    """Also those of gradients."""
+    monkeypatch.setenv("DYNOC_COMPILER", "/nonexistent")
+    if torch.float64 in op.supported_backward_dtypes("cpu"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            n, wrong = torch_ops.check_gradients(op, torch.float64, 3)
+        assert not wrong, wrong

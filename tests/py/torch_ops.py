@@ -4,7 +4,8 @@ Used by test_torch_opinfo.py for a slice, and as a program for all:
 
     torch_ops.py [--shards N --shard I] [--limit SAMPLES] [--names A,B] [--device cuda] [--gradients]
 
-Exit status 1 where something differs. With --gradients each operator stands between two others, with gradients and these' gradients.
+Exit status 1 where something differs. With --gradients each operator stands between two others, and gradients, and gradients of
+these, are compared.
 
 One line on stdout for each operator and dtype that differs, with its first sample that does, and counts at the end. Each operator
 has a process of its own; on a device, where a process takes seconds to begin, they share one.
@@ -137,8 +138,14 @@ def tensors_of(value):
         yield from tensors_of(list(value.values()))
 
 
+def values_of(tensors):
+    """Copies without gradients, and with the strides that elements in order have."""
+    dense = [t if t is None else t.detach() for t in tensors]
+    return [t.clone(memory_format=torch.contiguous_format) if t is not None and t.layout is torch.strided else t for t in dense]
+
+
 def gradients_of(fn, arguments):
-    """What a call gives with an operator in front of it and behind it, or raises, and gradients of it and of these."""
+    """What a call raises, or what it gives, gradients of it, and of these; zeros for none, as eager has where dynoc has none."""
     torch.manual_seed(11)
     wanted = [t for t in tensors_of(arguments) if t.requires_grad]
     try:
@@ -147,15 +154,18 @@ def gradients_of(fn, arguments):
         weights = [torch.linspace(0.5, 1, max(1, t.numel()), dtype=t.dtype)[: t.numel()].view(t.shape) for t in followed]
         first = torch.autograd.grad(followed, wanted, weights, create_graph=True, allow_unused=True)
         again = [t.abs().square().sum() for t in first if t is not None and t.requires_grad]
-        second = torch.autograd.grad(again, wanted, allow_unused=True) if again else None
-        return made, first, second
+        second = torch.autograd.grad(again, wanted, allow_unused=True) if again else [None] * len(wanted)
+        zeros = [torch.zeros_like(x) if t is None else t for t, x in zip(second, wanted, strict=True)]
+        results = list(tensors_of(made))
+        return [t.requires_grad for t in results], values_of(results), values_of(first), values_of(zeros)
     except Exception as error:  # eager's own, which has to come back
         return error
 
 
 def check_gradients(op, dtype, limit):
-    """(number of samples, what differs): the operator between two others that are fused, as a function and as a method."""
+    """(number of samples, what differs): the operator between two others, all of which are fused where they can be."""
     n, wrong = 0, []
+    dynoc.config.retire = False  # nothing small is left to PyTorch's calls
     for number, sample in enumerate(samples(op, dtype, limit, gradients=True)):
         arguments = (sample.input, sample.args, sample.kwargs)
         if not any(t.requires_grad for t in tensors_of(arguments)):
@@ -244,7 +254,8 @@ def main():
     for number, op in enumerate(operators()):
         if number % options.shards != options.shard or (names and op.name not in names):
             continue
-        n, wrong = run(op, options.limit, options.gradients) if options.device == "cpu" else run_here(op, options.limit, options.device)
+        here = options.device != "cpu"
+        n, wrong = run_here(op, options.limit, options.device) if here else run(op, options.limit, options.gradients)
         total += n
         failed += wrong
     print(f"{total} calls, {failed} differ", flush=True)
