@@ -13,7 +13,7 @@
 #include "ir/region_flags.h"
 
 enum { TRIPS = 1024, LEAST = 16 }; /* fewer trips than LEAST take less time than saving, and asking about flags */
-enum { LEAST_ADDED = 4 };          /* … or than the checks in front, where flags aren't asked */
+enum { LEAST_ADDED = 8 };          /* … or than the checks in front, where flags aren't asked */
 
 typedef struct Trips {
     DynRegion *r;
@@ -23,6 +23,7 @@ typedef struct Trips {
     uint8_t *told;     /* For each register: what isn't finite makes it so, too, behind the trips. */
     uint8_t *live;     /* For each block and each register: it is needed at the block's beginning. Or NULL. */
     uint32_t nstores;  /* So many instructions of the loop store in arrays. */
+    bool asks;         /* Some number is doubtful, or something may fail. */
     bool telling;      /* All doubtful numbers make some register that is `told` one that isn't finite. */
     uint32_t nregs;    /* So many registers there were, */
     uint32_t nblocks;  /* and blocks. */
@@ -287,6 +288,7 @@ static void find_telling(Trips *t) {
 /* Nothing is written in the loop but registers, and arrays by as few stores as can be undone. */
 static bool is_repeatable(Trips *t) {
     t->nstores = 0;
+    t->asks = false;
     for (uint32_t i = 0; i < t->q->n; i++) {
         const DynRegionBlock *b = &t->r->blocks.at[t->q->blocks[i]];
         for (uint32_t k = 0; k < b->v.n; k++) {
@@ -297,6 +299,7 @@ static bool is_repeatable(Trips *t) {
                 return false;
             }
             t->nstores += dyn_region_stored(in->op) > 0;
+            t->asks = t->asks || doubted(in) != DYN_NONE || (dyn_region_ops[in->op].fails && in->op != DYN_RO_POLL);
         }
     }
     return t->nstores <= DYN_REGION_STORES;
@@ -413,7 +416,7 @@ static void ask_outside(Trips *t, uint32_t again) {
 
 /* Where registers and arrays become again what they are in front of the trips; DYN_NONE: the trips can't be done again. */
 static uint32_t make_again(Trips *t, uint32_t begin, uint32_t until, bool polls) {
-    if (polls || !is_repeatable(t) || !all_doubts_count(t) || !find_live(t)) {
+    if (polls || !is_repeatable(t) || !t->asks || !all_doubts_count(t) || !find_live(t)) {
         return DYN_NONE;
     }
     uint32_t again = add_block(t);
@@ -460,11 +463,13 @@ static void make_trips(Trips *t) {
     if (t->failed) {
         return;
     }
-    uint32_t most =
-        add(t, begin, DYN_RO_ICONST, DYN_NONE, DYN_NONE, is_repeatable(t) && t->nstores > 0 ? DYN_REGION_SAVED : TRIPS);
+    uint32_t most = add(t, begin, DYN_RO_ICONST, DYN_NONE, DYN_NONE, TRIPS);
     uint32_t rest = add(t, begin, DYN_RO_ISUBW, q->left, most, 0);
     uint32_t until = add(t, begin, DYN_RO_IMAX0, rest, DYN_NONE, 0);
     uint32_t again = make_again(t, begin, until, polls);
+    if (again != DYN_NONE && t->nstores > 0) { /* there is room for fewer */
+        t->r->blocks.at[begin].v.at[0].imm.i = DYN_REGION_SAVED;
+    }
     if (again != DYN_NONE) {
         ask_outside(t, again);
     }
