@@ -251,6 +251,7 @@ struct DynRegion {
     bool makes;         /* It makes lists. */
     bool releases;      /* It calls functions beside which other code may run. */
     bool warns;         /* It does arithmetic that NumPy may report on: how is asked at the entry. */
+    bool wraps;         /* Its NumPy integers wrap: np.errstate has to ignore overflow, which is asked there too. */
     DYN_VEC(char) regs; /* The type of each register: I, D, S, P. */
     DYN_VEC(DynRegionBlock) blocks;
     DYN_VEC(DynRegionEntry) entries;

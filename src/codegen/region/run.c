@@ -571,7 +571,8 @@ static const DynRegionEntry *find_entry(DynRegionRun *run) {
             return NULL;
         }
     }
-    if (r->warns && (dyn_flags_wanted(FE_UNDERFLOW) & FE_UNDERFLOW) != 0) {
+    int reported = (r->warns ? FE_UNDERFLOW : 0) | (r->wraps ? FE_OVERFLOW : 0);
+    if (reported != 0 && (dyn_flags_wanted(reported) & reported) != 0) {
         PyErr_Clear();
         return NULL;
     }

@@ -47,7 +47,7 @@ static void need(DynRegionSpares *s, uint8_t kind, uint8_t dtype, uint8_t n, uin
 
 /* A number that is told apart at run time: any that lies in registers of this type. */
 static void need_any_number(DynRegionSpares *s, char type) {
-    static const DynDtype integers[] = {DYN_I8, DYN_I16, DYN_I32, DYN_I64, DYN_U8, DYN_U16, DYN_U32};
+    static const DynDtype integers[] = {DYN_I8, DYN_I16, DYN_I32, DYN_I64, DYN_U8, DYN_U16, DYN_U32, DYN_U64};
     if (type == 'I') {
         need(s, DYN_RK_INT, 0, 0, 1);
         for (size_t i = 0; i < DYN_COUNTOF(integers); i++) {

@@ -30,9 +30,8 @@ static bool call_range(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
         return no(p, "another number of arguments");
     }
     for (uint32_t i = 0; i < n; i++) {
-        bool integer = args[i].v.kind == DYN_RK_INT || args[i].v.kind == DYN_RK_BOOL ||
-                       (args[i].v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)args[i].v.dtype));
-        if (!integer) {
+        args[i] = plan_word_as_int(p, args[i]);
+        if (!plan_is_integer(&args[i]) && args[i].v.kind != DYN_RK_BOOL) {
             return no(p, "an argument that is no int");
         }
     }
@@ -151,29 +150,6 @@ static bool call_abs(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     return true;
 }
 
-/* np.float64(x) and its like: `arg` is the dtype. Floats aren't made integers here. */
-static bool call_scalar(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
-    uint32_t parts[2];
-    if (n == 1 && arg == DYN_C128) {
-        if (!plan_complex_parts(p, args[0], parts)) {
-            return false;
-        }
-        *out = plan_np_complex(parts[0], parts[1]);
-        return true;
-    }
-    if (!all_numbers(p, args, n, 1)) {
-        return false;
-    }
-    if (!dyn_dtype_is_inexact((DynDtype)arg) && plan_is_float(&args[0])) {
-        return no(p, "a float as a NumPy integer");
-    }
-    if (!plan_as_element(p, args[0], (DynDtype)arg, &parts[0])) {
-        return false;
-    }
-    *out = plan_np((DynDtype)arg, parts[0]);
-    return true;
-}
-
 static bool call_float(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
     uint32_t reg;
@@ -188,7 +164,7 @@ static bool call_float(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
         Py_DECREF(o);
         return true;
     }
-    if (!all_numbers(p, args, n, 1)) {
+    if ((n != 1 || !plan_is_word(&args[0])) && !all_numbers(p, args, n, 1)) {
         return false;
     }
     plan_double(p, args[0], &reg);
@@ -199,6 +175,7 @@ static bool call_float(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
 /* int(x), and math.floor, ceil and trunc, and round(x): `arg` is what is done before a float is cut off. */
 static bool call_int(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     uint32_t reg;
+    args[0] = arg == DYN_RO_COUNT && n == 1 ? plan_word_as_int(p, args[0]) : args[0];
     if (!all_numbers(p, args, n, 1)) {
         return false;
     }
@@ -415,10 +392,18 @@ static const struct Row {
     {"math", "isnan", call_math, DYN_RO_ISNAN},
     {"math", "isinf", call_math, DYN_RO_ISINF},
     {"math", "isfinite", call_math, DYN_RO_ISFINITE},
-    {"numpy", "float64", call_scalar, DYN_F64},
-    {"numpy", "float32", call_scalar, DYN_F32},
-    {"numpy", "int64", call_scalar, DYN_I64},
-    {"numpy", "complex128", call_scalar, DYN_C128},
+    {"numpy", "float64", plan_call_scalar, DYN_F64},
+    {"numpy", "float32", plan_call_scalar, DYN_F32},
+    {"numpy", "int64", plan_call_scalar, DYN_I64},
+    {"numpy", "int32", plan_call_scalar, DYN_I32},
+    {"numpy", "int16", plan_call_scalar, DYN_I16},
+    {"numpy", "int8", plan_call_scalar, DYN_I8},
+    {"numpy", "uint64", plan_call_scalar, DYN_U64},
+    {"numpy", "uint32", plan_call_scalar, DYN_U32},
+    {"numpy", "uint16", plan_call_scalar, DYN_U16},
+    {"numpy", "uint8", plan_call_scalar, DYN_U8},
+    {"numpy", "bool_", plan_call_scalar, DYN_BOOL},
+    {"numpy", "complex128", plan_call_scalar, DYN_C128},
     {"numpy", "negative", call_ufunc, DYN_RO_DNEG},
     {"numpy", "sqrt", call_ufunc, DYN_RO_SQRT},
     {"numpy", "abs", call_ufunc, DYN_RO_DABS},

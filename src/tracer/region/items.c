@@ -18,10 +18,6 @@ uint32_t plan_stride(Plan *p, const PlanValue *a, uint32_t axis) {
     return a->v.regs[2 + a->v.n + axis];
 }
 
-static bool is_index(const PlanValue *v) {
-    return v->v.kind == DYN_RK_INT || (v->v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)v->v.dtype));
-}
-
 /* Where the element or row of the first n indices lies: its distance from the data in bytes. */
 static uint32_t offset_of(Plan *p, const PlanValue *a, PlanValue *index, uint32_t n) {
     uint32_t sum = DYN_NONE;
@@ -54,7 +50,8 @@ static uint32_t indices(Plan *p, const PlanValue *a, const PlanValue *index, Pla
         return 0;
     }
     for (uint32_t k = 0; k < n; k++) {
-        if (!is_index(&out[k])) {
+        out[k] = plan_word_as_int(p, out[k]);
+        if (!plan_is_integer(&out[k])) {
             no(p, DYN_R_UNSUPPORTED_OP, "an index that is no int");
             return 0;
         }
@@ -65,11 +62,11 @@ static uint32_t indices(Plan *p, const PlanValue *a, const PlanValue *index, Pla
 static const struct Access {
     DynDtype dt;
     DynRegionOp load, store;
-} accesses[] = {{DYN_BOOL, DYN_RO_LDBOOL, DYN_RO_STBOOL}, {DYN_I8, DYN_RO_LDI8, DYN_RO_STI8},
-                {DYN_U8, DYN_RO_LDU8, DYN_RO_STU8},       {DYN_I16, DYN_RO_LDI16, DYN_RO_STI16},
-                {DYN_U16, DYN_RO_LDU16, DYN_RO_STU16},    {DYN_I32, DYN_RO_LDI32, DYN_RO_STI32},
-                {DYN_U32, DYN_RO_LDU32, DYN_RO_STU32},    {DYN_I64, DYN_RO_LDI64, DYN_RO_STI64},
-                {DYN_F32, DYN_RO_LDF32, DYN_RO_STF32},    {DYN_F64, DYN_RO_LDF64, DYN_RO_STF64}};
+} accesses[] = {
+    {DYN_BOOL, DYN_RO_LDBOOL, DYN_RO_STBOOL}, {DYN_I8, DYN_RO_LDI8, DYN_RO_STI8},    {DYN_U8, DYN_RO_LDU8, DYN_RO_STU8},
+    {DYN_I16, DYN_RO_LDI16, DYN_RO_STI16},    {DYN_U16, DYN_RO_LDU16, DYN_RO_STU16}, {DYN_I32, DYN_RO_LDI32, DYN_RO_STI32},
+    {DYN_U32, DYN_RO_LDU32, DYN_RO_STU32},    {DYN_I64, DYN_RO_LDI64, DYN_RO_STI64}, {DYN_U64, DYN_RO_LDI64, DYN_RO_STI64},
+    {DYN_F32, DYN_RO_LDF32, DYN_RO_STF32},    {DYN_F64, DYN_RO_LDF64, DYN_RO_STF64}};
 
 static const struct Access *access_of(DynDtype dt) {
     for (size_t k = 0; k < DYN_COUNTOF(accesses); k++) {
@@ -133,7 +130,7 @@ static uint32_t slice_parts(Plan *p, const PlanValue *a, const PlanValue *index,
         out[k] = plan_const_slice(p, part);
         any = any || out[k].v.kind == DYN_RK_SLICE || is_new_axis(p, &out[k]);
         added += is_new_axis(p, &out[k]);
-        if (out[k].v.kind != DYN_RK_SLICE && !is_new_axis(p, &out[k]) && !is_index(&out[k])) {
+        if (out[k].v.kind != DYN_RK_SLICE && !is_new_axis(p, &out[k]) && !plan_is_integer(&out[k])) {
             return 0;
         }
     }
@@ -253,7 +250,8 @@ bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out) {
 
 /* ---- stores */
 
-/* A number as an element of integers: those that aren't whole are cut off, those that don't fit are NumPy's to report. */
+/* A number as an element of integers: those that aren't whole are cut off, integers of NumPy's to the bits that there are, and
+ * what else doesn't fit is NumPy's to report. */
 static uint32_t as_integer(Plan *p, PlanValue v, DynDtype dt) {
     uint32_t reg;
     if (v.v.kind == DYN_RK_FLOAT || (v.v.kind == DYN_RK_NP && dyn_dtype_is_inexact((DynDtype)v.v.dtype))) {
@@ -262,18 +260,28 @@ static uint32_t as_integer(Plan *p, PlanValue v, DynDtype dt) {
     } else {
         reg = plan_reg(p, &v);
     }
-    int bits = 8 * dyn_dtypes[dt].size;
-    if (dt != DYN_I64 && !(v.v.kind == DYN_RK_NP && v.v.dtype == dt)) {
+    if (v.v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)v.v.dtype)) {
+        return v.v.dtype == dt ? reg : plan_wrapped(p, reg, dt);
+    }
+    if (dt != DYN_I64) {
+        int bits = 8 * dyn_dtypes[dt].size;
         plan_emit_or(p, DYN_RO_IFITS, reg, DYN_NONE, DYN_NONE, DYN_R_EXCEPTION);
-        DynRegionBlock *b = &p->r->blocks.at[p->block];
-        b->v.at[b->v.n - 1].imm.i = dyn_dtypes[dt].kind == 'u' ? -bits : bits;
+        plan_last(p)->imm.i = dyn_dtypes[dt].kind == 'u' ? -bits : bits;
     }
     return reg;
 }
 
 bool plan_as_element(Plan *p, PlanValue v, DynDtype dt, uint32_t *reg) {
     int known;
-    if (!plan_is_number(&v)) {
+    if (dt == DYN_U64 && !plan_is_float(&v)) {
+        if (plan_is_integer(&v) && v.v.kind == DYN_RK_NP) {
+            *reg = plan_reg(p, &v);
+            return true;
+        }
+        return plan_word(p, v, reg);
+    }
+    v = dt != DYN_BOOL && dt != DYN_F64 ? plan_word_as_int(p, v) : v;
+    if (!plan_is_number(&v) && !plan_is_word(&v)) {
         return no(p, DYN_R_UNSUPPORTED_OP, "a value that is no number is stored");
     }
     if (dt == DYN_BOOL) {

@@ -166,9 +166,8 @@ static uint32_t item_at(Plan *p, const PlanValue *list, uint32_t index) {
 }
 
 bool plan_list_index(Plan *p, const PlanValue *list, PlanValue *index, uint32_t *reg) {
-    bool integer = index->v.kind == DYN_RK_INT || index->v.kind == DYN_RK_BOOL ||
-                   (index->v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)index->v.dtype));
-    if (!integer) {
+    *index = plan_word_as_int(p, *index);
+    if (!plan_is_integer(index) && index->v.kind != DYN_RK_BOOL) {
         return no(p, DYN_R_UNSUPPORTED_OP, "an index of a list that is no int");
     }
     uint32_t i = plan_reg(p, index);

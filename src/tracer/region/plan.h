@@ -203,6 +203,7 @@ typedef struct Plan {
     bool resume_due; /* The next instruction that CPython can go on at is that place: an effect came in the middle of one. */
     PlanDoubt doubts[PLAN_DOUBTS]; /* Results since p->resume that NumPy may have to report on, and that weren't looked at. */
     uint32_t ndoubts;
+    enum { PLAN_NOT_ASKED, PLAN_REPORTED, PLAN_IGNORED } overflow; /* What np.errstate says of it. */
     uint32_t ninstrs;
     bool again;             /* A function was found that can't be inlined: all is planned anew. */
     DynReason stop;         /* Planning came to nothing. */
@@ -313,7 +314,15 @@ DYN_HIDDEN bool plan_is_element(DynDtype dt); /* arrays of them are in the langu
 static inline bool plan_is_python_number(const PlanValue *v) {
     return v->v.kind == DYN_RK_BOOL || v->v.kind == DYN_RK_INT || v->v.kind == DYN_RK_FLOAT;
 }
-static inline bool plan_is_number(const PlanValue *v) { return plan_is_python_number(v) || v->v.kind == DYN_RK_NP; }
+/* A np.uint64, whose register holds its bits. Most of what is known of numbers isn't known of it. */
+static inline bool plan_is_word(const PlanValue *v) { return v->v.kind == DYN_RK_NP && v->v.dtype == DYN_U64; }
+static inline bool plan_is_number(const PlanValue *v) {
+    return plan_is_python_number(v) || (v->v.kind == DYN_RK_NP && v->v.dtype != DYN_U64);
+}
+/* An int, of Python or NumPy, whose register is its number. */
+static inline bool plan_is_integer(const PlanValue *v) {
+    return v->v.kind == DYN_RK_INT || (plan_is_number(v) && v->v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)v->v.dtype));
+}
 static inline bool plan_iterates(const PlanValue *v) { return dyn_region_iterates(v->v.kind); }
 static inline bool plan_is_array(const PlanValue *v) { return v->v.kind == DYN_RK_ARRAY || v->v.kind == DYN_RK_VIEW; }
 
@@ -332,6 +341,18 @@ DYN_HIDDEN uint32_t plan_emit_op(Plan *p, DynRegionOp op, uint32_t a, uint32_t b
 
 /* Looks at all results that are in doubt: before anything has an effect, or another block begins. */
 DYN_HIDDEN void plan_settle_doubts(Plan *p);
+
+/* ---- words.c: np.uint64, and what makes a number a NumPy integer */
+DYN_HIDDEN bool plan_can_be_word(Plan *p, const PlanValue *v); /* beside a np.uint64 it is one too */
+DYN_HIDDEN bool plan_word(Plan *p, PlanValue v, uint32_t *reg);
+DYN_HIDDEN PlanValue plan_word_as_int(Plan *p, PlanValue v); /* of a np.uint64 below 2**63; others as they are */
+DYN_HIDDEN bool plan_word_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+DYN_HIDDEN bool plan_word_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+DYN_HIDDEN bool plan_call_scalar(Plan *p, int dtype, PlanValue *args, uint32_t n, PlanValue *out); /* np.int64(x) and its like */
+/* Does np.errstate ignore that NumPy's integers overflow? The region takes that for granted then. */
+DYN_HIDDEN bool plan_wraps(Plan *p);
+/* The number as an integer of that dtype, of which it may have other bits. */
+DYN_HIDDEN uint32_t plan_wrapped(Plan *p, uint32_t reg, DynDtype dt);
 
 /* ---- items.c */
 DYN_HIDDEN bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out);
