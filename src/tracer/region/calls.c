@@ -5,8 +5,6 @@
 #include "tracer/region/plan.h"
 #include <opcode.h>
 
-typedef bool (*CallHandler)(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out);
-
 static bool no(Plan *p, const char *what) {
     plan_unknown(p, DYN_R_UNSUPPORTED_OP, what);
     return false;
@@ -338,81 +336,12 @@ static bool call_any_ufunc(Plan *p, PyObject *o, PlanValue *args, uint32_t n, Pl
 
 static const struct Row {
     const char *module, *name;
-    CallHandler handler;
+    PlanHandler *handler;
     int arg;
 } rows[] = {
-    {"builtins", "range", call_range, 0},
-    {"builtins", "reversed", call_reversed, 0},
-    {"builtins", "enumerate", call_enumerate, 0},
-    {"builtins", "zip", call_zip, 0},
-    {"builtins", "len", call_len, 0},
-    {"builtins", "abs", call_abs, 0},
-    {"builtins", "float", call_float, 0},
-    {"builtins", "int", call_int_type, DYN_RO_COUNT},
-    {"builtins", "list", call_list, 0},
-    {"builtins", "dict", call_dict, 0},
-    {"builtins", "set", call_dict, 1},
-    {"builtins", "bool", call_bool, 0},
-    {"builtins", "complex", call_complex, 0},
-    {"builtins", "isinstance", plan_call_isinstance, 0},
-    {"builtins", "ord", call_ord, 0},
-    {"builtins", "chr", call_chr, 0},
-    {"builtins", "round", call_int, DYN_RO_RINT},
-    {"math", "floor", call_int, DYN_RO_FLOOR},
-    {"math", "ceil", call_int, DYN_RO_CEIL},
-    {"math", "trunc", call_int, DYN_RO_COUNT},
-    {"math", "fabs", call_math, DYN_RO_DABS},
-    {"builtins", "sum", plan_call_of_items, PLAN_SUM},
-    {"builtins", "max", plan_call_of_items, PLAN_MAX},
-    {"builtins", "min", plan_call_of_items, PLAN_MIN},
-    {"_collections", "deque", plan_call_deque, 0},
-    {"math", "sqrt", call_math, DYN_RO_SQRT},
-    {"math", "sin", call_math, DYN_RO_SIN},
-    {"math", "cos", call_math, DYN_RO_COS},
-    {"math", "tan", call_math, DYN_RO_TAN},
-    {"math", "asin", call_math, DYN_RO_ASIN},
-    {"math", "acos", call_math, DYN_RO_ACOS},
-    {"math", "atan", call_math, DYN_RO_ATAN},
-    {"math", "sinh", call_math, DYN_RO_SINH},
-    {"math", "cosh", call_math, DYN_RO_COSH},
-    {"math", "tanh", call_math, DYN_RO_TANH},
-    {"math", "asinh", call_math, DYN_RO_ASINH},
-    {"math", "acosh", call_math, DYN_RO_ACOSH},
-    {"math", "atanh", call_math, DYN_RO_ATANH},
-    {"math", "exp", call_math, DYN_RO_EXP},
-    {"math", "expm1", call_math, DYN_RO_EXPM1},
-    {"math", "log", call_math, DYN_RO_LOG},
-    {"math", "log1p", call_math, DYN_RO_LOG1P},
-    {"math", "log2", call_math, DYN_RO_LOG2},
-    {"math", "log10", call_math, DYN_RO_LOG10},
-    {"math", "atan2", call_math, DYN_RO_ATAN2},
-    {"math", "fmod", call_math, DYN_RO_FMOD},
-    {"math", "pow", call_math, DYN_RO_MPOW},
-    {"math", "copysign", call_math, DYN_RO_COPYSIGN},
-    {"math", "isnan", call_math, DYN_RO_ISNAN},
-    {"math", "isinf", call_math, DYN_RO_ISINF},
-    {"math", "isfinite", call_math, DYN_RO_ISFINITE},
-    {"numpy", "float64", plan_call_scalar, DYN_F64},
-    {"numpy", "float32", plan_call_scalar, DYN_F32},
-    {"numpy", "int64", plan_call_scalar, DYN_I64},
-    {"numpy", "int32", plan_call_scalar, DYN_I32},
-    {"numpy", "int16", plan_call_scalar, DYN_I16},
-    {"numpy", "int8", plan_call_scalar, DYN_I8},
-    {"numpy", "uint64", plan_call_scalar, DYN_U64},
-    {"numpy", "uint32", plan_call_scalar, DYN_U32},
-    {"numpy", "uint16", plan_call_scalar, DYN_U16},
-    {"numpy", "uint8", plan_call_scalar, DYN_U8},
-    {"numpy", "bool_", plan_call_scalar, DYN_BOOL},
-    {"numpy", "complex128", plan_call_scalar, DYN_C128},
-    {"numpy", "negative", call_ufunc, DYN_RO_DNEG},
-    {"numpy", "sqrt", call_ufunc, DYN_RO_SQRT},
-    {"numpy", "abs", call_ufunc, DYN_RO_DABS},
-    {"numpy", "fabs", call_fabs, DYN_RO_DABS},
-    {"numpy", "floor", call_ufunc, DYN_RO_FLOOR},
-    {"numpy", "ceil", call_ufunc, DYN_RO_CEIL},
-    {"numpy", "isnan", call_ufunc, DYN_RO_ISNAN},
-    {"numpy", "isinf", call_ufunc, DYN_RO_ISINF},
-    {"numpy", "isfinite", call_ufunc, DYN_RO_ISFINITE},
+#define KNOWN(MODULE, NAME, handler, arg) {MODULE, NAME, handler, arg},
+#include "tracer/region/calls.def"
+#undef KNOWN
 };
 static PyObject *objects[DYN_COUNTOF(rows)]; /* Strong; NULL where the module has no such name. */
 static PyObject *min_object, *max_object;
@@ -685,6 +614,9 @@ static Went call_known(Plan *p, PyObject *o, PlanValue *args, uint32_t n, PyObje
     PyObject *function = PyFunction_Check(o) ? o : plan_inside(o);
     if (function != NULL) {
         return plan_call_function(p, (PyFunctionObject *)function, args, n, slots);
+    }
+    if (plan_is_tuple_new(o)) {
+        return plan_new_named(p, args, n, slots);
     }
     if (plan_is_heap_function(o)) {
         return plan_call_heap(p, o, args, n, slots);

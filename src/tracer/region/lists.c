@@ -300,7 +300,7 @@ bool plan_holds(Plan *p, uint32_t shape, const PlanValue *v) {
 }
 
 /* Item k of a tuple that becomes an object is stored in it; the shape of what it is. */
-static bool store_part(Plan *p, PlanValue item, uint32_t tuple, uint32_t k, bool is_key, PlanShape *of) {
+bool plan_store_part(Plan *p, PlanValue item, uint32_t tuple, uint32_t k, bool is_key, PlanShape *of) {
     DynRegionOp op;
     uint32_t at, part = p->part;
     p->part = part * PLAN_PARTS + k + 1;
@@ -326,7 +326,7 @@ static bool make_tuple(Plan *p, PlanValue *v, bool is_key) {
     PlanShape contents = {.nparts = v->v.n};
     for (uint32_t k = 0; k < v->v.n; k++) {
         PlanShape of;
-        if (!store_part(p, v->items[k], reg, k, is_key, &of)) {
+        if (!plan_store_part(p, v->items[k], reg, k, is_key, &of)) {
             return false;
         }
         contents.parts[k] = plan_shape(p, plan_contents(&out))->nparts == v->v.n ? plan_shape(p, plan_contents(&out))->parts[k]

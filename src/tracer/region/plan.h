@@ -342,6 +342,14 @@ DYN_HIDDEN uint32_t plan_emit_op(Plan *p, DynRegionOp op, uint32_t a, uint32_t b
 /* Looks at all results that are in doubt: before anything has an effect, or another block begins. */
 DYN_HIDDEN void plan_settle_doubts(Plan *p);
 
+/* ---- named.c: named tuples */
+DYN_HIDDEN bool plan_named_field(const PyTypeObject *t, PyObject *name, int64_t *index);
+DYN_HIDDEN uint32_t plan_named_place(Plan *p, const PlanValue *o, int64_t index); /* where the field lies */
+DYN_HIDDEN bool plan_is_named(PyTypeObject *t);                                   /* its instances can be made */
+DYN_HIDDEN Went plan_construct_named(Plan *p, PyTypeObject *t, const PlanValue *args, uint32_t n, uint32_t slots);
+DYN_HIDDEN bool plan_is_tuple_new(PyObject *o);
+DYN_HIDDEN Went plan_new_named(Plan *p, const PlanValue *args, uint32_t n, uint32_t slots); /* tuple.__new__ */
+
 /* ---- words.c: np.uint64, and what makes a number a NumPy integer */
 DYN_HIDDEN bool plan_can_be_word(Plan *p, const PlanValue *v); /* beside a np.uint64 it is one too */
 DYN_HIDDEN bool plan_word(Plan *p, PlanValue v, uint32_t *reg);
@@ -574,6 +582,10 @@ DYN_HIDDEN PyObject *plan_rng_method(const PlanValue *self, const char *name); /
 DYN_HIDDEN bool plan_bound_rng(Plan *p, PyObject *method, PyObject **function, PlanValue *self);
 DYN_HIDDEN Went plan_call_rng(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
 
+/* ---- operators.c: for calls.def */
+DYN_HIDDEN PlanHandler plan_call_operator, plan_call_comparison, plan_call_unary, plan_call_getitem, plan_call_divmod;
+DYN_HIDDEN PlanHandler plan_call_frexp, plan_call_modf, plan_call_polar;
+
 /* ---- foreign.c: functions reached through ctypes */
 DYN_HIDDEN bool plan_ctypes(Plan *p, const PlanValue *array, PlanValue *out);                         /* x.ctypes */
 DYN_HIDDEN bool plan_ctypes_attribute(Plan *p, const PlanValue *o, const char *name, PlanValue *out); /* x.ctypes.name */
@@ -627,6 +639,7 @@ typedef enum PlanStoring {
 DYN_HIDDEN bool plan_storing(Plan *p, PlanValue *v, PlanStoring how, DynRegionOp *op, uint32_t *reg);
 /* A tuple as an object that is looked up, until the next one is: *v is that. */
 DYN_HIDDEN bool plan_key_tuple(Plan *p, PlanValue *v, uint32_t *reg);
+DYN_HIDDEN bool plan_store_part(Plan *p, PlanValue item, uint32_t tuple, uint32_t k, bool is_key, PlanShape *of);
 DYN_HIDDEN bool plan_is_tuple(Plan *p, const PlanValue *v); /* an object or not */
 DYN_HIDDEN bool plan_compare_tuples(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
 DYN_HIDDEN bool plan_boxed(Plan *p, PlanValue *v, uint32_t *reg); /* as an object */
