@@ -450,6 +450,10 @@ DYN_HIDDEN PlanValue plan_new_array(Plan *p, DynDtype dt, const uint32_t *sizes,
 DYN_HIDDEN Went plan_array_in_place(Plan *p, int op);                        /* of the two on the stack */
 DYN_HIDDEN bool plan_store_whole(Plan *p, const PlanValue *to, PlanValue v); /* to[...] = v */
 DYN_HIDDEN bool plan_take_masked(Plan *p, const PlanValue *a, const PlanValue *mask, PlanValue *out);
+DYN_HIDDEN bool plan_take_rows(Plan *p, const PlanValue *a, const PlanValue *index, PlanValue *out); /* rows.c */
+DYN_HIDDEN bool plan_take_masked_rows(Plan *p, const PlanValue *a, const PlanValue *mask, PlanValue *out);
+/* A number of a vector of ints, as an index into so many; with `checks` the loop is left where it is none, without, it is one. */
+DYN_HIDDEN uint32_t plan_index_at(Plan *p, const PlanValue *index, uint32_t counter, uint32_t size, bool checks);
 DYN_HIDDEN bool plan_places(Plan *p, const PlanValue *mask, PlanValue *out); /* of a vector: where it is true */
 DYN_HIDDEN bool plan_store_masked(Plan *p, const PlanValue *to, const PlanValue *mask, PlanValue v);
 DYN_HIDDEN bool plan_take_at(Plan *p, const PlanValue *a, PlanValue index, PlanValue *out);
