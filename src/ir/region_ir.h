@@ -369,6 +369,9 @@ DYN_HIDDEN int dyn_region_call_ufunc_to(char *loop, char *data);
 /* form: of a matrix and a vector, the other way, of matrices, of vectors. */
 enum { DYN_MAT_VEC, DYN_VEC_MAT, DYN_MAT_MAT, DYN_VEC_VEC };
 DYN_HIDDEN int dyn_region_matmul(char *out, int64_t form, int64_t dtype);
+/* numpy.linalg of doubles, whose results lie dense in `out`. */
+enum { DYN_LINALG_SOLVE, DYN_LINALG_SOLVE_MANY, DYN_LINALG_INV, DYN_LINALG_CHOLESKY, DYN_LINALG_DET };
+DYN_HIDDEN int dyn_region_linalg(char *out, int64_t which);
 /* An array's last axis is sorted; places into `out`, which is of int64, by which a vector would be; 1: there was an error. */
 DYN_HIDDEN int dyn_region_array_sort(PyObject *a);
 DYN_HIDDEN int dyn_region_array_argsort(PyObject *out, PyObject *a);

@@ -586,6 +586,9 @@ DYN_HIDDEN PyObject *plan_rng_method(const PlanValue *self, const char *name); /
 DYN_HIDDEN bool plan_bound_rng(Plan *p, PyObject *method, PyObject **function, PlanValue *self);
 DYN_HIDDEN Went plan_call_rng(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
 
+/* ---- linalg.c: for the table of array_calls.c */
+DYN_HIDDEN PlanHandler plan_call_solve, plan_call_of_matrix, plan_call_trace;
+
 /* ---- operators.c: for calls.def */
 DYN_HIDDEN PlanHandler plan_call_operator, plan_call_comparison, plan_call_unary, plan_call_getitem, plan_call_divmod;
 DYN_HIDDEN PlanHandler plan_call_frexp, plan_call_modf, plan_call_polar;
