@@ -407,6 +407,38 @@ int dyn_region_matmul(char *out, int64_t form, int64_t dtype) {
     return is_not_finite(out, rows * columns * (size / (npy_intp)sizeof(double)));
 }
 
+/* ---- records */
+
+bool dyn_region_has_fields(PyObject *array) {
+    PyArray_Descr *d = PyArray_DESCR((PyArrayObject *)array);
+    return d->type_num == NPY_VOID && PyDataType_HASFIELDS(d) && !PyDataType_REFCHK(d);
+}
+
+PyTypeObject *dyn_region_recarray(void) {
+    static PyObject *type; /* strong */
+    if (type == NULL) {
+        type = dyn_module_attr("numpy", "recarray");
+        PyErr_Clear();
+    }
+    return (PyTypeObject *)type;
+}
+
+PyObject *dyn_region_blank_record(PyObject *descr) {
+    Py_INCREF(descr);
+    PyArrayObject *array = (PyArrayObject *)PyArray_Zeros(0, NULL, (PyArray_Descr *)descr, 0);
+    PyObject *o = array == NULL ? NULL : PyArray_Scalar(PyArray_DATA(array), (PyArray_Descr *)descr, (PyObject *)array);
+    Py_XDECREF(array);
+    return o;
+}
+
+/* As PyArray_Scalar lays it over an array. */
+void dyn_region_lay_record(PyObject *record, PyObject *owner, char *data) {
+    PyVoidScalarObject *v = (PyVoidScalarObject *)record;
+    v->obval = data;
+    v->flags = PyArray_FLAGS((PyArrayObject *)owner) & ~NPY_ARRAY_OWNDATA;
+    Py_XSETREF(v->base, Py_NewRef(owner));
+}
+
 /* ---- linear algebra */
 
 /* By DYN_LINALG_*: NumPy's generalised ufunc, how many of its operands there are, how many axes each has, and its result. */

@@ -55,7 +55,7 @@ static bool call_len(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     if (n != 1) {
         return no(p, "another number of arguments");
     }
-    if (plan_is_array(&args[0])) {
+    if (plan_is_array(&args[0]) || plan_is_column(&args[0])) {
         *out = plan_value(DYN_RK_INT, args[0].v.regs[2]);
     } else if (args[0].v.kind == DYN_RK_TUPLE) {
         *out = plan_int(args[0].v.n);

@@ -19,7 +19,7 @@ uint32_t plan_stride(Plan *p, const PlanValue *a, uint32_t axis) {
 }
 
 /* Where the element or row of the first n indices lies: its distance from the data in bytes. */
-static uint32_t offset_of(Plan *p, const PlanValue *a, PlanValue *index, uint32_t n) {
+uint32_t plan_offset_of(Plan *p, const PlanValue *a, PlanValue *index, uint32_t n) {
     uint32_t sum = DYN_NONE;
     for (uint32_t k = 0; k < n; k++) {
         uint32_t i = plan_emit_or(p, DYN_RO_IDX, plan_reg(p, &index[k]), size_of(a, k), DYN_NONE, DYN_R_EXCEPTION);
@@ -30,7 +30,7 @@ static uint32_t offset_of(Plan *p, const PlanValue *a, PlanValue *index, uint32_
 }
 
 /* An index as a list of ints; how many, or 0. */
-static uint32_t indices(Plan *p, const PlanValue *a, const PlanValue *index, PlanValue out[DYN_REGION_RANK]) {
+uint32_t plan_indices(Plan *p, const PlanValue *a, const PlanValue *index, PlanValue *out) {
     PyObject *o = plan_object(p, index);
     uint32_t n = 1;
     out[0] = *index;
@@ -97,7 +97,7 @@ static PlanValue view_of(Plan *p, const PlanValue *a, uint32_t offset, uint32_t 
     return v;
 }
 
-static PlanValue element(Plan *p, const PlanValue *a, uint32_t offset) {
+PlanValue plan_element(Plan *p, const PlanValue *a, uint32_t offset) {
     if (a->v.dtype == DYN_C128) {
         uint32_t behind = plan_emit(p, DYN_RO_IADDW, offset, plan_iconst(p, sizeof(double)), DYN_NONE);
         uint32_t real = plan_emit(p, DYN_RO_LDF64, a->v.regs[1], offset, DYN_NONE);
@@ -214,6 +214,9 @@ static bool slice_array(Plan *p, const PlanValue *a, PlanValue *part, uint32_t n
 
 bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out) {
     PlanValue list[MOST_PARTS];
+    if (plan_has_records(&a)) {
+        return plan_record_item(p, &a, &index, out);
+    }
     uint32_t parts = plan_is_array(&a) ? slice_parts(p, &a, &index, list) : 0;
     if (plan_is_array(&a) && plan_is_whole(&index)) {
         return index.v.dtype == DYN_BOOL ? plan_take_masked(p, &a, &index, out) : plan_take_at(p, &a, index, out);
@@ -239,12 +242,12 @@ bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out) {
     if (!plan_is_array(&a)) {
         return no(p, DYN_R_UNSUPPORTED_OP, "an item of an object that is no array");
     }
-    uint32_t n = indices(p, &a, &index, list);
+    uint32_t n = plan_indices(p, &a, &index, list);
     if (n == 0) {
         return false;
     }
-    uint32_t offset = offset_of(p, &a, list, n);
-    *out = n == a.v.n ? element(p, &a, offset) : view_of(p, &a, offset, n);
+    uint32_t offset = plan_offset_of(p, &a, list, n);
+    *out = n == a.v.n ? plan_element(p, &a, offset) : view_of(p, &a, offset, n);
     return true;
 }
 
@@ -307,7 +310,7 @@ static bool store_complex(Plan *p, const PlanValue *a, PlanValue *index, uint32_
     if (!plan_complex_parts(p, v, parts)) {
         return false;
     }
-    uint32_t offset = offset_of(p, a, index, n);
+    uint32_t offset = plan_offset_of(p, a, index, n);
     plan_settle_doubts(p);
     plan_store_parts(p, a, offset, parts);
     return true;
@@ -325,12 +328,12 @@ static bool store_in_array(Plan *p, const PlanValue *a, const PlanValue *index, 
     if (parts > 0) {
         return slice_array(p, a, list, parts, &row) && plan_store_whole(p, &row, v);
     }
-    uint32_t n = indices(p, a, index, list);
+    uint32_t n = plan_indices(p, a, index, list);
     if (n == 0) {
         return false;
     }
     if (n != a->v.n) {
-        row = view_of(p, a, offset_of(p, a, list, n), n);
+        row = view_of(p, a, plan_offset_of(p, a, list, n), n);
         return plan_store_whole(p, &row, v);
     }
     if (a->v.dtype == DYN_C128) {
@@ -339,7 +342,7 @@ static bool store_in_array(Plan *p, const PlanValue *a, const PlanValue *index, 
     if (!plan_as_element(p, v, (DynDtype)a->v.dtype, &reg)) {
         return false;
     }
-    uint32_t offset = offset_of(p, a, list, n);
+    uint32_t offset = plan_offset_of(p, a, list, n);
     plan_settle_doubts(p);
     plan_emit(p, access_of((DynDtype)a->v.dtype)->store, a->v.regs[1], offset, reg);
     return true;
@@ -348,6 +351,9 @@ static bool store_in_array(Plan *p, const PlanValue *a, const PlanValue *index, 
 bool plan_store_item(Plan *p, PlanValue a, PlanValue index, PlanValue v) {
     if (plan_is_array(&a)) {
         return store_in_array(p, &a, &index, v);
+    }
+    if (plan_has_records(&a)) {
+        return plan_store_record_item(p, &a, &index, v);
     }
     if (index.v.kind == DYN_RK_SLICE) {
         return plan_store_slice(p, a, index, v);
@@ -399,7 +405,7 @@ bool plan_iter(Plan *p, PlanValue v, PlanValue *out) {
 
 bool plan_row(Plan *p, const PlanValue *a, uint32_t index, PlanValue *out) {
     uint32_t offset = plan_emit(p, DYN_RO_IMULW, index, plan_stride(p, a, 0), DYN_NONE);
-    *out = a->v.n == 1 ? element(p, a, offset) : view_of(p, a, offset, 1);
+    *out = a->v.n == 1 ? plan_element(p, a, offset) : view_of(p, a, offset, 1);
     return true;
 }
 

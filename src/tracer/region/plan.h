@@ -371,6 +371,10 @@ DYN_HIDDEN Went plan_next(Plan *p, const DynInstr *in);
 DYN_HIDDEN void plan_leave_at_end(Plan *p, uint32_t at, const PlanValue *iterator); /* the end of one that isn't ours */
 
 DYN_HIDDEN uint32_t plan_stride(Plan *p, const PlanValue *a, uint32_t axis);
+/* An index as a list of ints: how many, or 0. What the first n of them are away from the data; and what lies there. */
+DYN_HIDDEN uint32_t plan_indices(Plan *p, const PlanValue *a, const PlanValue *index, PlanValue *out);
+DYN_HIDDEN uint32_t plan_offset_of(Plan *p, const PlanValue *a, PlanValue *index, uint32_t n);
+DYN_HIDDEN PlanValue plan_element(Plan *p, const PlanValue *a, uint32_t offset);
 DYN_HIDDEN void plan_put_operand(Plan *p, const PlanValue *a, uint32_t axis);      /* for what is called next: vectors.c */
 DYN_HIDDEN bool plan_as_element(Plan *p, PlanValue v, DynDtype dt, uint32_t *reg); /* a number, as it is stored */
 DYN_HIDDEN DynRegionOp plan_load_op(DynDtype dt);
@@ -585,6 +589,23 @@ DYN_HIDDEN PyObject *plan_rng_method(const PlanValue *self, const char *name); /
 /* A method that is bound to one: its function, and what it is bound to. */
 DYN_HIDDEN bool plan_bound_rng(Plan *p, PyObject *method, PyObject **function, PlanValue *self);
 DYN_HIDDEN Went plan_call_rng(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
+
+/* ---- records.c: arrays with fields, and those that aren't aligned */
+static inline bool plan_has_records(const PlanValue *v) {
+    return v->v.kind == DYN_RK_RECORDS || v->v.kind == DYN_RK_RECORD || v->v.kind == DYN_RK_COLUMN;
+}
+/* It has axes, and registers as an array has. */
+static inline bool plan_is_column(const PlanValue *v) { return v->v.kind == DYN_RK_RECORDS || v->v.kind == DYN_RK_COLUMN; }
+/* A value that CPython has no object for before an exit makes one. */
+static inline bool plan_is_no_object(const DynRegionValue *v) {
+    bool part = v->kind == DYN_RK_RECORD || (v->kind == DYN_RK_COLUMN && v->flags & DYN_RF_FRESH);
+    return part || v->kind == DYN_RK_TUPLE || v->kind == DYN_RK_VIEW || v->kind == DYN_RK_RANGE;
+}
+DYN_HIDDEN void plan_list_column(DynRegionValue *out); /* as an exit lists it: a column that is none yet is a view */
+DYN_HIDDEN bool plan_of_records(Plan *p, PyObject *o, PlanValue *v);
+DYN_HIDDEN bool plan_record_item(Plan *p, const PlanValue *a, const PlanValue *index, PlanValue *out);
+DYN_HIDDEN bool plan_store_record_item(Plan *p, const PlanValue *a, const PlanValue *index, PlanValue v);
+DYN_HIDDEN bool plan_is_record_field(Plan *p, const PlanValue *a, PyObject *name); /* it is an attribute, too */
 
 /* ---- linalg.c: for the table of array_calls.c */
 DYN_HIDDEN PlanHandler plan_call_solve, plan_call_of_matrix, plan_call_trace;

@@ -418,9 +418,9 @@ PlanValue plan_of_object(Plan *p, PyObject *o, uint32_t slot, bool live, bool st
     } else if (is_named(o)) {
         v = plan_value(DYN_RK_CONST, DYN_NONE);
         v.v.ref = object_index(p, o);
-    } else if (!of_scalar(p, o, &v) && !of_array(p, o, &v) && !plan_of_list(p, o, slot + 1, &v) && !plan_of_text(p, o, &v) &&
-               !plan_of_dict(p, o, slot + 1, &v) && !plan_of_deque(p, o, slot + 1, &v) && !plan_of_rng(p, o, &v) &&
-               !plan_of_instance(p, o, slot, &v) && stack) {
+    } else if (!of_scalar(p, o, &v) && !of_array(p, o, &v) && !plan_of_records(p, o, &v) && !plan_of_list(p, o, slot + 1, &v) &&
+               !plan_of_text(p, o, &v) && !plan_of_dict(p, o, slot + 1, &v) && !plan_of_deque(p, o, slot + 1, &v) &&
+               !plan_of_rng(p, o, &v) && !plan_of_instance(p, o, slot, &v) && stack) {
         PlanValue iterator;
         if (of_iterator(p, o, &iterator)) {
             iterator.v.ref = slot;
