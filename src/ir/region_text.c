@@ -36,6 +36,21 @@ static bool is_plain_named(PyObject *o) {
     return plain;
 }
 
+/* A record of an array that others hold too. */
+static bool is_plain_record(PyObject *o) {
+    static PyObject *type; /* np.record, strong */
+    if (type == NULL) {
+        type = dyn_module_attr("numpy", "record");
+        PyErr_Clear();
+    }
+    if (!Py_IS_TYPE(o, &PyVoidArrType_Type) && (PyObject *)Py_TYPE(o) != type) {
+        return false;
+    }
+    const PyVoidScalarObject *v = (PyVoidScalarObject *)o;
+    bool lent = v->base != NULL && PyArray_Check(v->base) && Py_REFCNT(v->base) > 2 && (v->flags & NPY_ARRAY_OWNDATA) == 0;
+    return lent && !dyn_cpy_has_weakrefs(o);
+}
+
 /* A list of few numbers and strings, or of such lists. */
 static bool is_plain_list(PyObject *o, int depth, int *left) {
     bool plain = (PyList_CheckExact(o) || PyTuple_CheckExact(o)) && depth > 0;
@@ -76,6 +91,9 @@ bool dyn_region_is_droppable(PyObject *o) {
             }
         }
         return o == NULL || PyBytes_CheckExact(o);
+    }
+    if (PyArray_IsScalar(o, Void)) {
+        return is_plain_record(o);
     }
     bool contains = PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o) || PyAnySet_CheckExact(o);
     bool finalized = Py_TYPE(o)->tp_finalize != NULL || Py_TYPE(o)->tp_del != NULL;

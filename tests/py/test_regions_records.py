@@ -1,5 +1,7 @@
 """Native loops over arrays with fields, np.recarray, and arrays whose elements aren't aligned."""
 
+import weakref
+
 import numpy as np
 import pytest
 from regions import Case, check, outcome
@@ -92,6 +94,32 @@ def stored(a, v):
         a[i]["k"] = v
         a[i]["b"] = v
     return i
+
+
+def reused(a, first, s):
+    for i in range(len(a)):
+        first = a[i]
+        s += first["m"]
+    return s, first
+
+
+@pytest.mark.parametrize("kind", [np.ndarray, np.recarray])
+def test_a_variable_that_has_a_record(kind):
+    a = made().view(kind)
+    check(reused, (a, a[2], 0.0), [iter(range(6))])
+
+
+def test_a_record_that_somebody_watches():
+    a = made().view(np.recarray)
+    died = []
+    for function in (reused, dynoc.optimize(twin(reused), wait=True)):
+        for _ in range(2):
+            first = a[1]
+            watch = weakref.ref(first, died.append)
+            holder = [first]
+            del first
+            assert function(a, holder.pop(), 0.0)[0] == reused(a, 0, 0.0)[0]
+            assert watch() is None and died.pop() is watch
 
 
 @pytest.mark.parametrize("dtype", [PACKED, ALIGNED], ids=["packed", "aligned"])
