@@ -420,6 +420,7 @@ bool dyn_npscalar_is(PyObject *o, int how) {
     case DYN_U8: return Py_IS_TYPE(o, &PyUByteArrType_Type);
     case DYN_U16: return Py_IS_TYPE(o, &PyUShortArrType_Type);
     case DYN_U32: return Py_IS_TYPE(o, &PyUIntArrType_Type);
+    case DYN_U64: return Py_IS_TYPE(o, &PyULongArrType_Type);
     case DYN_F16: return Py_IS_TYPE(o, &PyHalfArrType_Type);
     case DYN_F32: return Py_IS_TYPE(o, &PyFloatArrType_Type);
     case DYN_F64: return Py_IS_TYPE(o, &PyDoubleArrType_Type);

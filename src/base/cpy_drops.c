@@ -34,6 +34,11 @@ static destructor class_dealloc(void) {
     return dealloc;
 }
 
+bool dyn_cpy_has_weakrefs(PyObject *o) {
+    PyObject **weak = PyType_SUPPORTS_WEAKREFS(Py_TYPE(o)) ? (PyObject **)PyObject_GET_WEAKREFS_LISTPTR(o) : NULL;
+    return weak != NULL && *weak != NULL;
+}
+
 /* Freeing an instance frees what it refers to, and does nothing else. */
 static bool is_freed_quietly(PyObject *o) {
     PyTypeObject *t = Py_TYPE(o), *base = t;
@@ -45,8 +50,7 @@ static bool is_freed_quietly(PyObject *o) {
     if ((!class && !(container && t == base)) || t->tp_finalize != NULL || t->tp_del != NULL || t->tp_traverse == NULL) {
         return false;
     }
-    PyObject **weak = PyType_SUPPORTS_WEAKREFS(t) ? (PyObject **)PyObject_GET_WEAKREFS_LISTPTR(o) : NULL;
-    return weak == NULL || *weak == NULL;
+    return !dyn_cpy_has_weakrefs(o);
 }
 
 /* Rows of numbers are long: each is looked at by its type alone. */

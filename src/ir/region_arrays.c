@@ -7,6 +7,7 @@
 #include "base/cpu_flags.h"
 #include "base/cpy_region.h"
 #include "ir/region_ir.h"
+#include <fenv.h>
 
 enum { LARGEST = 1 << 18, PLACES = 4 };
 
@@ -404,6 +405,110 @@ int dyn_region_matmul(char *out, int64_t form, int64_t dtype) {
     }
     loop(args, dims, steps, data);
     return is_not_finite(out, rows * columns * (size / (npy_intp)sizeof(double)));
+}
+
+/* ---- records */
+
+bool dyn_region_has_fields(PyObject *array) {
+    PyArray_Descr *d = PyArray_DESCR((PyArrayObject *)array);
+    return d->type_num == NPY_VOID && PyDataType_HASFIELDS(d) && !PyDataType_REFCHK(d);
+}
+
+PyTypeObject *dyn_region_recarray(void) {
+    static PyObject *type; /* strong */
+    if (type == NULL) {
+        type = dyn_module_attr("numpy", "recarray");
+        PyErr_Clear();
+    }
+    return (PyTypeObject *)type;
+}
+
+PyObject *dyn_region_blank_record(PyObject *descr) {
+    Py_INCREF(descr);
+    PyArrayObject *array = (PyArrayObject *)PyArray_Zeros(0, NULL, (PyArray_Descr *)descr, 0);
+    PyObject *o = array == NULL ? NULL : PyArray_Scalar(PyArray_DATA(array), (PyArray_Descr *)descr, (PyObject *)array);
+    Py_XDECREF(array);
+    return o;
+}
+
+/* As PyArray_Scalar lays it over an array. */
+void dyn_region_lay_record(PyObject *record, PyObject *owner, char *data) {
+    PyVoidScalarObject *v = (PyVoidScalarObject *)record;
+    v->obval = data;
+    v->flags = PyArray_FLAGS((PyArrayObject *)owner) & ~NPY_ARRAY_OWNDATA;
+    Py_XSETREF(v->base, Py_NewRef(owner));
+}
+
+/* ---- linear algebra */
+
+/* By DYN_LINALG_*: NumPy's generalised ufunc, how many of its operands there are, how many axes each has, and its result. */
+static const struct {
+    const char *name;
+    int nin, rank[2], result;
+} algebra[] = {[DYN_LINALG_SOLVE] = {"solve1", 2, {2, 1}, 1},
+               [DYN_LINALG_SOLVE_MANY] = {"solve", 2, {2, 2}, 2},
+               [DYN_LINALG_INV] = {"inv", 1, {2}, 2},
+               [DYN_LINALG_CHOLESKY] = {"cholesky_lo", 1, {2}, 2},
+               [DYN_LINALG_DET] = {"det", 1, {2}, 0}};
+
+static PyUFuncGenericFunction find_algebra(int64_t which, void **data) {
+    static struct {
+        PyUFuncGenericFunction loop;
+        void *data;
+    } found[DYN_COUNTOF(algebra)];
+    PyObject *o = found[which].loop == NULL ? dyn_module_attr("numpy.linalg._umath_linalg", algebra[which].name) : NULL;
+    const PyUFuncObject *f = o != NULL && Py_IS_TYPE(o, &PyUFunc_Type) ? (PyUFuncObject *)o : NULL;
+    int i = f == NULL || f->nin != algebra[which].nin || f->nout != 1 ? -1 : dyn_region_loop_of(f, f->nin, DYN_F64);
+    if (i >= 0) {
+        found[which].loop = f->functions[i];
+        found[which].data = f->data == NULL ? NULL : (void *)f->data[i];
+    }
+    PyErr_Clear();
+    Py_XDECREF(o);
+    *data = found[which].data;
+    return found[which].loop;
+}
+
+/* It says by a flag that a matrix is singular, which NumPy raises an exception for; of a determinant others are reported, too. */
+static int call_algebra(PyUFuncGenericFunction loop, char **args, const npy_intp *dims, const npy_intp *steps, void *data,
+                        int reported) {
+    fexcept_t before;
+    fegetexceptflag(&before, FE_ALL_EXCEPT);
+    feclearexcept(FE_ALL_EXCEPT);
+    loop(args, dims, steps, data);
+    int raised = fetestexcept(reported);
+    fesetexceptflag(&before, FE_ALL_EXCEPT);
+    bool failed = PyErr_Occurred() != NULL; /* memory was out */
+    PyErr_Clear();
+    return failed || raised != 0;
+}
+
+/* Of the operands, an axis each: matrices that aren't square, and sizes that differ, are NumPy's to report. */
+int dyn_region_linalg(char *out, int64_t which) {
+    void *data;
+    PyUFuncGenericFunction loop = find_algebra(which, &data);
+    const int nin = algebra[which].nin, reported = which == DYN_LINALG_DET ? FE_INVALID | FE_OVERFLOW | FE_DIVBYZERO : FE_INVALID;
+    const npy_intp n = (npy_intp)operands[0].n, size = sizeof(double);
+    npy_intp dims[3] = {1, n, 0}, steps[9] = {0};
+    char *args[3] = {NULL};
+    bool fits = loop != NULL && n > 0;
+    int at = 0, step = nin + 1;
+    for (int k = 0; k < nin; k++) {
+        args[k] = operands[at].data;
+        for (int axis = 0; axis < algebra[which].rank[k]; axis++, at++) {
+            bool columns = k == 1 && axis == 1;
+            fits = fits && (columns || operands[at].n == operands[0].n);
+            dims[2] = columns ? (npy_intp)operands[at].n : dims[2];
+            steps[step++] = (npy_intp)operands[at].stride;
+        }
+    }
+    args[nin] = out;
+    if (algebra[which].result == 2) {
+        steps[step++] = (dims[2] != 0 ? dims[2] : n) * size;
+    }
+    steps[step] = size;
+    noperands = 0;
+    return !fits || call_algebra(loop, args, dims, steps, data, reported);
 }
 
 /* ---- orders */

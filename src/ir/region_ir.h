@@ -94,6 +94,11 @@ typedef enum DynRegionKind {
                      * its  frame holds, variables and stack. ref as of ITER. */
     DYN_RK_EXPR, /* While it is planned: an expression of arrays of `dtype` and rank `shape`, whose operands follow. regs: sizes.
                   * ref: DynRegionOp, of an element. */
+    DYN_RK_RECORDS, /* An ndarray, or with shape 1 a np.recarray, of rank `n` with fields: its dtype is `ref` of the region's
+                     * objects. regs: as of ARRAY. */
+    DYN_RK_COLUMN,  /* An ndarray of `dtype` and rank `n` that isn't aligned. regs: as of ARRAY. With DYN_RF_FRESH, while it is
+                     * planned: a view that is no object yet. */
+    DYN_RK_RECORD,  /* An element of RECORDS, with their ref and shape. regs: the object that owns the memory, data. */
     DYN_RK_ADDRESS, /* While it is planned: x.ctypes of the array that follows, or a pointer to its memory of type `ref` of the
                      * region's objects. */
     DYN_RK_COUNT
@@ -186,7 +191,10 @@ typedef struct DynRegionValue {
 } DynRegionValue;
 typedef DYN_VEC(DynRegionValue) DynRegionValues;
 /* A kind and dtype as a number that isn't 0: numbers of one type of register share a value that may be any of them. */
-static inline int64_t dyn_region_what(const DynRegionValue *v) { return 1 + v->kind + 256 * (int64_t)v->dtype; }
+static inline int64_t dyn_region_what(const DynRegionValue *v) {
+    uint8_t kind = v->kind == DYN_RK_COLUMN && v->flags & DYN_RF_FRESH ? DYN_RK_VIEW : v->kind;
+    return 1 + kind + 256 * (int64_t)v->dtype;
+}
 
 /* One way in: what the slots have to hold, and the block that runs then. The values of slots, then of the region's extra objects.
  */
@@ -251,6 +259,7 @@ struct DynRegion {
     bool makes;         /* It makes lists. */
     bool releases;      /* It calls functions beside which other code may run. */
     bool warns;         /* It does arithmetic that NumPy may report on: how is asked at the entry. */
+    bool wraps;         /* Its NumPy integers wrap: np.errstate has to ignore overflow, which is asked there too. */
     DYN_VEC(char) regs; /* The type of each register: I, D, S, P. */
     DYN_VEC(DynRegionBlock) blocks;
     DYN_VEC(DynRegionEntry) entries;
@@ -337,6 +346,11 @@ extern DYN_HIDDEN struct DynRegionCrowd {
     uint32_t many;
 } dyn_region_crowd;
 DYN_HIDDEN void dyn_region_enter_made(DynRegionMade *made); /* it is that of the run that goes on; NULL: there is none */
+/* Records (region_arrays.c). Has the array a dtype with fields, and holds no objects? */
+DYN_HIDDEN bool dyn_region_has_fields(PyObject *array);
+DYN_HIDDEN PyTypeObject *dyn_region_recarray(void); /* borrowed */
+DYN_HIDDEN PyObject *dyn_region_blank_record(PyObject *descr);
+DYN_HIDDEN void dyn_region_lay_record(PyObject *record, PyObject *owner, char *data); /* of a blank one */
 /* Operations on whole arrays (region_arrays.c): memory for results until they are stored, flags of the processor, and NumPy's own
  * reductions of n doubles that lie `stride` bytes apart; 1: CPython has to do it. */
 DYN_HIDDEN char *dyn_region_scratch(int64_t bytes, int64_t which); /* borrowed; NULL: too large, or no memory */
@@ -369,6 +383,9 @@ DYN_HIDDEN int dyn_region_call_ufunc_to(char *loop, char *data);
 /* form: of a matrix and a vector, the other way, of matrices, of vectors. */
 enum { DYN_MAT_VEC, DYN_VEC_MAT, DYN_MAT_MAT, DYN_VEC_VEC };
 DYN_HIDDEN int dyn_region_matmul(char *out, int64_t form, int64_t dtype);
+/* numpy.linalg of doubles, whose results lie dense in `out`. */
+enum { DYN_LINALG_SOLVE, DYN_LINALG_SOLVE_MANY, DYN_LINALG_INV, DYN_LINALG_CHOLESKY, DYN_LINALG_DET };
+DYN_HIDDEN int dyn_region_linalg(char *out, int64_t which);
 /* An array's last axis is sorted; places into `out`, which is of int64, by which a vector would be; 1: there was an error. */
 DYN_HIDDEN int dyn_region_array_sort(PyObject *a);
 DYN_HIDDEN int dyn_region_array_argsort(PyObject *out, PyObject *a);

@@ -27,6 +27,30 @@ DynRegion *dyn_region_new(void) {
 
 uint32_t dyn_region_reg(DynRegion *r, char type) { return dyn_vec_push(&r->regs, type) < 0 ? DYN_NONE : r->regs.n - 1; }
 
+/* A named tuple of plain values. */
+static bool is_plain_named(PyObject *o) {
+    bool plain = PyTuple_Check(o) && Py_TYPE(o)->tp_dictoffset == 0 && Py_TYPE(o)->tp_weaklistoffset == 0;
+    for (Py_ssize_t i = 0; plain && i < PyTuple_GET_SIZE(o); i++) {
+        plain = dyn_cpy_is_plain_key(PyTuple_GET_ITEM(o, i), 0);
+    }
+    return plain;
+}
+
+/* A record of an array that others hold too. */
+static bool is_plain_record(PyObject *o) {
+    static PyObject *type; /* np.record, strong */
+    if (type == NULL) {
+        type = dyn_module_attr("numpy", "record");
+        PyErr_Clear();
+    }
+    if (!Py_IS_TYPE(o, &PyVoidArrType_Type) && (PyObject *)Py_TYPE(o) != type) {
+        return false;
+    }
+    const PyVoidScalarObject *v = (PyVoidScalarObject *)o;
+    bool lent = v->base != NULL && PyArray_Check(v->base) && Py_REFCNT(v->base) > 2 && (v->flags & NPY_ARRAY_OWNDATA) == 0;
+    return lent && !dyn_cpy_has_weakrefs(o);
+}
+
 /* A list of few numbers and strings, or of such lists. */
 static bool is_plain_list(PyObject *o, int depth, int *left) {
     bool plain = (PyList_CheckExact(o) || PyTuple_CheckExact(o)) && depth > 0;
@@ -68,8 +92,14 @@ bool dyn_region_is_droppable(PyObject *o) {
         }
         return o == NULL || PyBytes_CheckExact(o);
     }
+    if (PyArray_IsScalar(o, Void)) {
+        return is_plain_record(o);
+    }
     bool contains = PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o) || PyAnySet_CheckExact(o);
     bool finalized = Py_TYPE(o)->tp_finalize != NULL || Py_TYPE(o)->tp_del != NULL;
+    if (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE && !finalized && is_plain_named(o)) {
+        return true;
+    }
     if (Py_REFCNT(o) > 1 && (contains || (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE && !finalized))) {
         return true; /* others hold it too, and nothing that they are in is dropped */
     }
@@ -136,7 +166,7 @@ bool dyn_region_ufunc(PyObject *o, int n, void **loop, void **data) {
 static void print_value(const DynRegionValue *v, DynStr *out) {
     dyn_str_puts(out, dyn_region_kinds[v->kind]);
     if (v->kind == DYN_RK_NP || v->kind == DYN_RK_ARRAY || v->kind == DYN_RK_VIEW || v->kind == DYN_RK_SEQ ||
-        (v->kind == DYN_RK_COMPLEX && v->dtype != 0)) {
+        v->kind == DYN_RK_COLUMN || (v->kind == DYN_RK_COMPLEX && v->dtype != 0)) {
         dyn_str_printf(out, ".%s", dyn_dtypes[v->dtype].name);
     }
     if (v->n > 0) {

@@ -77,8 +77,11 @@ static const char *types_of(const DynRegionValue *v, char *types) {
     case DYN_RK_ITEMITER:
     case DYN_RK_SETITER:
     case DYN_RK_ITER: n = (uint32_t)(stpcpy(types, "III") - types); break;
+    case DYN_RK_RECORD: n = (uint32_t)(stpcpy(types, "PP") - types); break;
     case DYN_RK_ARRAY:
     case DYN_RK_VIEW:
+    case DYN_RK_RECORDS:
+    case DYN_RK_COLUMN:
     case DYN_RK_SEQ:
         n = (uint32_t)(stpcpy(types, "PP") - types);
         for (int k = 0; k < 2 * v->n; k++) {
@@ -99,7 +102,8 @@ static const char *types_of(const DynRegionValue *v, char *types) {
 /* `read`: its registers are read; else they are assigned. */
 static void check_value(Check *c, const DynRegionValue *v, bool read) {
     char types[DYN_REGION_REGS + 3];
-    bool is_array = v->kind == DYN_RK_ARRAY || v->kind == DYN_RK_VIEW || v->kind == DYN_RK_SEQ;
+    bool is_array = v->kind == DYN_RK_ARRAY || v->kind == DYN_RK_VIEW || v->kind == DYN_RK_SEQ || v->kind == DYN_RK_RECORDS ||
+                    v->kind == DYN_RK_COLUMN;
     if (is_array && (v->n > DYN_REGION_RANK || v->dtype >= DYN_DTYPE_COUNT)) {
         fail(c, "an array of rank", v->n);
         return;

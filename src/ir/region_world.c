@@ -340,6 +340,18 @@ static PyObject *box_int(int64_t x) { return box(PyLong_FromLongLong(x)); }
 /* Of a class whose instances are made so (plan_construct): its __init__ runs natively. */
 static PyObject *new_instance(PyTypeObject *t) { return dyn_region_has_room(1) ? dyn_region_keep_made(t->tp_alloc(t, 0)) : NULL; }
 
+/* Of a class of tuples: n times None, which are replaced before anybody sees it. */
+static PyObject *new_named(PyTypeObject *t, int64_t n) {
+    PyObject *o = dyn_region_has_room(1) ? t->tp_alloc(t, n) : NULL;
+    for (int64_t i = 0; o != NULL && i < n; i++) {
+        PyTuple_SET_ITEM(o, i, Py_NewRef(Py_None));
+    }
+    if (o != NULL) {
+        dyn_cpy_tuple_changed(o);
+    }
+    return o == NULL ? NULL : dyn_region_keep_made(o);
+}
+
 /* An attribute of an instance that nobody else has seen yet. Takes the reference over. */
 static int set_name(PyObject *o, PyObject *name, PyObject *value) {
     bool failed = value == NULL || PyObject_GenericSetAttr(o, name, value) < 0;

@@ -47,6 +47,12 @@ static PyObject *make_np(DynRegionRun *run, DynDtype dt, DynScalar number) {
 
 /* ---- what is made of numbers and other objects: a blank one, that is filled in */
 
+static PyObject *make_record(DynRegionRun *run, const DynRegionValue *v) {
+    PyObject *o = dyn_region_blank(run, DYN_RK_RECORD, 0, (uint8_t)v->ref);
+    dyn_region_lay_record(o, (PyObject *)(intptr_t)run->values[v->regs[0]].i, (char *)(intptr_t)run->values[v->regs[1]].i);
+    return o;
+}
+
 static PyObject *make_view(DynRegionRun *run, const DynRegionValue *v) {
     const DynScalar *values = run->values;
     PyArrayObject *owner = (PyArrayObject *)(intptr_t)values[v->regs[0]].i;
@@ -121,6 +127,8 @@ static bool is_kept(DynRegionRun *run, const DynRegionValue *v, PyObject *o) {
     case DYN_RK_RNG:
     case DYN_RK_MADE:
     case DYN_RK_TEXT:
+    case DYN_RK_RECORDS:
+    case DYN_RK_COLUMN:
     case DYN_RK_ARRAY: return (intptr_t)then.i == (intptr_t)o;
     default: return false;
     }
@@ -289,8 +297,11 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     case DYN_RK_RNG:
     case DYN_RK_MADE:
     case DYN_RK_TEXT:
+    case DYN_RK_RECORDS:
+    case DYN_RK_COLUMN:
     case DYN_RK_ARRAY: return Py_NewRef((PyObject *)(intptr_t)values[v->regs[0]].i);
     case DYN_RK_VIEW: return make_view(run, v);
+    case DYN_RK_RECORD: return make_record(run, v);
     case DYN_RK_RANGE: return make_range(run, v);
     case DYN_RK_TUPLE: return make_tuple(run, list, at, v->n);
     case DYN_RK_ITER:

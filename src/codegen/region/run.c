@@ -289,6 +289,31 @@ static bool read_array(PyObject *o, const DynRegionValue *v, DynScalar *values) 
     return true;
 }
 
+static bool read_records(const DynRegionRun *run, PyObject *o, const DynRegionValue *v, DynScalar *values) {
+    bool records = v->kind == DYN_RK_RECORDS;
+    PyArrayObject *a = (PyArrayObject *)o;
+    PyTypeObject *type = records && v->shape != 0 ? dyn_region_recarray() : &PyArray_Type;
+    DynArrayView view;
+    if (!Py_IS_TYPE(o, type) || PyArray_NDIM(a) != v->n || (v->flags & DYN_RF_DROPPABLE && !dyn_region_is_droppable(o))) {
+        return false;
+    }
+    PyArray_Descr *wanted = records ? (PyArray_Descr *)run->r->objects.at[v->ref] : NULL;
+    if (records ? !dyn_region_has_fields(o) || (PyArray_DESCR(a) != wanted && !PyArray_EquivTypes(PyArray_DESCR(a), wanted))
+                : !dyn_array_view(o, &view) || view.dtype != v->dtype) {
+        return false;
+    }
+    if (v->flags & DYN_RF_WRITEABLE && (!PyArray_ISWRITEABLE(a) || dyn_array_write_warns(a))) {
+        return false;
+    }
+    values[v->regs[0]].i = (int64_t)(intptr_t)o;
+    values[v->regs[1]].i = (int64_t)(intptr_t)PyArray_BYTES(a);
+    for (uint32_t k = 0; k < v->n; k++) {
+        values[v->regs[2 + k]].i = PyArray_DIM(a, k);
+        values[v->regs[2 + v->n + k]].i = PyArray_STRIDE(a, k);
+    }
+    return true;
+}
+
 static bool read_range_iterator(PyObject *o, const DynRegionValue *v, DynScalar *values) {
     int64_t state[3];
     if (!dyn_cpy_range_iterator(o, state) || (v->n == 1 && state[2] != 1)) {
@@ -510,6 +535,8 @@ static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uin
     case DYN_RK_FLOAT:
     case DYN_RK_NP: return read_number(v, o, &values[v->regs[0]]);
     case DYN_RK_ARRAY: return read_array(o, v, values);
+    case DYN_RK_RECORDS:
+    case DYN_RK_COLUMN: return read_records(run, o, v, values);
     case DYN_RK_ITER: return read_range_iterator(o, v, values);
     case DYN_RK_SEQ: return read_array_iterator(o, v, values);
     case DYN_RK_ENUM:
@@ -539,6 +566,7 @@ static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uin
     case DYN_RK_ENTRY:
     case DYN_RK_DICTVIEW:
     case DYN_RK_ADDRESS:
+    case DYN_RK_RECORD:
     case DYN_RK_VIEW:
     case DYN_RK_RANGE:
     case DYN_RK_TUPLE:
@@ -571,7 +599,8 @@ static const DynRegionEntry *find_entry(DynRegionRun *run) {
             return NULL;
         }
     }
-    if (r->warns && (dyn_flags_wanted(FE_UNDERFLOW) & FE_UNDERFLOW) != 0) {
+    int reported = (r->warns ? FE_UNDERFLOW : 0) | (r->wraps ? FE_OVERFLOW : 0);
+    if (reported != 0 && (dyn_flags_wanted(reported) & reported) != 0) {
         PyErr_Clear();
         return NULL;
     }
@@ -602,6 +631,8 @@ static bool prepare(DynRegion *r, DynRegionRun *run) {
 static bool may_change(const DynRegionValue *v) {
     switch ((DynRegionKind)v->kind) {
     case DYN_RK_ARRAY:
+    case DYN_RK_RECORDS:
+    case DYN_RK_COLUMN:
     case DYN_RK_TEXT:
     case DYN_RK_CELL:
     case DYN_RK_INST:

@@ -47,7 +47,7 @@ static void need(DynRegionSpares *s, uint8_t kind, uint8_t dtype, uint8_t n, uin
 
 /* A number that is told apart at run time: any that lies in registers of this type. */
 static void need_any_number(DynRegionSpares *s, char type) {
-    static const DynDtype integers[] = {DYN_I8, DYN_I16, DYN_I32, DYN_I64, DYN_U8, DYN_U16, DYN_U32};
+    static const DynDtype integers[] = {DYN_I8, DYN_I16, DYN_I32, DYN_I64, DYN_U8, DYN_U16, DYN_U32, DYN_U64};
     if (type == 'I') {
         need(s, DYN_RK_INT, 0, 0, 1);
         for (size_t i = 0; i < DYN_COUNTOF(integers); i++) {
@@ -75,6 +75,7 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
     case DYN_RK_COMPLEX:
     case DYN_RK_NP: need(s, v->kind, v->dtype, 0, 1); break;
     case DYN_RK_VIEW: need(s, DYN_RK_VIEW, v->dtype, v->n, 1); break;
+    case DYN_RK_RECORD: need(s, DYN_RK_RECORD, 0, (uint8_t)v->ref, 1); break;
     case DYN_RK_RANGE:
         need(s, DYN_RK_RANGE, 0, 0, 1);
         need(s, DYN_RK_INT, 0, 0, 4);
@@ -98,6 +99,8 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
     case DYN_RK_CONST:
     case DYN_RK_BOOL:
     case DYN_RK_ARRAY:
+    case DYN_RK_RECORDS:
+    case DYN_RK_COLUMN:
     case DYN_RK_LIST:
     case DYN_RK_TEXT:
     case DYN_RK_CHAR:
@@ -206,6 +209,7 @@ static PyObject *make(const DynRegion *r, DynRegionKind kind, uint8_t dtype, uin
     case DYN_RK_COMPLEX: return dtype == DYN_C128 ? np_complex() : PyComplex_FromDoubles(0.5, 0.5);
     case DYN_RK_NP: return dyn_npscalar_new((DynDtype)dtype, (DynScalar){.i = 0});
     case DYN_RK_VIEW: return dyn_array_blank((DynDtype)dtype, n);
+    case DYN_RK_RECORD: return dyn_region_blank_record(r->objects.at[n]);
     case DYN_RK_RANGE: return dyn_cpy_range_blank();
     case DYN_RK_ITER: return dyn_cpy_range_iterator_blank();
     case DYN_RK_TUPLE: return tuple_of(n, Py_None);
@@ -226,6 +230,8 @@ static PyObject *make(const DynRegion *r, DynRegionKind kind, uint8_t dtype, uin
     case DYN_RK_CONST:
     case DYN_RK_BOOL:
     case DYN_RK_ARRAY:
+    case DYN_RK_RECORDS:
+    case DYN_RK_COLUMN:
     case DYN_RK_UFUNC:
     case DYN_RK_CELL:
     case DYN_RK_FUNC:

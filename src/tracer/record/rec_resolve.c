@@ -270,7 +270,7 @@ int rec_resolve_npscalar(DynRec *r, DynVal *v, PyObject *o) {
     DynDtype dt = descr == NULL ? DYN_NO_DTYPE : dyn_dtype_of(descr);
     Py_XDECREF(descr);
     PyErr_Clear();
-    if (dt == DYN_NO_DTYPE || !dyn_npscalar_is(o, dt) || !r->req->dynamic) {
+    if (dt == DYN_NO_DTYPE || dt == DYN_U64 || !dyn_npscalar_is(o, dt) || !r->req->dynamic) { /* symbols are signed */
         return -1;
     }
     bool is_complex = dyn_dtypes[dt].kind == 'c';

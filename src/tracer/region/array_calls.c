@@ -50,10 +50,6 @@ static DynDtype dtype_of_number(const PlanValue *v, DynDtype otherwise) {
     }
 }
 
-static bool is_size(const PlanValue *v) {
-    return v->v.kind == DYN_RK_INT || (v->v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)v->v.dtype));
-}
-
 /* A shape: an int, or a tuple of some. How many axes; 0: it is none. */
 static uint32_t shape_of(Plan *p, const PlanValue *v, PlanValue axes[DYN_REGION_RANK]) {
     PyObject *o = plan_object(p, v);
@@ -61,7 +57,7 @@ static uint32_t shape_of(Plan *p, const PlanValue *v, PlanValue axes[DYN_REGION_
     Py_ssize_t n = constant ? PyTuple_GET_SIZE(o) : tuple ? v->v.n : 1;
     for (Py_ssize_t k = 0; k < n && n <= DYN_REGION_RANK; k++) {
         axes[k] = constant ? plan_const(p, PyTuple_GET_ITEM(o, k)) : tuple ? v->items[k] : *v;
-        if (!is_size(&axes[k])) {
+        if (!plan_is_integer(&axes[k])) {
             return 0;
         }
     }
@@ -144,7 +140,7 @@ static bool call_eye(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     (void)n;
     DynDtype dt;
     PlanValue columns = has(p, &args[1]) ? args[1] : args[0];
-    if (!is_size(&args[0]) || !is_size(&columns) || !plan_dtype_of(p, &args[2], DYN_F64, &dt)) {
+    if (!plan_is_integer(&args[0]) || !plan_is_integer(&columns) || !plan_dtype_of(p, &args[2], DYN_F64, &dt)) {
         return no(p, "np.eye of other arguments");
     }
     int64_t *samples = DYN_NEW_N(&p->arena, int64_t, 2);
@@ -344,7 +340,7 @@ static bool call_reshape(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValu
     bool one = n == 2 || args[2].v.kind == DYN_RK_NULL;
     for (uint32_t k = 1; !one && k < n && k <= DYN_REGION_RANK; k++) {
         axes[rank++] = args[k];
-        rank = is_size(&args[k]) ? rank : 0;
+        rank = plan_is_integer(&args[k]) ? rank : 0;
     }
     rank = one ? shape_of(p, &args[1], axes) : rank;
     if (!plan_is_whole(&a) || rank == 0 || samples == NULL || !plan_make_arrays(p, &a, 1)) {
@@ -611,6 +607,11 @@ static const struct Row {
     {"numpy", "flip", "m", call_flip, 0},
     {"numpy", "clip", "a a_min a_max", call_clip, 0},
     {"numpy.linalg", "norm", "x", call_norm, 0},
+    {"numpy.linalg", "solve", "a b", plan_call_solve, 0},
+    {"numpy.linalg", "inv", "a", plan_call_of_matrix, DYN_LINALG_INV},
+    {"numpy.linalg", "cholesky", "a", plan_call_of_matrix, DYN_LINALG_CHOLESKY},
+    {"numpy.linalg", "det", "a", plan_call_of_matrix, DYN_LINALG_DET},
+    {"numpy", "trace", "a", plan_call_trace, 0},
     {"numpy", "sum", FOLD, call_fold, PLAN_FOLD_SUM},
     {"numpy", "mean", FOLD, call_fold, PLAN_FOLD_MEAN},
     {"numpy", "prod", FOLD, call_fold, PLAN_FOLD_PROD},

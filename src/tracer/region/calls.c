@@ -5,8 +5,6 @@
 #include "tracer/region/plan.h"
 #include <opcode.h>
 
-typedef bool (*CallHandler)(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out);
-
 static bool no(Plan *p, const char *what) {
     plan_unknown(p, DYN_R_UNSUPPORTED_OP, what);
     return false;
@@ -30,9 +28,8 @@ static bool call_range(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
         return no(p, "another number of arguments");
     }
     for (uint32_t i = 0; i < n; i++) {
-        bool integer = args[i].v.kind == DYN_RK_INT || args[i].v.kind == DYN_RK_BOOL ||
-                       (args[i].v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)args[i].v.dtype));
-        if (!integer) {
+        args[i] = plan_word_as_int(p, args[i]);
+        if (!plan_is_integer(&args[i]) && args[i].v.kind != DYN_RK_BOOL) {
             return no(p, "an argument that is no int");
         }
     }
@@ -58,7 +55,7 @@ static bool call_len(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     if (n != 1) {
         return no(p, "another number of arguments");
     }
-    if (plan_is_array(&args[0])) {
+    if (plan_is_array(&args[0]) || plan_is_column(&args[0])) {
         *out = plan_value(DYN_RK_INT, args[0].v.regs[2]);
     } else if (args[0].v.kind == DYN_RK_TUPLE) {
         *out = plan_int(args[0].v.n);
@@ -151,29 +148,6 @@ static bool call_abs(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     return true;
 }
 
-/* np.float64(x) and its like: `arg` is the dtype. Floats aren't made integers here. */
-static bool call_scalar(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
-    uint32_t parts[2];
-    if (n == 1 && arg == DYN_C128) {
-        if (!plan_complex_parts(p, args[0], parts)) {
-            return false;
-        }
-        *out = plan_np_complex(parts[0], parts[1]);
-        return true;
-    }
-    if (!all_numbers(p, args, n, 1)) {
-        return false;
-    }
-    if (!dyn_dtype_is_inexact((DynDtype)arg) && plan_is_float(&args[0])) {
-        return no(p, "a float as a NumPy integer");
-    }
-    if (!plan_as_element(p, args[0], (DynDtype)arg, &parts[0])) {
-        return false;
-    }
-    *out = plan_np((DynDtype)arg, parts[0]);
-    return true;
-}
-
 static bool call_float(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
     uint32_t reg;
@@ -188,7 +162,7 @@ static bool call_float(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
         Py_DECREF(o);
         return true;
     }
-    if (!all_numbers(p, args, n, 1)) {
+    if ((n != 1 || !plan_is_word(&args[0])) && !all_numbers(p, args, n, 1)) {
         return false;
     }
     plan_double(p, args[0], &reg);
@@ -199,6 +173,7 @@ static bool call_float(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
 /* int(x), and math.floor, ceil and trunc, and round(x): `arg` is what is done before a float is cut off. */
 static bool call_int(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     uint32_t reg;
+    args[0] = arg == DYN_RO_COUNT && n == 1 ? plan_word_as_int(p, args[0]) : args[0];
     if (!all_numbers(p, args, n, 1)) {
         return false;
     }
@@ -361,73 +336,12 @@ static bool call_any_ufunc(Plan *p, PyObject *o, PlanValue *args, uint32_t n, Pl
 
 static const struct Row {
     const char *module, *name;
-    CallHandler handler;
+    PlanHandler *handler;
     int arg;
 } rows[] = {
-    {"builtins", "range", call_range, 0},
-    {"builtins", "reversed", call_reversed, 0},
-    {"builtins", "enumerate", call_enumerate, 0},
-    {"builtins", "zip", call_zip, 0},
-    {"builtins", "len", call_len, 0},
-    {"builtins", "abs", call_abs, 0},
-    {"builtins", "float", call_float, 0},
-    {"builtins", "int", call_int_type, DYN_RO_COUNT},
-    {"builtins", "list", call_list, 0},
-    {"builtins", "dict", call_dict, 0},
-    {"builtins", "set", call_dict, 1},
-    {"builtins", "bool", call_bool, 0},
-    {"builtins", "complex", call_complex, 0},
-    {"builtins", "isinstance", plan_call_isinstance, 0},
-    {"builtins", "ord", call_ord, 0},
-    {"builtins", "chr", call_chr, 0},
-    {"builtins", "round", call_int, DYN_RO_RINT},
-    {"math", "floor", call_int, DYN_RO_FLOOR},
-    {"math", "ceil", call_int, DYN_RO_CEIL},
-    {"math", "trunc", call_int, DYN_RO_COUNT},
-    {"math", "fabs", call_math, DYN_RO_DABS},
-    {"builtins", "sum", plan_call_of_items, PLAN_SUM},
-    {"builtins", "max", plan_call_of_items, PLAN_MAX},
-    {"builtins", "min", plan_call_of_items, PLAN_MIN},
-    {"_collections", "deque", plan_call_deque, 0},
-    {"math", "sqrt", call_math, DYN_RO_SQRT},
-    {"math", "sin", call_math, DYN_RO_SIN},
-    {"math", "cos", call_math, DYN_RO_COS},
-    {"math", "tan", call_math, DYN_RO_TAN},
-    {"math", "asin", call_math, DYN_RO_ASIN},
-    {"math", "acos", call_math, DYN_RO_ACOS},
-    {"math", "atan", call_math, DYN_RO_ATAN},
-    {"math", "sinh", call_math, DYN_RO_SINH},
-    {"math", "cosh", call_math, DYN_RO_COSH},
-    {"math", "tanh", call_math, DYN_RO_TANH},
-    {"math", "asinh", call_math, DYN_RO_ASINH},
-    {"math", "acosh", call_math, DYN_RO_ACOSH},
-    {"math", "atanh", call_math, DYN_RO_ATANH},
-    {"math", "exp", call_math, DYN_RO_EXP},
-    {"math", "expm1", call_math, DYN_RO_EXPM1},
-    {"math", "log", call_math, DYN_RO_LOG},
-    {"math", "log1p", call_math, DYN_RO_LOG1P},
-    {"math", "log2", call_math, DYN_RO_LOG2},
-    {"math", "log10", call_math, DYN_RO_LOG10},
-    {"math", "atan2", call_math, DYN_RO_ATAN2},
-    {"math", "fmod", call_math, DYN_RO_FMOD},
-    {"math", "pow", call_math, DYN_RO_MPOW},
-    {"math", "copysign", call_math, DYN_RO_COPYSIGN},
-    {"math", "isnan", call_math, DYN_RO_ISNAN},
-    {"math", "isinf", call_math, DYN_RO_ISINF},
-    {"math", "isfinite", call_math, DYN_RO_ISFINITE},
-    {"numpy", "float64", call_scalar, DYN_F64},
-    {"numpy", "float32", call_scalar, DYN_F32},
-    {"numpy", "int64", call_scalar, DYN_I64},
-    {"numpy", "complex128", call_scalar, DYN_C128},
-    {"numpy", "negative", call_ufunc, DYN_RO_DNEG},
-    {"numpy", "sqrt", call_ufunc, DYN_RO_SQRT},
-    {"numpy", "abs", call_ufunc, DYN_RO_DABS},
-    {"numpy", "fabs", call_fabs, DYN_RO_DABS},
-    {"numpy", "floor", call_ufunc, DYN_RO_FLOOR},
-    {"numpy", "ceil", call_ufunc, DYN_RO_CEIL},
-    {"numpy", "isnan", call_ufunc, DYN_RO_ISNAN},
-    {"numpy", "isinf", call_ufunc, DYN_RO_ISINF},
-    {"numpy", "isfinite", call_ufunc, DYN_RO_ISFINITE},
+#define KNOWN(MODULE, NAME, handler, arg) {MODULE, NAME, handler, arg},
+#include "tracer/region/calls.def"
+#undef KNOWN
 };
 static PyObject *objects[DYN_COUNTOF(rows)]; /* Strong; NULL where the module has no such name. */
 static PyObject *min_object, *max_object;
@@ -700,6 +614,9 @@ static Went call_known(Plan *p, PyObject *o, PlanValue *args, uint32_t n, PyObje
     PyObject *function = PyFunction_Check(o) ? o : plan_inside(o);
     if (function != NULL) {
         return plan_call_function(p, (PyFunctionObject *)function, args, n, slots);
+    }
+    if (plan_is_tuple_new(o)) {
+        return plan_new_named(p, args, n, slots);
     }
     if (plan_is_heap_function(o)) {
         return plan_call_heap(p, o, args, n, slots);

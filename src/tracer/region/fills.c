@@ -628,6 +628,9 @@ static bool begin_mask(Plan *p, const PlanValue *a, const PlanValue *mask, bool 
 bool plan_take_masked(Plan *p, const PlanValue *a, const PlanValue *mask, PlanValue *out) {
     PlanValue both[2] = {*mask, *a}, e;
     uint32_t count;
+    if (plan_rank(mask) == 1 && a->v.n > 1) {
+        return plan_take_masked_rows(p, a, mask, out);
+    }
     if (plan_is_large(a)) {
         return no(p, "a large array is computed");
     }
@@ -710,8 +713,7 @@ bool plan_store_masked(Plan *p, const PlanValue *to, const PlanValue *mask, Plan
 
 /* ---- lookups by arrays of ints */
 
-/* With `checks` the loop is left where it is none; without, it is one. */
-static uint32_t index_at(Plan *p, const PlanValue *index, uint32_t counter, uint32_t size, bool checks) {
+uint32_t plan_index_at(Plan *p, const PlanValue *index, uint32_t counter, uint32_t size, bool checks) {
     uint32_t offset = plan_emit(p, DYN_RO_IMULW, counter, plan_stride(p, index, 0), DYN_NONE);
     uint32_t i = plan_emit(p, plan_load_op((DynDtype)index->v.dtype), index->v.regs[1], offset, DYN_NONE);
     if (checks) {
@@ -721,11 +723,10 @@ static uint32_t index_at(Plan *p, const PlanValue *index, uint32_t counter, uint
     return plan_emit(p, DYN_RO_ISELECT, plan_emit(p, DYN_RO_ILT, i, plan_iconst(p, 0), DYN_NONE), from_end, i);
 }
 
-/* Of vectors alone. */
+/* By a vector of ints. */
 static bool is_lookup(Plan *p, const PlanValue *a, const PlanValue *index) {
     bool ints = plan_np_type((DynDtype)index->v.dtype) == 'I' && index->v.dtype != DYN_BOOL;
-    return (a->v.n == 1 && plan_rank(index) == 1 && ints && a->v.dtype != DYN_C128) ||
-           no(p, "an array as an index of something else than a vector");
+    return (plan_rank(index) == 1 && ints && a->v.dtype != DYN_C128) || no(p, "an array of several axes as an index");
 }
 
 bool plan_take_at(Plan *p, const PlanValue *a, PlanValue index, PlanValue *out) {
@@ -733,13 +734,16 @@ bool plan_take_at(Plan *p, const PlanValue *a, PlanValue index, PlanValue *out) 
     if (!is_lookup(p, a, &index) || !plan_make_arrays(p, both, 2)) {
         return false;
     }
+    if (a->v.n > 1) {
+        return plan_take_rows(p, a, &both[1], out);
+    }
     const DynDtype dt = (DynDtype)a->v.dtype;
     uint32_t n = plan_size(&both[1], 0);
     PlanValue made = plan_new_array(p, dt, &n, 1, both, 2);
     made.sizes = both[1].sizes;
     PlanCount c = plan_count(p, n);
     uint32_t at =
-        plan_emit(p, DYN_RO_IMULW, index_at(p, &both[1], c.counter, plan_size(a, 0), true), plan_stride(p, a, 0), DYN_NONE);
+        plan_emit(p, DYN_RO_IMULW, plan_index_at(p, &both[1], c.counter, plan_size(a, 0), true), plan_stride(p, a, 0), DYN_NONE);
     uint32_t reg = plan_emit(p, plan_load_op(dt), a->v.regs[1], at, DYN_NONE);
     uint32_t to = plan_emit(p, DYN_RO_IMULW, c.counter, plan_stride(p, &made, 0), DYN_NONE);
     plan_emit(p, plan_store_op(dt), made.v.regs[1], to, reg);
@@ -753,6 +757,9 @@ bool plan_store_at(Plan *p, const PlanValue *to, PlanValue index, PlanValue v) {
     const DynDtype dt = (DynDtype)to->v.dtype;
     uint32_t reg = DYN_NONE, size = plan_size(to, 0);
     PlanValue kept = v;
+    if (to->v.n > 1) {
+        return no(p, "rows are stored by an array of indices");
+    }
     if (!is_lookup(p, to, &index) || !keep_at(p, &index, MASK, &index)) {
         return false;
     }
@@ -769,11 +776,11 @@ bool plan_store_at(Plan *p, const PlanValue *to, PlanValue index, PlanValue v) {
         return false;
     }
     PlanCount c = plan_count(p, n);
-    index_at(p, &index, c.counter, size, true);
+    plan_index_at(p, &index, c.counter, size, true);
     plan_count_end(p, &c);
     plan_settle_doubts(p);
     c = plan_count(p, n);
-    uint32_t at = plan_emit(p, DYN_RO_IMULW, index_at(p, &index, c.counter, size, false), plan_stride(p, to, 0), DYN_NONE);
+    uint32_t at = plan_emit(p, DYN_RO_IMULW, plan_index_at(p, &index, c.counter, size, false), plan_stride(p, to, 0), DYN_NONE);
     if (plan_is_whole(&v)) {
         DynDtype from = (DynDtype)kept.v.dtype;
         uint32_t offset = plan_emit(p, DYN_RO_IMULW, c.counter, plan_stride(p, &kept, 0), DYN_NONE);

@@ -134,8 +134,7 @@ static bool pointer(Plan *p, PyObject *accepts, const PlanValue *v, uint32_t *re
 /* The argument in a register of the type's kind, as ctypes makes it of a number; narrowing is the call's. */
 static bool argument(Plan *p, DynForeignType type, PlanValue v, uint32_t *reg) {
     int known;
-    bool integer =
-        v.v.kind == DYN_RK_INT || v.v.kind == DYN_RK_BOOL || (v.v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)v.v.dtype));
+    bool integer = plan_is_integer(&v) || v.v.kind == DYN_RK_BOOL;
     if (type == DYN_FT_BOOL) {
         if (!plan_truth(p, &v, &known, reg)) {
             return false;

@@ -18,12 +18,8 @@ uint32_t plan_stride(Plan *p, const PlanValue *a, uint32_t axis) {
     return a->v.regs[2 + a->v.n + axis];
 }
 
-static bool is_index(const PlanValue *v) {
-    return v->v.kind == DYN_RK_INT || (v->v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)v->v.dtype));
-}
-
 /* Where the element or row of the first n indices lies: its distance from the data in bytes. */
-static uint32_t offset_of(Plan *p, const PlanValue *a, PlanValue *index, uint32_t n) {
+uint32_t plan_offset_of(Plan *p, const PlanValue *a, PlanValue *index, uint32_t n) {
     uint32_t sum = DYN_NONE;
     for (uint32_t k = 0; k < n; k++) {
         uint32_t i = plan_emit_or(p, DYN_RO_IDX, plan_reg(p, &index[k]), size_of(a, k), DYN_NONE, DYN_R_EXCEPTION);
@@ -34,7 +30,7 @@ static uint32_t offset_of(Plan *p, const PlanValue *a, PlanValue *index, uint32_
 }
 
 /* An index as a list of ints; how many, or 0. */
-static uint32_t indices(Plan *p, const PlanValue *a, const PlanValue *index, PlanValue out[DYN_REGION_RANK]) {
+uint32_t plan_indices(Plan *p, const PlanValue *a, const PlanValue *index, PlanValue *out) {
     PyObject *o = plan_object(p, index);
     uint32_t n = 1;
     out[0] = *index;
@@ -54,7 +50,8 @@ static uint32_t indices(Plan *p, const PlanValue *a, const PlanValue *index, Pla
         return 0;
     }
     for (uint32_t k = 0; k < n; k++) {
-        if (!is_index(&out[k])) {
+        out[k] = plan_word_as_int(p, out[k]);
+        if (!plan_is_integer(&out[k])) {
             no(p, DYN_R_UNSUPPORTED_OP, "an index that is no int");
             return 0;
         }
@@ -65,11 +62,11 @@ static uint32_t indices(Plan *p, const PlanValue *a, const PlanValue *index, Pla
 static const struct Access {
     DynDtype dt;
     DynRegionOp load, store;
-} accesses[] = {{DYN_BOOL, DYN_RO_LDBOOL, DYN_RO_STBOOL}, {DYN_I8, DYN_RO_LDI8, DYN_RO_STI8},
-                {DYN_U8, DYN_RO_LDU8, DYN_RO_STU8},       {DYN_I16, DYN_RO_LDI16, DYN_RO_STI16},
-                {DYN_U16, DYN_RO_LDU16, DYN_RO_STU16},    {DYN_I32, DYN_RO_LDI32, DYN_RO_STI32},
-                {DYN_U32, DYN_RO_LDU32, DYN_RO_STU32},    {DYN_I64, DYN_RO_LDI64, DYN_RO_STI64},
-                {DYN_F32, DYN_RO_LDF32, DYN_RO_STF32},    {DYN_F64, DYN_RO_LDF64, DYN_RO_STF64}};
+} accesses[] = {
+    {DYN_BOOL, DYN_RO_LDBOOL, DYN_RO_STBOOL}, {DYN_I8, DYN_RO_LDI8, DYN_RO_STI8},    {DYN_U8, DYN_RO_LDU8, DYN_RO_STU8},
+    {DYN_I16, DYN_RO_LDI16, DYN_RO_STI16},    {DYN_U16, DYN_RO_LDU16, DYN_RO_STU16}, {DYN_I32, DYN_RO_LDI32, DYN_RO_STI32},
+    {DYN_U32, DYN_RO_LDU32, DYN_RO_STU32},    {DYN_I64, DYN_RO_LDI64, DYN_RO_STI64}, {DYN_U64, DYN_RO_LDI64, DYN_RO_STI64},
+    {DYN_F32, DYN_RO_LDF32, DYN_RO_STF32},    {DYN_F64, DYN_RO_LDF64, DYN_RO_STF64}};
 
 static const struct Access *access_of(DynDtype dt) {
     for (size_t k = 0; k < DYN_COUNTOF(accesses); k++) {
@@ -100,7 +97,7 @@ static PlanValue view_of(Plan *p, const PlanValue *a, uint32_t offset, uint32_t 
     return v;
 }
 
-static PlanValue element(Plan *p, const PlanValue *a, uint32_t offset) {
+PlanValue plan_element(Plan *p, const PlanValue *a, uint32_t offset) {
     if (a->v.dtype == DYN_C128) {
         uint32_t behind = plan_emit(p, DYN_RO_IADDW, offset, plan_iconst(p, sizeof(double)), DYN_NONE);
         uint32_t real = plan_emit(p, DYN_RO_LDF64, a->v.regs[1], offset, DYN_NONE);
@@ -133,7 +130,7 @@ static uint32_t slice_parts(Plan *p, const PlanValue *a, const PlanValue *index,
         out[k] = plan_const_slice(p, part);
         any = any || out[k].v.kind == DYN_RK_SLICE || is_new_axis(p, &out[k]);
         added += is_new_axis(p, &out[k]);
-        if (out[k].v.kind != DYN_RK_SLICE && !is_new_axis(p, &out[k]) && !is_index(&out[k])) {
+        if (out[k].v.kind != DYN_RK_SLICE && !is_new_axis(p, &out[k]) && !plan_is_integer(&out[k])) {
             return 0;
         }
     }
@@ -217,6 +214,9 @@ static bool slice_array(Plan *p, const PlanValue *a, PlanValue *part, uint32_t n
 
 bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out) {
     PlanValue list[MOST_PARTS];
+    if (plan_has_records(&a)) {
+        return plan_record_item(p, &a, &index, out);
+    }
     uint32_t parts = plan_is_array(&a) ? slice_parts(p, &a, &index, list) : 0;
     if (plan_is_array(&a) && plan_is_whole(&index)) {
         return index.v.dtype == DYN_BOOL ? plan_take_masked(p, &a, &index, out) : plan_take_at(p, &a, index, out);
@@ -242,18 +242,19 @@ bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out) {
     if (!plan_is_array(&a)) {
         return no(p, DYN_R_UNSUPPORTED_OP, "an item of an object that is no array");
     }
-    uint32_t n = indices(p, &a, &index, list);
+    uint32_t n = plan_indices(p, &a, &index, list);
     if (n == 0) {
         return false;
     }
-    uint32_t offset = offset_of(p, &a, list, n);
-    *out = n == a.v.n ? element(p, &a, offset) : view_of(p, &a, offset, n);
+    uint32_t offset = plan_offset_of(p, &a, list, n);
+    *out = n == a.v.n ? plan_element(p, &a, offset) : view_of(p, &a, offset, n);
     return true;
 }
 
 /* ---- stores */
 
-/* A number as an element of integers: those that aren't whole are cut off, those that don't fit are NumPy's to report. */
+/* A number as an element of integers: those that aren't whole are cut off, integers of NumPy's to the bits that there are, and
+ * what else doesn't fit is NumPy's to report. */
 static uint32_t as_integer(Plan *p, PlanValue v, DynDtype dt) {
     uint32_t reg;
     if (v.v.kind == DYN_RK_FLOAT || (v.v.kind == DYN_RK_NP && dyn_dtype_is_inexact((DynDtype)v.v.dtype))) {
@@ -262,18 +263,28 @@ static uint32_t as_integer(Plan *p, PlanValue v, DynDtype dt) {
     } else {
         reg = plan_reg(p, &v);
     }
-    int bits = 8 * dyn_dtypes[dt].size;
-    if (dt != DYN_I64 && !(v.v.kind == DYN_RK_NP && v.v.dtype == dt)) {
+    if (v.v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)v.v.dtype)) {
+        return v.v.dtype == dt ? reg : plan_wrapped(p, reg, dt);
+    }
+    if (dt != DYN_I64) {
+        int bits = 8 * dyn_dtypes[dt].size;
         plan_emit_or(p, DYN_RO_IFITS, reg, DYN_NONE, DYN_NONE, DYN_R_EXCEPTION);
-        DynRegionBlock *b = &p->r->blocks.at[p->block];
-        b->v.at[b->v.n - 1].imm.i = dyn_dtypes[dt].kind == 'u' ? -bits : bits;
+        plan_last(p)->imm.i = dyn_dtypes[dt].kind == 'u' ? -bits : bits;
     }
     return reg;
 }
 
 bool plan_as_element(Plan *p, PlanValue v, DynDtype dt, uint32_t *reg) {
     int known;
-    if (!plan_is_number(&v)) {
+    if (dt == DYN_U64 && !plan_is_float(&v)) {
+        if (plan_is_integer(&v) && v.v.kind == DYN_RK_NP) {
+            *reg = plan_reg(p, &v);
+            return true;
+        }
+        return plan_word(p, v, reg);
+    }
+    v = dt != DYN_BOOL && dt != DYN_F64 ? plan_word_as_int(p, v) : v;
+    if (!plan_is_number(&v) && !plan_is_word(&v)) {
         return no(p, DYN_R_UNSUPPORTED_OP, "a value that is no number is stored");
     }
     if (dt == DYN_BOOL) {
@@ -299,7 +310,7 @@ static bool store_complex(Plan *p, const PlanValue *a, PlanValue *index, uint32_
     if (!plan_complex_parts(p, v, parts)) {
         return false;
     }
-    uint32_t offset = offset_of(p, a, index, n);
+    uint32_t offset = plan_offset_of(p, a, index, n);
     plan_settle_doubts(p);
     plan_store_parts(p, a, offset, parts);
     return true;
@@ -317,12 +328,12 @@ static bool store_in_array(Plan *p, const PlanValue *a, const PlanValue *index, 
     if (parts > 0) {
         return slice_array(p, a, list, parts, &row) && plan_store_whole(p, &row, v);
     }
-    uint32_t n = indices(p, a, index, list);
+    uint32_t n = plan_indices(p, a, index, list);
     if (n == 0) {
         return false;
     }
     if (n != a->v.n) {
-        row = view_of(p, a, offset_of(p, a, list, n), n);
+        row = view_of(p, a, plan_offset_of(p, a, list, n), n);
         return plan_store_whole(p, &row, v);
     }
     if (a->v.dtype == DYN_C128) {
@@ -331,7 +342,7 @@ static bool store_in_array(Plan *p, const PlanValue *a, const PlanValue *index, 
     if (!plan_as_element(p, v, (DynDtype)a->v.dtype, &reg)) {
         return false;
     }
-    uint32_t offset = offset_of(p, a, list, n);
+    uint32_t offset = plan_offset_of(p, a, list, n);
     plan_settle_doubts(p);
     plan_emit(p, access_of((DynDtype)a->v.dtype)->store, a->v.regs[1], offset, reg);
     return true;
@@ -340,6 +351,9 @@ static bool store_in_array(Plan *p, const PlanValue *a, const PlanValue *index, 
 bool plan_store_item(Plan *p, PlanValue a, PlanValue index, PlanValue v) {
     if (plan_is_array(&a)) {
         return store_in_array(p, &a, &index, v);
+    }
+    if (plan_has_records(&a)) {
+        return plan_store_record_item(p, &a, &index, v);
     }
     if (index.v.kind == DYN_RK_SLICE) {
         return plan_store_slice(p, a, index, v);
@@ -391,7 +405,7 @@ bool plan_iter(Plan *p, PlanValue v, PlanValue *out) {
 
 bool plan_row(Plan *p, const PlanValue *a, uint32_t index, PlanValue *out) {
     uint32_t offset = plan_emit(p, DYN_RO_IMULW, index, plan_stride(p, a, 0), DYN_NONE);
-    *out = a->v.n == 1 ? element(p, a, offset) : view_of(p, a, offset, 1);
+    *out = a->v.n == 1 ? plan_element(p, a, offset) : view_of(p, a, offset, 1);
     return true;
 }
 

@@ -166,9 +166,8 @@ static uint32_t item_at(Plan *p, const PlanValue *list, uint32_t index) {
 }
 
 bool plan_list_index(Plan *p, const PlanValue *list, PlanValue *index, uint32_t *reg) {
-    bool integer = index->v.kind == DYN_RK_INT || index->v.kind == DYN_RK_BOOL ||
-                   (index->v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)index->v.dtype));
-    if (!integer) {
+    *index = plan_word_as_int(p, *index);
+    if (!plan_is_integer(index) && index->v.kind != DYN_RK_BOOL) {
         return no(p, DYN_R_UNSUPPORTED_OP, "an index of a list that is no int");
     }
     uint32_t i = plan_reg(p, index);
@@ -301,7 +300,7 @@ bool plan_holds(Plan *p, uint32_t shape, const PlanValue *v) {
 }
 
 /* Item k of a tuple that becomes an object is stored in it; the shape of what it is. */
-static bool store_part(Plan *p, PlanValue item, uint32_t tuple, uint32_t k, bool is_key, PlanShape *of) {
+bool plan_store_part(Plan *p, PlanValue item, uint32_t tuple, uint32_t k, bool is_key, PlanShape *of) {
     DynRegionOp op;
     uint32_t at, part = p->part;
     p->part = part * PLAN_PARTS + k + 1;
@@ -327,7 +326,7 @@ static bool make_tuple(Plan *p, PlanValue *v, bool is_key) {
     PlanShape contents = {.nparts = v->v.n};
     for (uint32_t k = 0; k < v->v.n; k++) {
         PlanShape of;
-        if (!store_part(p, v->items[k], reg, k, is_key, &of)) {
+        if (!plan_store_part(p, v->items[k], reg, k, is_key, &of)) {
             return false;
         }
         contents.parts[k] = plan_shape(p, plan_contents(&out))->nparts == v->v.n ? plan_shape(p, plan_contents(&out))->parts[k]

@@ -289,6 +289,10 @@ bool plan_method(Plan *p, const PlanValue *o, PyObject *name, PlanValue *functio
     return true;
 }
 
+static bool is_measure(const char *name) {
+    return strcmp(name, "shape") == 0 || strcmp(name, "size") == 0 || strcmp(name, "ndim") == 0;
+}
+
 bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out) {
     PyObject *object = plan_object(p, &o);
     if (object != NULL && PyModule_CheckExact(object)) {
@@ -306,7 +310,7 @@ bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out) {
         uint32_t part = o.v.regs[text[0] == 'i'];
         *out = plan_is_np_complex(&o) ? plan_np(DYN_F64, part) : plan_value(DYN_RK_FLOAT, part);
         return true;
-    } else if (plan_is_array(&o)) {
+    } else if (plan_is_array(&o) || (plan_is_column(&o) && is_measure(text))) {
         return array_attribute(p, &o, text, out);
     } else if (o.v.kind == DYN_RK_ADDRESS) {
         return plan_ctypes_attribute(p, &o, text, out);

@@ -44,6 +44,8 @@ bool plan_double(Plan *p, PlanValue v, uint32_t *reg) {
         *reg = plan_emit(p, DYN_RO_S2D, plan_reg(p, &v), DYN_NONE, DYN_NONE);
     } else if (plan_is_float(&v)) {
         *reg = plan_reg(p, &v);
+    } else if (plan_is_word(&v)) {
+        *reg = plan_emit(p, DYN_RO_U2D, plan_reg(p, &v), DYN_NONE, DYN_NONE);
     } else {
         *reg = plan_emit(p, DYN_RO_I2D, plan_reg(p, &v), DYN_NONE, DYN_NONE);
     }
@@ -282,8 +284,14 @@ static bool integers(Plan *p, int op, DynDtype dt, PlanValue a, PlanValue b, Pla
     if (int_op(op) == NO_OP || (dt == DYN_BOOL && !bitwise)) {
         return no(p, "an operator of these NumPy scalars");
     }
-    uint32_t x = as_integer(p, a, dt), y = as_integer(p, b, dt), r = plan_emit_op(p, int_op(op), x, y, DYN_R_FLAGS);
-    if (!bitwise && op != RSHIFT) {
+    DynRegionOp code = op == LSHIFT ? DYN_RO_ISHLW : int_op(op);
+    if ((op == ADD || op == SUB || op == MUL) && plan_wraps(p)) {
+        code = op == ADD ? DYN_RO_IADDW : op == SUB ? DYN_RO_ISUBW : DYN_RO_IMULW;
+    }
+    uint32_t x = as_integer(p, a, dt), y = as_integer(p, b, dt), r = plan_emit_op(p, code, x, y, DYN_R_FLAGS);
+    if (code != int_op(op)) {
+        r = plan_wrapped(p, r, dt);
+    } else if (!bitwise && op != RSHIFT) {
         fits(p, r, dt);
     }
     *out = plan_np(dt, r);
@@ -292,6 +300,10 @@ static bool integers(Plan *p, int op, DynDtype dt, PlanValue a, PlanValue b, Pla
 
 static bool numpy_scalars(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     DynDtype dt = plan_promote(&a, &b);
+    if (dt == DYN_U64 && op != TRUEDIV) {
+        return plan_word_binary(p, op, a, b, out);
+    }
+    dt = dt == DYN_U64 ? DYN_F64 : dt;
     if (dt == DYN_NO_DTYPE || plan_np_type(dt) == 0) {
         return no(p, "NumPy scalars of these types");
     }
@@ -303,6 +315,9 @@ static bool numpy_scalars(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *
     }
     return integers(p, op, dt, a, b, out);
 }
+
+/* words: one of the two is a np.uint64. */
+static bool is_operand(Plan *p, const PlanValue *v, bool words) { return plan_is_number(v) || (words && plan_can_be_word(p, v)); }
 
 bool plan_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     if (a.v.kind == DYN_RK_LIST || b.v.kind == DYN_RK_LIST) {
@@ -320,7 +335,8 @@ bool plan_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     if (op == NB_ADD && plan_is_str(p, &a) && plan_is_str(p, &b)) {
         return plan_text_join(p, a, b, out);
     }
-    if (!plan_is_number(&a) || !plan_is_number(&b)) {
+    bool words = plan_is_word(&a) || plan_is_word(&b);
+    if (!is_operand(p, &a, words) || !is_operand(p, &b, words)) {
         return no(p, "an operand that is no number");
     }
     if (a.v.kind == DYN_RK_NP || b.v.kind == DYN_RK_NP) {
@@ -368,7 +384,11 @@ bool plan_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     if (plan_is_tuple(p, &a) && plan_is_tuple(p, &b)) {
         return plan_compare_tuples(p, op, a, b, out);
     }
-    if (!plan_is_number(&a) || !plan_is_number(&b)) {
+    bool words = plan_is_word(&a) || plan_is_word(&b);
+    if (words && !plan_is_float(&a) && !plan_is_float(&b)) {
+        return plan_word_compare(p, op, a, b, out);
+    }
+    if (!is_operand(p, &a, words) || !is_operand(p, &b, words)) {
         return plan_compare_texts(p, op, a, b, out);
     }
     bool numpy = a.v.kind == DYN_RK_NP || b.v.kind == DYN_RK_NP;
@@ -410,7 +430,7 @@ bool plan_truth(Plan *p, PlanValue *v, int *known, uint32_t *reg) {
         *reg = plan_emit(p, DYN_RO_INE, size, plan_iconst(p, 0), DYN_NONE);
     } else if (v->v.kind == DYN_RK_LIST || v->v.kind == DYN_RK_DEQUE) {
         *reg = plan_emit(p, DYN_RO_INE, plan_list_size(p, v), plan_iconst(p, 0), DYN_NONE);
-    } else if (!plan_is_number(v)) {
+    } else if (!plan_is_number(v) && !plan_is_word(v)) {
         return no(p, "the truth of an object that is no number");
     } else if (is_single(v)) {
         *reg =
@@ -463,7 +483,7 @@ bool plan_unary(Plan *p, int op, PlanValue a, PlanValue *out) {
     if (plan_is_whole(&a) && (op == DYN_I_UNARY_NEGATIVE || op == DYN_I_UNARY_INVERT)) {
         return plan_array_unary(p, op == DYN_I_UNARY_NEGATIVE ? DYN_RO_DNEG : DYN_RO_INOT, a, out);
     }
-    if (!plan_is_number(&a) || np_bool) {
+    if ((!plan_is_number(&a) && !(plan_is_word(&a) && op == DYN_I_UNARY_INVERT)) || np_bool) {
         return no(p, "an operand that is no number");
     }
     if (a.known && a.v.kind == DYN_RK_INT && op == DYN_I_UNARY_NEGATIVE && a.number.i != INT64_MIN) {
@@ -474,14 +494,12 @@ bool plan_unary(Plan *p, int op, PlanValue a, PlanValue *out) {
         return negative(p, a, out);
     }
     if (op == DYN_I_UNARY_INVERT) {
-        bool is_signed = a.v.kind == DYN_RK_INT || (a.v.kind == DYN_RK_NP && dyn_dtypes[a.v.dtype].kind == 'i');
-        if (!is_signed) {
+        if (a.v.kind != DYN_RK_INT && !(a.v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)a.v.dtype))) {
             return no(p, "~ of this number");
         }
-        *out = a;
-        out->known = false;
-        out->v.regs[0] = plan_emit(p, DYN_RO_INOT, plan_reg(p, &a), DYN_NONE, DYN_NONE);
-        out->v.nregs = 1;
+        uint32_t bits = plan_emit(p, DYN_RO_INOT, plan_reg(p, &a), DYN_NONE, DYN_NONE);
+        *out = a.v.kind == DYN_RK_INT ? plan_value(DYN_RK_INT, bits)
+                                      : plan_np((DynDtype)a.v.dtype, plan_wrapped(p, bits, (DynDtype)a.v.dtype));
         return true;
     }
     *out = a;

@@ -56,6 +56,11 @@ static bool place_of(Plan *p, const PlanValue *o, PyObject *name, uint32_t *plac
     uint32_t class = plan_class_number(p, o);
     bool direct;
     int64_t at;
+    if (plan_named_field(p->classes[class].type, name, &at)) {
+        plan_class_reg(p, class);
+        *place = plan_named_place(p, o, at);
+        return true;
+    }
     if (!dyn_cpy_field(p->classes[class].type, name, &direct, &at)) {
         plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an attribute of an object that loops in native code don't know");
         return false;
@@ -71,6 +76,9 @@ bool plan_is_field(Plan *p, const PlanValue *o, PyObject *name) {
     bool direct;
     int64_t at;
     const PlanClass *c = o->v.kind == DYN_RK_INST ? &p->classes[plan_class_number(p, o)] : NULL;
+    if (c != NULL && plan_named_field(c->type, name, &at)) {
+        return true;
+    }
     if (c == NULL || !dyn_cpy_field(c->type, name, &direct, &at)) {
         return false;
     }
@@ -114,6 +122,10 @@ static Went store_fresh(Plan *p, PlanValue o, PyObject *name, PlanValue v, uint3
 /* In an inlined call what was there is noted, so that the call can be left in its middle and done anew. */
 Went plan_store_field(Plan *p, PlanValue o, PyObject *name, PlanValue v) {
     DynRegionOp op;
+    int64_t index;
+    if (plan_named_field(p->classes[plan_class_number(p, &o)].type, name, &index)) {
+        return plan_unknown(p, DYN_R_EXCEPTION, "a field of a named tuple is stored");
+    }
     uint32_t place, reg, class = plan_class_number(p, &o), shape = plan_attribute_shape(p, class, name, true);
     if (o.v.flags & DYN_RF_FRESH) {
         return shape == 0 ? plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an attribute of a class with many")
@@ -168,6 +180,9 @@ static bool is_plain_class(PyTypeObject *t) {
 /* C(…): an empty instance, and its class's __init__ in place. */
 Went plan_construct(Plan *p, PyObject *type, const PlanValue *args, uint32_t n, uint32_t slots) {
     PyTypeObject *t = (PyTypeObject *)type;
+    if (plan_is_named(t)) {
+        return plan_construct_named(p, t, args, n, slots);
+    }
     uint32_t class = is_plain_class(t) ? plan_class_of_type(p, t) : DYN_NONE;
     PyObject *init = dyn_cpy_lookup_named(t, "__init__");
     PlanValue passed[16];

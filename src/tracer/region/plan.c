@@ -48,6 +48,7 @@ void plan_list(Plan *p, DynRegionValues *to, const PlanValue *v) {
         }
         out = (DynRegionValue){.kind = DYN_RK_CONST, .ref = p->r->objects.n - 1};
     }
+    plan_list_column(&out);
     if (dyn_vec_push(to, out) < 0) {
         plan_stop(p, DYN_R_NO_MEMORY);
     }
@@ -198,7 +199,7 @@ static bool can_come_in(const Plan *p, const DynRegionValue *v, uint32_t i) {
     if (v->kind == DYN_RK_MADE) { /* so is what is in its closure */
         return p->made.at[v->shape].of == i;
     }
-    return v->kind != DYN_RK_TUPLE && v->kind != DYN_RK_VIEW && v->kind != DYN_RK_RANGE;
+    return !plan_is_no_object(v);
 }
 
 /* The same for a value with what is in it. What was stored in a cell may be the object of another slot, or one of several things:

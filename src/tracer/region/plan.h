@@ -203,6 +203,7 @@ typedef struct Plan {
     bool resume_due; /* The next instruction that CPython can go on at is that place: an effect came in the middle of one. */
     PlanDoubt doubts[PLAN_DOUBTS]; /* Results since p->resume that NumPy may have to report on, and that weren't looked at. */
     uint32_t ndoubts;
+    enum { PLAN_NOT_ASKED, PLAN_REPORTED, PLAN_IGNORED } overflow; /* What np.errstate says of it. */
     uint32_t ninstrs;
     bool again;             /* A function was found that can't be inlined: all is planned anew. */
     DynReason stop;         /* Planning came to nothing. */
@@ -313,7 +314,15 @@ DYN_HIDDEN bool plan_is_element(DynDtype dt); /* arrays of them are in the langu
 static inline bool plan_is_python_number(const PlanValue *v) {
     return v->v.kind == DYN_RK_BOOL || v->v.kind == DYN_RK_INT || v->v.kind == DYN_RK_FLOAT;
 }
-static inline bool plan_is_number(const PlanValue *v) { return plan_is_python_number(v) || v->v.kind == DYN_RK_NP; }
+/* A np.uint64, whose register holds its bits. Most of what is known of numbers isn't known of it. */
+static inline bool plan_is_word(const PlanValue *v) { return v->v.kind == DYN_RK_NP && v->v.dtype == DYN_U64; }
+static inline bool plan_is_number(const PlanValue *v) {
+    return plan_is_python_number(v) || (v->v.kind == DYN_RK_NP && v->v.dtype != DYN_U64);
+}
+/* An int, of Python or NumPy, whose register is its number. */
+static inline bool plan_is_integer(const PlanValue *v) {
+    return v->v.kind == DYN_RK_INT || (plan_is_number(v) && v->v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)v->v.dtype));
+}
 static inline bool plan_iterates(const PlanValue *v) { return dyn_region_iterates(v->v.kind); }
 static inline bool plan_is_array(const PlanValue *v) { return v->v.kind == DYN_RK_ARRAY || v->v.kind == DYN_RK_VIEW; }
 
@@ -333,6 +342,26 @@ DYN_HIDDEN uint32_t plan_emit_op(Plan *p, DynRegionOp op, uint32_t a, uint32_t b
 /* Looks at all results that are in doubt: before anything has an effect, or another block begins. */
 DYN_HIDDEN void plan_settle_doubts(Plan *p);
 
+/* ---- named.c: named tuples */
+DYN_HIDDEN bool plan_named_field(const PyTypeObject *t, PyObject *name, int64_t *index);
+DYN_HIDDEN uint32_t plan_named_place(Plan *p, const PlanValue *o, int64_t index); /* where the field lies */
+DYN_HIDDEN bool plan_is_named(PyTypeObject *t);                                   /* its instances can be made */
+DYN_HIDDEN Went plan_construct_named(Plan *p, PyTypeObject *t, const PlanValue *args, uint32_t n, uint32_t slots);
+DYN_HIDDEN bool plan_is_tuple_new(PyObject *o);
+DYN_HIDDEN Went plan_new_named(Plan *p, const PlanValue *args, uint32_t n, uint32_t slots); /* tuple.__new__ */
+
+/* ---- words.c: np.uint64, and what makes a number a NumPy integer */
+DYN_HIDDEN bool plan_can_be_word(Plan *p, const PlanValue *v); /* beside a np.uint64 it is one too */
+DYN_HIDDEN bool plan_word(Plan *p, PlanValue v, uint32_t *reg);
+DYN_HIDDEN PlanValue plan_word_as_int(Plan *p, PlanValue v); /* of a np.uint64 below 2**63; others as they are */
+DYN_HIDDEN bool plan_word_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+DYN_HIDDEN bool plan_word_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+DYN_HIDDEN bool plan_call_scalar(Plan *p, int dtype, PlanValue *args, uint32_t n, PlanValue *out); /* np.int64(x) and its like */
+/* Does np.errstate ignore that NumPy's integers overflow? The region takes that for granted then. */
+DYN_HIDDEN bool plan_wraps(Plan *p);
+/* The number as an integer of that dtype, of which it may have other bits. */
+DYN_HIDDEN uint32_t plan_wrapped(Plan *p, uint32_t reg, DynDtype dt);
+
 /* ---- items.c */
 DYN_HIDDEN bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out);
 DYN_HIDDEN bool plan_store_item(Plan *p, PlanValue a, PlanValue index, PlanValue v);
@@ -342,6 +371,10 @@ DYN_HIDDEN Went plan_next(Plan *p, const DynInstr *in);
 DYN_HIDDEN void plan_leave_at_end(Plan *p, uint32_t at, const PlanValue *iterator); /* the end of one that isn't ours */
 
 DYN_HIDDEN uint32_t plan_stride(Plan *p, const PlanValue *a, uint32_t axis);
+/* An index as a list of ints: how many, or 0. What the first n of them are away from the data; and what lies there. */
+DYN_HIDDEN uint32_t plan_indices(Plan *p, const PlanValue *a, const PlanValue *index, PlanValue *out);
+DYN_HIDDEN uint32_t plan_offset_of(Plan *p, const PlanValue *a, PlanValue *index, uint32_t n);
+DYN_HIDDEN PlanValue plan_element(Plan *p, const PlanValue *a, uint32_t offset);
 DYN_HIDDEN void plan_put_operand(Plan *p, const PlanValue *a, uint32_t axis);      /* for what is called next: vectors.c */
 DYN_HIDDEN bool plan_as_element(Plan *p, PlanValue v, DynDtype dt, uint32_t *reg); /* a number, as it is stored */
 DYN_HIDDEN DynRegionOp plan_load_op(DynDtype dt);
@@ -421,6 +454,10 @@ DYN_HIDDEN PlanValue plan_new_array(Plan *p, DynDtype dt, const uint32_t *sizes,
 DYN_HIDDEN Went plan_array_in_place(Plan *p, int op);                        /* of the two on the stack */
 DYN_HIDDEN bool plan_store_whole(Plan *p, const PlanValue *to, PlanValue v); /* to[...] = v */
 DYN_HIDDEN bool plan_take_masked(Plan *p, const PlanValue *a, const PlanValue *mask, PlanValue *out);
+DYN_HIDDEN bool plan_take_rows(Plan *p, const PlanValue *a, const PlanValue *index, PlanValue *out); /* rows.c */
+DYN_HIDDEN bool plan_take_masked_rows(Plan *p, const PlanValue *a, const PlanValue *mask, PlanValue *out);
+/* A number of a vector of ints, as an index into so many; with `checks` the loop is left where it is none, without, it is one. */
+DYN_HIDDEN uint32_t plan_index_at(Plan *p, const PlanValue *index, uint32_t counter, uint32_t size, bool checks);
 DYN_HIDDEN bool plan_places(Plan *p, const PlanValue *mask, PlanValue *out); /* of a vector: where it is true */
 DYN_HIDDEN bool plan_store_masked(Plan *p, const PlanValue *to, const PlanValue *mask, PlanValue v);
 DYN_HIDDEN bool plan_take_at(Plan *p, const PlanValue *a, PlanValue index, PlanValue *out);
@@ -553,6 +590,30 @@ DYN_HIDDEN PyObject *plan_rng_method(const PlanValue *self, const char *name); /
 DYN_HIDDEN bool plan_bound_rng(Plan *p, PyObject *method, PyObject **function, PlanValue *self);
 DYN_HIDDEN Went plan_call_rng(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
 
+/* ---- records.c: arrays with fields, and those that aren't aligned */
+static inline bool plan_has_records(const PlanValue *v) {
+    return v->v.kind == DYN_RK_RECORDS || v->v.kind == DYN_RK_RECORD || v->v.kind == DYN_RK_COLUMN;
+}
+/* It has axes, and registers as an array has. */
+static inline bool plan_is_column(const PlanValue *v) { return v->v.kind == DYN_RK_RECORDS || v->v.kind == DYN_RK_COLUMN; }
+/* A value that CPython has no object for before an exit makes one. */
+static inline bool plan_is_no_object(const DynRegionValue *v) {
+    bool part = v->kind == DYN_RK_RECORD || (v->kind == DYN_RK_COLUMN && v->flags & DYN_RF_FRESH);
+    return part || v->kind == DYN_RK_TUPLE || v->kind == DYN_RK_VIEW || v->kind == DYN_RK_RANGE;
+}
+DYN_HIDDEN void plan_list_column(DynRegionValue *out); /* as an exit lists it: a column that is none yet is a view */
+DYN_HIDDEN bool plan_of_records(Plan *p, PyObject *o, PlanValue *v);
+DYN_HIDDEN bool plan_record_item(Plan *p, const PlanValue *a, const PlanValue *index, PlanValue *out);
+DYN_HIDDEN bool plan_store_record_item(Plan *p, const PlanValue *a, const PlanValue *index, PlanValue v);
+DYN_HIDDEN bool plan_is_record_field(Plan *p, const PlanValue *a, PyObject *name); /* it is an attribute, too */
+
+/* ---- linalg.c: for the table of array_calls.c */
+DYN_HIDDEN PlanHandler plan_call_solve, plan_call_of_matrix, plan_call_trace;
+
+/* ---- operators.c: for calls.def */
+DYN_HIDDEN PlanHandler plan_call_operator, plan_call_comparison, plan_call_unary, plan_call_getitem, plan_call_divmod;
+DYN_HIDDEN PlanHandler plan_call_frexp, plan_call_modf, plan_call_polar;
+
 /* ---- foreign.c: functions reached through ctypes */
 DYN_HIDDEN bool plan_ctypes(Plan *p, const PlanValue *array, PlanValue *out);                         /* x.ctypes */
 DYN_HIDDEN bool plan_ctypes_attribute(Plan *p, const PlanValue *o, const char *name, PlanValue *out); /* x.ctypes.name */
@@ -606,6 +667,7 @@ typedef enum PlanStoring {
 DYN_HIDDEN bool plan_storing(Plan *p, PlanValue *v, PlanStoring how, DynRegionOp *op, uint32_t *reg);
 /* A tuple as an object that is looked up, until the next one is: *v is that. */
 DYN_HIDDEN bool plan_key_tuple(Plan *p, PlanValue *v, uint32_t *reg);
+DYN_HIDDEN bool plan_store_part(Plan *p, PlanValue item, uint32_t tuple, uint32_t k, bool is_key, PlanShape *of);
 DYN_HIDDEN bool plan_is_tuple(Plan *p, const PlanValue *v); /* an object or not */
 DYN_HIDDEN bool plan_compare_tuples(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
 DYN_HIDDEN bool plan_boxed(Plan *p, PlanValue *v, uint32_t *reg); /* as an object */

@@ -41,7 +41,7 @@ static bool bound(Plan *p, PlanValue v, int64_t otherwise, uint32_t *reg) {
         *reg = plan_iconst(p, otherwise);
         return true;
     }
-    if (v.v.kind != DYN_RK_INT && !(v.v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)v.v.dtype))) {
+    if (!plan_is_integer(&v)) {
         return no(p, DYN_R_UNSUPPORTED_OP, "a bound of a slice that is no int");
     }
     *reg = plan_reg(p, &v);

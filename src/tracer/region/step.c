@@ -46,7 +46,8 @@ static Went load_and_clear(Plan *p, const DynInstr *in) {
 static Went store_fast(Plan *p, const DynInstr *in, PlanValue v) {
     PlanValue *slot = &p->s.values[plan_frame(p)->base + in->arg];
     bool kept_alive = slot->v.kind == DYN_RK_CONST;
-    bool may_be_last = slot->v.kind == DYN_RK_ENTRY || slot->v.kind == DYN_RK_ARRAY;
+    bool whole_object = slot->v.kind == DYN_RK_RECORDS || (slot->v.kind == DYN_RK_COLUMN && !(slot->v.flags & DYN_RF_FRESH));
+    bool may_be_last = slot->v.kind == DYN_RK_ENTRY || slot->v.kind == DYN_RK_ARRAY || whole_object;
     bool holds = is_object(slot);
     bool of_slot = holds && p->s.nframes == 1 && plan_which(p, slot) == plan_frame(p)->base + in->arg + 1;
     if (of_slot && !plan_may_end(p, slot)) {
@@ -391,6 +392,10 @@ static Went binary_slice(Plan *p) {
 
 static Went load_attr(Plan *p, const DynInstr *in) {
     PlanValue out, o = *plan_top(p, 0);
+    if (plan_is_record_field(p, &o, name_of(p, in->arg))) {
+        PlanValue name = plan_const(p, name_of(p, in->arg));
+        return result(p, plan_record_item(p, &o, &name, &out), 1, out);
+    }
     if (plan_is_field(p, &o, name_of(p, in->arg))) {
         return plan_load_field(p, o, name_of(p, in->arg));
     }
@@ -403,7 +408,15 @@ static Went load_attr(Plan *p, const DynInstr *in) {
 }
 
 static Went store_attr(Plan *p, const DynInstr *in) {
-    PlanValue o = *plan_top(p, 0);
+    PlanValue o = *plan_top(p, 0), name = plan_const(p, name_of(p, in->arg));
+    if (o.v.kind == DYN_RK_RECORD && plan_is_record_field(p, &o, name_of(p, in->arg))) {
+        if (!plan_store_record_item(p, &o, &name, *plan_top(p, 1))) {
+            return WENT_NOWHERE;
+        }
+        p->s.n -= 2;
+        plan_effect(p, plan_frame(p)->at + 1);
+        return WENT_ON;
+    }
     if (o.v.kind != DYN_RK_INST) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE,
                             "an attribute is stored of an object that loops in native code don't know");

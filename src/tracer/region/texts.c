@@ -119,9 +119,8 @@ PlanValue plan_text_byte(Plan *p, const PlanValue *text, uint32_t index) {
 }
 
 static bool index_of(Plan *p, const PlanValue *text, PlanValue *index, uint32_t *reg) {
-    bool integer = index->v.kind == DYN_RK_INT || index->v.kind == DYN_RK_BOOL ||
-                   (index->v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)index->v.dtype));
-    if (!integer) {
+    *index = plan_word_as_int(p, *index);
+    if (!plan_is_integer(index) && index->v.kind != DYN_RK_BOOL) {
         return no(p, DYN_R_UNSUPPORTED_OP, "an index of a text that is no int");
     }
     *reg = plan_emit_or(p, DYN_RO_IDX, plan_reg(p, index), text->v.regs[2], DYN_NONE, DYN_R_EXCEPTION);

@@ -251,23 +251,24 @@ static bool of_scalar(Plan *p, PyObject *o, PlanValue *v) {
         return true;
     }
     for (int dt = 0; dt < DYN_DTYPE_COUNT; dt++) {
-        if (plan_np_type((DynDtype)dt) != 0 && dyn_npscalar_is(o, dt)) {
+        char type = dt == DYN_U64 ? 'I' : plan_np_type((DynDtype)dt);
+        if (type != 0 && dyn_npscalar_is(o, dt)) {
             *v = plan_np((DynDtype)dt, DYN_NONE);
-            new_reg(p, v, plan_np_type((DynDtype)dt));
+            new_reg(p, v, type);
             return true;
         }
     }
     return false;
 }
 
-/* An array as it lies. Only native, aligned elements of ranks that fit. */
+/* An array as it lies. Only native, aligned elements of ranks that fit. Of np.uint64 there are elements and views alone. */
 static bool of_array(Plan *p, PyObject *o, PlanValue *v) {
     DynArrayView view;
     if (!PyArray_CheckExact(o) || !dyn_array_view(o, &view) || !view.aligned) {
         return false;
     }
     DynDtype dt = (DynDtype)view.dtype;
-    if (!plan_is_element(dt) || view.ndim > DYN_REGION_RANK || view.ndim == 0) {
+    if ((!plan_is_element(dt) && dt != DYN_U64) || view.ndim > DYN_REGION_RANK || view.ndim == 0) {
         return false;
     }
     *v = plan_value(DYN_RK_ARRAY, DYN_NONE);
@@ -417,9 +418,9 @@ PlanValue plan_of_object(Plan *p, PyObject *o, uint32_t slot, bool live, bool st
     } else if (is_named(o)) {
         v = plan_value(DYN_RK_CONST, DYN_NONE);
         v.v.ref = object_index(p, o);
-    } else if (!of_scalar(p, o, &v) && !of_array(p, o, &v) && !plan_of_list(p, o, slot + 1, &v) && !plan_of_text(p, o, &v) &&
-               !plan_of_dict(p, o, slot + 1, &v) && !plan_of_deque(p, o, slot + 1, &v) && !plan_of_rng(p, o, &v) &&
-               !plan_of_instance(p, o, slot, &v) && stack) {
+    } else if (!of_scalar(p, o, &v) && !of_array(p, o, &v) && !plan_of_records(p, o, &v) && !plan_of_list(p, o, slot + 1, &v) &&
+               !plan_of_text(p, o, &v) && !plan_of_dict(p, o, slot + 1, &v) && !plan_of_deque(p, o, slot + 1, &v) &&
+               !plan_of_rng(p, o, &v) && !plan_of_instance(p, o, slot, &v) && stack) {
         PlanValue iterator;
         if (of_iterator(p, o, &iterator)) {
             iterator.v.ref = slot;
