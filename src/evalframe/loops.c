@@ -204,8 +204,8 @@ static void look_at_build(DynLoops *l, uint32_t i) {
     }
 }
 
-/* Loop code is made when the first region is planned. -1 without an exception: there can be none. */
-static int complete(DynLoops *l) {
+/* Loop code is made when the first region is planned. */
+int dyn_loops_complete(DynLoops *l) {
     PyObject *ways[DYN_MOST_LOOPS];
     if (l->made != NULL) {
         return 0;
@@ -280,7 +280,7 @@ static DynLoopState begin_cold(DynLoops *l, uint32_t i) {
 
 DynLoopState dyn_loops_put_off(DynLoops *l, uint32_t i, double worth_ns) {
     DynLoop *loop = &l->loops[i];
-    if (complete(l) < 0) {
+    if (dyn_loops_complete(l) < 0) {
         return refuse(l, i, &(DynRegionRefusal){DYN_R_INTERNAL, l->headers[i], "its function has no loop code"});
     }
     loop->worth_ns = worth_ns;
@@ -294,6 +294,10 @@ DynLoopState dyn_loops_put_off(DynLoops *l, uint32_t i, double worth_ns) {
 
 static bool any_planned;
 bool dyn_loops_any_planned(void) { return any_planned; }
+
+static uint64_t kinds_of(const DynCode *c, PyObject *const *slots, uint32_t nstack) {
+    return dyn_loops_kinds(slots, (uint32_t)dyn_code_nlocalsplus(c->code) + nstack);
+}
 
 DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyObject *const *slots, uint32_t nstack,
                             PyObject *globals, PyObject *builtins) {
@@ -319,11 +323,11 @@ DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyO
     }
     if (r == NULL) {
         if (loop->refusals < DYN_MOST_REFUSALS) {
-            loop->refused_as[loop->refusals] = dyn_loops_kinds(decoded, slots, nstack);
+            loop->refused_as[loop->refusals] = kinds_of(decoded, slots, nstack);
         }
         return refuse(l, i, &why);
     }
-    if (complete(l) < 0 || !fits(l, i, r)) {
+    if (dyn_loops_complete(l) < 0 || !fits(l, i, r)) {
         l->engine->free(r);
         return refuse(l, i, &(DynRegionRefusal){DYN_R_INTERNAL, l->headers[i], "a place where it is left has no way out"});
     }
@@ -433,11 +437,25 @@ static void unlink_loops(DynLoops *l) {
     l->previous = l->following = NULL;
 }
 
+static void aim_at_nothing(DynLoops *l) {
+    if (l->door != NULL) {
+        l->door = NULL;
+        dyn_asm_loops_aim(l->made, NULL, NULL);
+    }
+}
+
+void dyn_loops_forget_door(DynCache *c) {
+    if (c->loops != NULL) {
+        aim_at_nothing(c->loops);
+    }
+}
+
 void dyn_loops_decref(DynLoops *l) {
     if (--l->refs > 0) {
         return;
     }
     unlink_loops(l);
+    aim_at_nothing(l);
     nnews -= l->nnews;
     for (uint32_t i = 0; i < l->nloops; i++) {
         DynLoop *loop = &l->loops[i];
@@ -464,9 +482,10 @@ void dyn_loops_decref(DynLoops *l) {
 void dyn_loops_drop(DynCache *c) {
     DynLoops *l = c->loops;
     c->loops = NULL;
-    c->loops_on = c->loops_known = false;
+    c->loops_on = c->loops_known = c->selves_known = false;
     if (l != NULL) {
         l->cache = NULL;
+        aim_at_nothing(l);
         for (uint32_t i = 0; i < l->nloops; i++) {
             dyn_loops_open(l, i, false);
         }
@@ -578,7 +597,7 @@ bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t h
         i++;
     }
     bool again = l != NULL && i < l->nloops && may_be_planned_again(&l->loops[i]);
-    if (again && !dyn_loops_was_refused_as(&l->loops[i], dyn_loops_kinds(decoded, slots, nstack))) { /* types have changed */
+    if (again && !dyn_loops_was_refused_as(&l->loops[i], kinds_of(decoded, slots, nstack))) { /* types have changed */
         settle(l, i, DYN_LOOP_NEW);
     }
     if (l == NULL || i == l->nloops || l->loops[i].state == DYN_LOOP_REFUSED || l->loops[i].state == DYN_LOOP_RETIRED) {

@@ -109,6 +109,7 @@ struct DynLoops {
     DynCode *decoded;   /* of it, and … */
     DynLoopCode *made;  /* … its loop code: NULL before the first region is planned */
     PyObject *function; /* strong: the function that runs loop code, for the one whose closure it has; or NULL */
+    PyObject *door;     /* borrowed: calls of it by the function's own name are calls of `function`; or NULL */
     DynLoop *loops;
     uint32_t nloops;
     uint32_t headers[DYN_MOST_LOOPS]; /* of each of them, the code unit where it starts */
@@ -143,11 +144,17 @@ static inline bool dyn_loops_have_regions(const DynLoops *l) {
     return have;
 }
 DYN_HIDDEN int dyn_loops_traverse(const DynCache *c, visitproc visit, void *arg);
+DYN_HIDDEN int dyn_loops_complete(DynLoops *l); /* makes loop code. -1 without an exception: there can be none */
 /* Do calls of the cache's function run in loop code? */
 static inline bool dyn_loops_serve(const DynCache *c) { return DYN_UNLIKELY(c->loops_on); }
 /* loops_calls.c: the call in loop code, or CPython's own where it is short; and what a fresh frame comes to. */
 DYN_HIDDEN PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 DYN_HIDDEN PyObject *dyn_loops_frame(DynCache *c, PyThreadState *ts, DynFrame *f);
+/* CPython's call of a function that has a door. One that calls itself by its door's name runs in loop code, its ways closed:
+ * there it doesn't pass the door each time. */
+DYN_HIDDEN PyObject *dyn_loops_call_plain(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+/* The door dies, or its function's code or defaults change: calls of itself pass whatever its name stands for. */
+DYN_HIDDEN void dyn_loops_forget_door(DynCache *c);
 /* Are its calls so short that none repays passing a door? They are counted anew then. */
 DYN_HIDDEN bool dyn_loops_calls_are_brief(DynCache *c);
 /* Nothing is known of the cache's function, and a call of it with these slots looks as if it worked on no arrays (looks.c): then
@@ -193,7 +200,7 @@ DYN_HIDDEN bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *
 DYN_HIDDEN double dyn_loops_behind(const DynLoops *l, const DynCode *c, uint32_t header, PyObject *const *slots,
                                    PyObject *globals);
 /* A number for the kinds of these values: types, and of containers whether they are empty and what is first in them. */
-DYN_HIDDEN uint64_t dyn_loops_kinds(const DynCode *c, PyObject *const *slots, uint32_t nstack);
+DYN_HIDDEN uint64_t dyn_loops_kinds(PyObject *const *slots, uint32_t n);
 DYN_HIDDEN bool dyn_loops_was_refused_as(const DynLoop *loop, uint64_t kinds);
 /* Trips that a for loop over this iterator has left, as far as it tells without running anything; -1: it doesn't. The other
  * guesses then. */

@@ -437,12 +437,24 @@ static bool plan_now(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     return dyn_loops_plan(l, i, l->decoded, s->at, s->nstack, dyn_frame_globals(f), dyn_frame_builtins(f)) == DYN_LOOP_NATIVE;
 }
 
+/* Arrivals are its calls, the first of which are counted; then it rests. */
+static bool is_often_called(DynLoops *l, uint32_t i) {
+    DynLoop *loop = &l->loops[i];
+    double ran = loop->ran_ns + ++loop->arrived * CALL_NS;
+    bool often = ran >= loop->worth_ns;
+    if (!often && loop->arrived >= MOST_ASKED && dyn_loops_rest(l, i)) {
+        loop->ran_ns = ran;
+        loop->arrived = 0;
+    }
+    return often;
+}
+
 /* Has the loop run for so long, or so often, that its code is worth planning, and a compiler's time? Then that is asked. One that
  * is through before long is left alone until the next call, and its time counts. */
 static bool is_hot(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     DynLoop *loop = &l->loops[i];
-    if (loop->function && loop->nregions == 0) { /* arrivals are its calls */
-        return ++loop->arrived * CALL_NS >= loop->worth_ns && plan_now(l, i, f, s);
+    if (loop->function && loop->nregions == 0) {
+        return is_often_called(l, i) && plan_now(l, i, f, s);
     }
     uint64_t now = dyn_cycles();
     loop->first = loop->first == 0 ? now : loop->first;

@@ -98,7 +98,7 @@ static bool gets_due(const DynLoops *l, uint32_t i) {
 }
 
 static bool is_short_call(DynLoops *l, const DynCallSizes *sizes) {
-    bool is_short = l->longest > 0 && dyn_loops_may_put_off(l) && are_as_before(sizes, &l->sizes);
+    bool is_short = l->longest > 0 && l->made->nselves == 0 && dyn_loops_may_put_off(l) && are_as_before(sizes, &l->sizes);
     for (uint32_t i = 0; i < l->nloops && is_short; i++) {
         DynLoop *loop = &l->loops[i];
         bool due = loop->state == DYN_LOOP_COLD && gets_due(l, i);
@@ -177,18 +177,53 @@ static void end_call(DynLoops *l, const SeenCall *call, const DynCallSizes *size
 
 /* ---- calls */
 
+/* The function that loop code is for is made as `func` is, as it is called by its own name, too. */
+static PyObject *make_function(const DynLoops *l, PyObject *func) {
+    PyObject *made = dyn_hit_function(l->made->code, func);
+    if (made != NULL && l->made->nselves > 0) {
+        PyFunctionObject *m = (PyFunctionObject *)made;
+        const PyFunctionObject *f = (const PyFunctionObject *)func;
+        Py_XSETREF(m->func_defaults, Py_XNewRef(f->func_defaults));
+        Py_XSETREF(m->func_kwdefaults, Py_XNewRef(f->func_kwdefaults));
+        Py_XSETREF(m->func_qualname, Py_XNewRef(f->func_qualname));
+    }
+    return made;
+}
+
+static bool is_made_as(const DynLoops *l, PyObject *func) {
+    const PyFunctionObject *m = (const PyFunctionObject *)l->function, *f = (const PyFunctionObject *)func;
+    bool made_alike = m != NULL && m->func_closure == f->func_closure && m->func_globals == f->func_globals;
+    bool called_alike = made_alike && m->func_defaults == f->func_defaults && m->func_kwdefaults == f->func_kwdefaults;
+    return l->made->nselves > 0 ? called_alike : made_alike;
+}
+
+/* Where its own name stands for a door of the function, that is what its calls needn't pass. */
+static void aim_at_door(DynLoops *l, PyObject *func) {
+    const DynCache *c = l->cache;
+    PyObject *globals = PyFunction_GET_GLOBALS(func), *name = ((PyCodeObject *)l->code)->co_name;
+    bool may = l->made->nselves > 0 && c != NULL && !c->known && PyDict_CheckExact(globals);
+    PyObject *named = may ? PyDict_GetItemWithError(globals, name) : NULL;
+    PyErr_Clear();
+    bool is_door = named != NULL && Py_IS_TYPE(named, &DynDoor_Type) && dyn_door_function(named) == func;
+    l->door = is_door ? named : NULL;
+    dyn_asm_loops_aim(l->made, l->door, l->function);
+}
+
 PyObject *dyn_loops_function(DynCache *c, PyObject *func) {
     DynLoops *l = c->loops;
-    bool same = l->function != NULL && PyFunction_GET_CLOSURE(func) == PyFunction_GET_CLOSURE(l->function) &&
-                PyFunction_GET_GLOBALS(func) == PyFunction_GET_GLOBALS(l->function);
-    if (same) {
+    if (is_made_as(l, func)) {
+        if (l->door == NULL && l->made->nselves > 0) {
+            aim_at_door(l, func);
+        }
         return Py_NewRef(l->function);
     }
-    PyObject *made = dyn_hit_function(l->made->code, func);
+    PyObject *made = make_function(l, func);
     if (made == NULL) {
         PyErr_Clear();
     } else if (!c->known) { /* a family of known.c's keeps nothing alive */
+        dyn_loops_forget_door(c);
         Py_XSETREF(l->function, Py_NewRef(made));
+        aim_at_door(l, func);
     }
     return made;
 }
@@ -220,7 +255,7 @@ static PyObject *call_in_loop_code(DynCache *c, PyObject *func, PyObject *const 
 /* May the call run in loop code, as it is now? The caller holds `l`, the cache's when it asked. */
 static bool has_loop_code(DynCache *c, DynLoops *l) {
     dyn_loops_refresh(l);
-    return c->loops == l && l->made != NULL && !rests(l);
+    return c->loops == l && l->made != NULL && (l->made->nselves > 0 || !rests(l));
 }
 
 static PyObject *call_without_loop_code(DynLoops *l, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
@@ -250,6 +285,31 @@ PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, siz
     }
     dyn_cache_decref(c);
     return result;
+}
+
+/* Loops whose code is there for the sake of calls of itself, if for nothing else; NULL: there are no such calls. */
+static DynLoops *loops_with_selves(DynCache *c) {
+    if (!c->selves_known) {
+        c->selves_known = true;
+        DynCode *decoded = dyn_code_calls_itself((PyCodeObject *)c->code) ? dyn_decode((PyCodeObject *)c->code) : NULL;
+        DynLoops *l = decoded != NULL ? dyn_loops_of(c, decoded) : NULL;
+        if (l != NULL) {
+            (void)dyn_loops_complete(l);
+        }
+        PyErr_Clear();
+        if (decoded != NULL) {
+            dyn_decode_free(decoded);
+        }
+    }
+    return c->loops != NULL && c->loops->made != NULL && c->loops->made->nselves > 0 ? c->loops : NULL;
+}
+
+PyObject *dyn_loops_call_plain(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    DynLoops *l = c->known ? NULL : loops_with_selves(c);
+    for (uint32_t i = 0; l != NULL && i < l->nloops; i++) {
+        dyn_loops_open(l, i, false);
+    }
+    return l != NULL ? call_in_loop_code(c, func, args, nargsf, kwnames) : dyn_hook_plain(func, args, nargsf, kwnames);
 }
 
 static void measure_frame(const DynCache *c, DynFrame *f, DynCallSizes *sizes) {

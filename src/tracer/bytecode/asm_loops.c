@@ -11,6 +11,7 @@
 #define MOST_UNITS 30000  /* of a code for which loop code is made */
 #define MOST_PLACES 20000 /* of all its headers together */
 enum { PREFIXES = 2 };    /* of a jump between blocks and the rest, whose distance is set behind it */
+enum { SELF_CONSTS = 2 }; /* for calls of itself */
 
 /* One bytecode instruction of the original. */
 typedef struct Item {
@@ -21,6 +22,7 @@ typedef struct Item {
     uint32_t where;  /* The unit where it stands in loop code, prefixes included. */
     int line;
     int8_t jumps; /* 1 ahead, -1 back, 0: it doesn't. */
+    bool itself;  /* It loads the function itself, by its global name, to call it. */
     uint8_t op, prefixes;
 } Item;
 typedef struct Maker {
@@ -253,7 +255,23 @@ static int make_way(const DynCode *c, const int32_t *depth, const uint32_t *head
 
 /* ---- the original's instructions, apart */
 
+static int if_false(uint32_t *caches) {
+    *caches = DYN_PY >= 313;
+#if DYN_PY == 311
+    return POP_JUMP_FORWARD_IF_FALSE;
+#else
+    return POP_JUMP_IF_FALSE;
+#endif
+}
+
 static uint8_t prefixes_of(uint32_t arg) { return (uint8_t)((arg > 0xff) + (arg > 0xffff) + (arg > 0xffffff)); }
+
+/* The load of a global that is called behind it: has that the function's own name? */
+static bool calls_itself(const DynCode *c, const Item *it) {
+    enum { CALLED = 1, MAY = DYN_PY <= 314 }; /* from 3.15 on the stack borrows constants, and these may die */
+    bool called = MAY && c->head != DYN_NONE && it->op == LOAD_GLOBAL && (it->arg & CALLED) != 0;
+    return called && PyTuple_GET_ITEM(c->code->co_names, it->arg >> 1) == c->code->co_name;
+}
 
 static int read_items(Maker *m) {
     const uint8_t *code = (const uint8_t *)PyBytes_AS_STRING(m->c->bytes);
@@ -271,6 +289,8 @@ static int read_items(Maker *m) {
         Item it = {.at = at, .next = next, .arg = arg, .target = DYN_NONE, .way = DYN_NONE, .op = code[2 * at]};
         it.jumps = (int8_t)dyn_jump_way(it.op);
         it.prefixes = prefixes_of(arg);
+        it.itself = calls_itself(m->c, &it);
+        m->out->nselves += it.itself;
         m->item_at[start] = m->items.n;
         if (dyn_vec_push(&m->items, it) < 0) {
             return -1;
@@ -298,7 +318,24 @@ static void aim_jumps(Maker *m) {
 
 static uint32_t way_units(const Maker *m, const Item *it) { return it->way == DYN_NONE ? 0 : 1 + m->far[it->way]; }
 
-static uint32_t item_units(const Item *it) { return it->prefixes + (it->next - it->at); }
+static uint32_t own_units(const Item *it) { return it->prefixes + (it->next - it->at); }
+
+/* The constants that a call of itself is compared with, and replaced by. */
+static uint32_t self_const(const Maker *m, uint32_t i) { return m->first_const + m->out->nways + i; }
+
+static uint32_t const_units(uint32_t index) { return prefixes_of(index) + 1; }
+
+/* What emit_itself writes beside the instruction. */
+static uint32_t self_units(const Maker *m) {
+    enum { COPIED = 1, COMPARED = 1, BRANCHED = 1, DROPPED = 1 };
+    const uint32_t pushed_null = 1 + dyn_call_null_first();
+    uint32_t caches;
+    if_false(&caches);
+    return pushed_null + COPIED + const_units(self_const(m, 0)) + COMPARED + BRANCHED + caches + DROPPED +
+           const_units(self_const(m, 1));
+}
+
+static uint32_t item_units(const Maker *m, const Item *it) { return own_units(it) + (it->itself ? self_units(m) : 0); }
 
 /* Where jumps to the item come in: at its way. */
 static uint32_t entry_of(const Maker *m, const Item *it) { return it->where - way_units(m, it); }
@@ -309,12 +346,12 @@ static bool lay_out_once(Maker *m) {
     for (uint32_t i = 0; i < m->items.n; i++) {
         Item *it = &m->items.at[i];
         it->where = where + way_units(m, it);
-        where = it->where + item_units(it);
+        where = it->where + item_units(m, it);
     }
     for (uint32_t i = 0; i < m->items.n; i++) {
         Item *it = &m->items.at[i];
         if (it->jumps != 0) {
-            uint32_t from = it->where + item_units(it), to = entry_of(m, &m->items.at[it->target]);
+            uint32_t from = it->where + item_units(m, it), to = entry_of(m, &m->items.at[it->target]);
             it->arg = it->jumps > 0 ? to - from : from - to;
             uint8_t prefixes = prefixes_of(it->arg);
             grew |= prefixes > it->prefixes;
@@ -337,6 +374,26 @@ static DynPosition next_position(const Maker *m, DynPositionCursor *cursor, uint
     return p;
 }
 
+/* The global, and behind it the question whether it is what calls are replaced of. */
+static void emit_itself(Maker *m, const Item *it) {
+    uint32_t caches;
+    int op = if_false(&caches);
+    put_prefixed(m->a, it->op, it->arg & ~1u, it->prefixes);
+    for (uint32_t k = it->at + 1; k < it->next; k++) {
+        dyn_asm_put(m->a, CACHE, 0);
+    }
+    dyn_asm_emit(m->a, COPY, 1);
+    dyn_asm_emit(m->a, LOAD_CONST, self_const(m, 0));
+    dyn_asm_emit(m->a, IS_OP, 0);
+    dyn_asm_emit_cached(m->a, op, 1 + const_units(self_const(m, 1)), (int)caches);
+    dyn_asm_emit(m->a, POP_TOP, 0);
+    dyn_asm_emit(m->a, LOAD_CONST, self_const(m, 1));
+    dyn_asm_emit(m->a, PUSH_NULL, 0);
+    if (dyn_call_null_first()) {
+        dyn_asm_emit(m->a, SWAP, 2);
+    }
+}
+
 static void emit_items(Maker *m) {
     DynPositionCursor cursor = {0};
     for (uint32_t i = 0; i < m->items.n; i++) {
@@ -354,6 +411,10 @@ static void emit_items(Maker *m) {
                 dyn_asm_put(m->a, JUMP_FORWARD, 0);
             }
         }
+        if (it->itself) {
+            emit_itself(m, it);
+            continue;
+        }
         put_prefixed(m->a, it->op, it->arg, it->prefixes);
         for (uint32_t k = it->at + 1; k < it->next; k++) {
             dyn_asm_put(m->a, CACHE, 0);
@@ -370,22 +431,13 @@ static void emit_handlers(Maker *m) {
             return;
         }
         const Item *last = &m->items.at[end];
-        uint32_t until = h.end < m->c->nunits ? entry_of(m, last) : last->where + item_units(last);
+        uint32_t until = h.end < m->c->nunits ? entry_of(m, last) : last->where + item_units(m, last);
         uint32_t to = entry_of(m, &m->items.at[target]);
         dyn_asm_add_handler(m->a, (DynHandler){entry_of(m, &m->items.at[start]), until, to, h.depth, h.lasti});
     }
 }
 
 /* ---- way-in blocks */
-
-static int if_false(uint32_t *caches) {
-    *caches = DYN_PY >= 313;
-#if DYN_PY == 311
-    return POP_JUMP_FORWARD_IF_FALSE;
-#else
-    return POP_JUMP_IF_FALSE;
-#endif
-}
 
 static void ask(Maker *m, uint32_t way, int op) {
     dyn_asm_emit(m->a, LOAD_CONST, m->first_const + way);
@@ -533,7 +585,7 @@ static void find_far(Maker *m) {
     while (lay_out_once(m)) {
     }
     const Item *last = &m->items.at[m->items.n - 1];
-    uint32_t block = last->where + item_units(last);
+    uint32_t block = last->where + item_units(m, last);
     for (uint32_t i = 0; i < m->out->nways; i++) {
         const DynLoopWay *w = &m->out->ways[i];
         const Item *header = &m->items.at[m->item_at[w->header]];
@@ -585,6 +637,20 @@ static DynLoopCode *new_result(const DynCode *c, uint32_t n) {
     return l;
 }
 
+/* The original's, the ways in, and those for calls of itself. The collector isn't to see what these borrow. */
+static PyObject *consts_of(const DynCode *c, PyObject *const *ways, uint32_t n) {
+    PyObject *more[n + SELF_CONSTS];
+    memcpy(more, ways, n * sizeof *more);
+    for (uint32_t i = 0; i < SELF_CONSTS; i++) {
+        more[n + i] = ways[n - 1];
+    }
+    PyObject *consts = dyn_asm_consts_with(c->code, (int)(n + SELF_CONSTS), more);
+    if (consts != NULL) {
+        PyObject_GC_UnTrack(consts);
+    }
+    return consts;
+}
+
 DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *const *ways, uint32_t n) {
     DynAsm a = {0};
     Maker m = {.c = c, .a = &a, .first_const = (uint32_t)PyTuple_GET_SIZE(c->code->co_consts)};
@@ -599,7 +665,7 @@ DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *
     if (m.far != NULL && prepare(&m, headers) == 0) {
         find_far(&m);
         emit(&m);
-        consts = m.failed ? NULL : dyn_asm_consts_with(c->code, (int)n, ways);
+        consts = m.failed ? NULL : consts_of(c, ways, n);
     }
     if (consts != NULL) {
         DynSlots s = dyn_asm_same_slots(c->code);
@@ -615,6 +681,21 @@ DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *
         result = NULL;
     }
     return result;
+}
+
+void dyn_asm_loops_aim(DynLoopCode *l, PyObject *door, PyObject *function) {
+    PyObject *consts = ((PyCodeObject *)l->code)->co_consts, *const to[SELF_CONSTS] = {door, function};
+    Py_ssize_t first = PyTuple_GET_SIZE(consts) - SELF_CONSTS;
+    PyObject *way = PyTuple_GET_ITEM(consts, first - 1);
+    for (uint32_t i = 0; i < SELF_CONSTS && l->nselves > 0; i++) {
+        PyObject *before = PyTuple_GET_ITEM(consts, first + i), *now = door != NULL && function != NULL ? to[i] : way;
+        if (now == way && before != way) {
+            Py_INCREF(way);
+        } else if (now != way && before == way) {
+            Py_DECREF(way);
+        }
+        PyTuple_SET_ITEM(consts, first + i, now);
+    }
 }
 
 void dyn_asm_loops_free(DynLoopCode *l) {
