@@ -294,6 +294,13 @@ static bool names_vary(DynCache *c) {
     return c->names_vary;
 }
 
+/* Was it long, or made it out that a loop is CPython's, and saw no array work? */
+static bool came_to_nothing(const Recording *rec) {
+    const DynCache *c = rec->cache;
+    bool felt = rec->base.ninstrs > FELT || dyn_loops_any_refused(c);
+    return felt && !c->works && !rec->kept && (rec->why == DYN_R_NO_ARRAYS || rec->why == DYN_R_BUDGET);
+}
+
 /* The hook is needed by the caller; this is released here. */
 static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func) {
     Recording rec = {.cache = c, .func = Py_NewRef(func), .active = true};
@@ -349,9 +356,7 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
     if (rec.base.ninstrs > LONG_FOR_NOTHING && !c->works && dyn_profit_is_measured(c)) {
         dyn_cache_try_no_more(c);
     }
-    bool for_nothing =
-        rec.base.ninstrs > FELT && !c->works && !rec.kept && (rec.why == DYN_R_NO_ARRAYS || rec.why == DYN_R_BUDGET);
-    c->for_nothing = for_nothing ? rec.why : DYN_R_OK;
+    c->for_nothing = came_to_nothing(&rec) ? rec.why : DYN_R_OK;
     root_of(&rec)->loud |= rec.base.loud;
     root_of(&rec)->raises |= rec.base.raises;
     wait_for_native(&rec);

@@ -392,7 +392,7 @@ static void try_again(DynLoops *l) {
             loop->entered = 0;
             loop->inside = 0;
             loop->trips = 0;
-            loop->weighed = false;
+            loop->weighed = loop->looked_at = false;
             settle(l, i, loop->nregions > 0 ? DYN_LOOP_NATIVE : DYN_LOOP_NEW);
         }
     }
@@ -746,7 +746,16 @@ static PyObject *loops_swap(PyObject *module, PyObject *args) {
     return PyBool_FromLong(done);
 }
 
+static PyObject *loops_time(PyObject *module, PyObject *by) {
+    dyn_loops_tell_time(by == Py_None ? NULL : by);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"_loops_time", loops_time, METH_O,
+     "_loops_time(by): by(native, trips) says how many ns passed since the last arrival in CPython, or in a native run. None: "
+     "the "
+     "clock says it again."},
     {"_loops_swap", loops_swap, METH_VARARGS,
      "_loops_swap(code, at, unit): puts the unit that stands at `at` there as it was before the code became warm; whether it "
      "stood there."},

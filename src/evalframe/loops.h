@@ -65,18 +65,25 @@ typedef struct DynLoop {
     uint64_t first;          /* when it was first arrived at in this call, or 0; */
     double share;            /* of a call's time, in the last one that ran in loop code, */
     bool nested;             /* and whether it is in another loop */
+    bool has_run;            /* It has run natively, … */
+    bool looked_at;          /* … and trips of CPython's were compared with what that took. */
     uint32_t entered;        /* arrivals that ran a region … */
     uint64_t inside;         /* … and cycles that regions ran in them */
     Py_ssize_t trips;        /* … and the trips of a for loop in them */
+    uint64_t least_trip;     /* … of which the fastest run's took so many cycles */
     uint32_t sampling;       /* arrivals whose trips are CPython's, of `sampled`, to be compared with … */
     uint32_t sampled;
     uint64_t native_trip;                   /* … the cycles of a trip natively */
     uint32_t weighing;                      /* arrivals for which it is still weighed: in turns native and CPython's */
+    uint32_t cold;                          /* … once so many are CPython's that don't count */
     uint32_t nweighed, trials;              /* how often it was, and the trials since */
-    bool surely;                            /* … which said that CPython takes much longer */
+    bool clearly, surely;                   /* … which said that CPython takes much longer, not for the first time */
     bool weighed, was_native;               /* … it was; at the last arrival, at the time `last`, it ran natively */
     PyObject *over;                         /* borrowed, and only compared: the iterator that was on the stack then, … */
     Py_ssize_t left;                        /* … and the trips that it had left */
+    const DynFrame *frame;                  /* … compared too: whose it was, … */
+    uint64_t call;                          /* … and in which call (ncalls) */
+    uint64_t trip_took, run_took;           /* cycles of CPython's last trip, and of the last native run */
     uint32_t again;                         /* arrivals that were no new beginning */
     uint64_t last, taken[2];                /* cycles from arrivals to the next in all, CPython's and native … */
     uint32_t narrived[2];                   /* … of so many */
@@ -114,6 +121,7 @@ struct DynLoops {
     uint32_t nloops;
     uint32_t headers[DYN_MOST_LOOPS]; /* of each of them, the code unit where it starts */
     uint32_t nwaiting;                /* loops that the compiler works on */
+    uint64_t ncalls;                  /* that began in loop code so far */
     uint32_t calls;                   /* that run in loop code, … */
     uint64_t began, ran;              /* … since when, and how long all those before took, in cycles: dyn_loops_ran */
     uint64_t longest;                 /* … and the longest one that was seen to its end; 0: none was. */
@@ -142,6 +150,14 @@ static inline bool dyn_loops_have_regions(const DynLoops *l) {
         have |= l->loops[i].nregions > 0;
     }
     return have;
+}
+/* Is there a loop of the cache's function that there is no region for? */
+static inline bool dyn_loops_any_refused(const DynCache *c) {
+    bool any = false;
+    for (uint32_t i = 0; c->loops != NULL && i < c->loops->nloops; i++) {
+        any |= c->loops->loops[i].state == DYN_LOOP_REFUSED;
+    }
+    return any;
 }
 DYN_HIDDEN int dyn_loops_traverse(const DynCache *c, visitproc visit, void *arg);
 DYN_HIDDEN int dyn_loops_complete(DynLoops *l); /* makes loop code. -1 without an exception: there can be none */
@@ -236,6 +252,8 @@ DYN_HIDDEN void dyn_loops_begin_frame(DynLoops *l); /* it goes over to loop code
 
 /* ---- loops_arrive.c */
 DYN_HIDDEN uint64_t dyn_loops_native_cycles(void); /* that all regions ran so far */
+/* Test: by(native, trips) says how many ns a trip of CPython's takes, or a native run of so many. NULL: the clock does again. */
+DYN_HIDDEN void dyn_loops_tell_time(PyObject *by);
 DYN_HIDDEN PyObject *dyn_way_in_new(DynLoops *l, uint32_t index);
 DYN_HIDDEN void dyn_way_in_belongs_to(PyObject *way_in, const DynLoopCode *made);
 DYN_HIDDEN void dyn_way_in_detach(PyObject *way_in);

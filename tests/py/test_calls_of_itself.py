@@ -177,32 +177,3 @@ def test_reset_while_it_runs():
     plain, ours = make(source, "f")
     for _ in range(6):
         assert ours["f"](5) == plain["f"](5)
-
-
-@pytest.mark.parametrize("wait", [True, False])
-def test_a_long_recording_for_nothing_is_made_once(wait):
-    source = """
-    def part(n, at, moves):
-        if n > 0:
-            part(n - 1, at + 1, moves)
-            moves.append(at)
-            part(n - 1, at - 1, moves)
-    def work(n):
-        moves = []
-        part(n, 0, moves)
-        return sys.intern(str(len(moves)))
-    """
-    plain, ours = make(source, "work", wait)
-    dynoc.reset()
-    dynoc.counters.clear()
-    for _ in range(8):
-        assert ours["work"](8) == plain["work"](8)
-    assert dynoc.counters["frames"]["total"] <= 1
-    for n in (True, 2.0 - 1):  # other kinds of values are recorded, and what the function raises is seen
-        try:
-            wanted = plain["work"](n)
-        except Exception as e:
-            with pytest.raises(type(e)):
-                ours["work"](n)
-        else:
-            assert ours["work"](n) == wanted
