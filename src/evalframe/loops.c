@@ -751,7 +751,15 @@ static PyObject *loops_time(PyObject *module, PyObject *by) {
     Py_RETURN_NONE;
 }
 
+static PyObject *loops_turns(PyObject *module, PyObject *args) {
+    double native, plain;
+    return PyArg_ParseTuple(args, "dd", &native, &plain) ? PyLong_FromUnsignedLong(dyn_loops_tell_turns(native, plain)) : NULL;
+}
+
 static PyMethodDef methods[] = {
+    {"_loops_turns", loops_turns, METH_VARARGS,
+     "_loops_turns(native, plain): calls of functions that call themselves take so many ns where they are compared; 0: the clock "
+     "says it. How many of them were CPython's since this was asked last."},
     {"_loops_time", loops_time, METH_O,
      "_loops_time(by): by(native, trips) says how many ns passed since the last arrival in CPython, or in a native run. None: "
      "the "

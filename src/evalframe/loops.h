@@ -108,6 +108,21 @@ typedef struct DynCallSizes {
     double at[DYN_CALL_SIZES];
 } DynCallSizes;
 
+/* Calls of a function that calls itself, which is native as a whole, beside CPython's (loops_turns.c). */
+#define DYN_MOST_TURNS 16 /* of both sides together */
+typedef enum DynTurnOf { DYN_TURN_OF_NONE, DYN_TURN_OF_CPYTHON, DYN_TURN_OF_NATIVE } DynTurnOf;
+typedef struct DynCallSide {
+    uint64_t at[DYN_MOST_TURNS]; /* cycles, of the n that count */
+    uint32_t n, met;
+} DynCallSide;
+typedef struct DynCallTurns {
+    DynCallSide sides[2];  /* CPython's, native */
+    uint32_t turn;         /* of this trial */
+    uint32_t trials, rest; /* those before, and the calls until the next one */
+    uint32_t planned;      /* regions and refusals of all loops when the call began */
+    bool sure;             /* there is none any more */
+} DynCallTurns;
+
 struct DynLoops {
     Py_ssize_t refs;
     DynCache *cache; /* borrowed; NULL: it is gone, and nothing is native any more */
@@ -126,6 +141,7 @@ struct DynLoops {
     uint64_t began, ran;              /* … since when, and how long all those before took, in cycles: dyn_loops_ran */
     uint64_t longest;                 /* … and the longest one that was seen to its end; 0: none was. */
     DynCallSizes sizes;               /* of the arguments of those, the largest */
+    DynCallTurns turns;               /* of its native calls and CPython's */
     uint32_t brief;                   /* so many in a row were CPython's own and over at once */
     bool recording;                   /* a recording asks: what is to be said waits */
     bool short_loop;                  /* … and CPython is through with the loop before a compiler would be */
@@ -200,6 +216,10 @@ DYN_HIDDEN void dyn_loops_add_refusals(const DynCache *c, PyObject **list); /* w
 DYN_HIDDEN void dyn_loops_source(const DynCache *c, DynStr *out);
 DYN_HIDDEN int dyn_loops_init(PyObject *module); /* adds functions for tests */
 
+/* ---- loops_turns.c: whose turn is the call that is to begin? Of a function that isn't compared it is nobody's. */
+DYN_HIDDEN DynTurnOf dyn_loops_turn(DynLoops *l);
+DYN_HIDDEN void dyn_loops_turn_ends(DynLoops *l, DynTurnOf turn, uint64_t took);
+
 /* ---- loops_guess.c */
 typedef struct DynLoopGuess {
     bool unrolled;   /* a recording goes through all of its trips */
@@ -252,6 +272,8 @@ DYN_HIDDEN void dyn_loops_begin_frame(DynLoops *l); /* it goes over to loop code
 
 /* ---- loops_arrive.c */
 DYN_HIDDEN uint64_t dyn_loops_native_cycles(void); /* that all regions ran so far */
+/* Test: calls that are compared take so many ns (0: what they take). How many were CPython's since it was asked last. */
+DYN_HIDDEN uint32_t dyn_loops_tell_turns(double native, double plain);
 /* Test: by(native, trips) says how many ns a trip of CPython's takes, or a native run of so many. NULL: the clock does again. */
 DYN_HIDDEN void dyn_loops_tell_time(PyObject *by);
 DYN_HIDDEN PyObject *dyn_way_in_new(DynLoops *l, uint32_t index);

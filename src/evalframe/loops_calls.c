@@ -149,7 +149,8 @@ bool dyn_loops_calls_are_brief(DynCache *c) {
     return brief;
 }
 
-static void end_call(DynLoops *l, const SeenCall *call, const DynCallSizes *sizes, bool done) {
+/* How long it took. */
+static uint64_t end_call(DynLoops *l, const SeenCall *call, const DynCallSizes *sizes, bool done) {
     uint64_t took = dyn_loops_ran(l) - call->began;
     double ns = dyn_cycles_ns((double)took);
     for (uint32_t i = 0; i < l->nloops && call->alone && took > 0; i++) {
@@ -172,6 +173,31 @@ static void end_call(DynLoops *l, const SeenCall *call, const DynCallSizes *size
     }
     if (l->calls > 0) {
         dyn_loops_end_call(l);
+    }
+    return took;
+}
+
+/* Tests tell how long calls take natively and in CPython, and count the latter. */
+static struct {
+    double native, plain;
+    uint32_t nplain;
+} told;
+
+uint32_t dyn_loops_tell_turns(double native, double plain) {
+    uint32_t made = told.nplain;
+    told.native = native;
+    told.plain = plain;
+    told.nplain = 0;
+    return made;
+}
+
+static void end_turn(DynLoops *l, DynTurnOf turn, uint64_t took) {
+    if (turn != DYN_TURN_OF_NONE) {
+        DynRaised before = dyn_callback_begin(); /* the call may have raised */
+        bool plain = turn == DYN_TURN_OF_CPYTHON;
+        told.nplain += plain;
+        dyn_loops_turn_ends(l, turn, told.native > 0 ? dyn_cycles_of_ns(plain ? told.plain : told.native) : took);
+        dyn_callback_end(before);
     }
 }
 
@@ -275,13 +301,15 @@ PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, siz
     }
     size_t nkw = kwnames == NULL ? 0 : (size_t)PyTuple_GET_SIZE(kwnames);
     measure(&sizes, args, (size_t)PyVectorcall_NARGS(nargsf) + nkw);
+    DynTurnOf turn = dyn_loops_turn(l);
     SeenCall call = begin_call(l, is_short_call(l, &sizes));
     dyn_loops_decref(l);
     dyn_cache_incref(c);
     PyObject *result =
         call.is_short ? dyn_hook_plain(func, args, nargsf, kwnames) : call_in_loop_code(c, func, args, nargsf, kwnames);
     if (c->loops == l) {
-        end_call(l, &call, &sizes, result != NULL);
+        uint64_t took = end_call(l, &call, &sizes, result != NULL);
+        end_turn(l, turn, took);
     }
     dyn_cache_decref(c);
     return result;

@@ -113,3 +113,32 @@ def test_a_triangle_is_judged_by_all_of_its_trips(least, state):
     clock = Clock(lambda trips: 500 * trips, lambda c: 40 + least * c.trip)
     assert state_after(summed, VALUES * 10, clock, 60) == state
 
+
+
+SELF = """
+def count(tree):
+    if not tree:
+        return 1
+    total = 0
+    for part in tree:
+        total += count(part)
+    return total
+"""
+
+
+@pytest.mark.parametrize(("native", "plain", "state"), [(3000, 9000, NATIVE), (3000, 2900, RETIRED), (3000, 40000, NATIVE)])
+def test_whole_calls_of_a_function_that_calls_itself_are_compared(native, plain, state):
+    """Few of CPython's calls tell, where the difference is clear."""
+    space = {}
+    exec(SELF, space)
+    count = space["count"] = dynoc.optimize(space["count"], wait=True, options={"retire": True})
+    tree, made = [[[], []], [[], [[]]]], 0
+    assert count(tree) == 4
+    _dynoc._loops_turns(native, plain)
+    try:
+        for _ in range(60):
+            assert count(tree) == 4
+    finally:
+        made = _dynoc._loops_turns(0, 0)
+    assert count.loops[0].startswith(state)
+    assert 1 <= made <= (1 if plain > 4 * native else 10)
