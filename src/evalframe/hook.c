@@ -23,6 +23,7 @@ typedef struct Recording { /* one recording of one call, on the C stack */
     uint64_t compiling; /* cycles spent in dyn_compile */
     bool kept, active;
     bool went_on;  /* the rest of the call was served */
+    bool itself;   /* the function calls itself, as far as its names tell */
     DynReason why; /* not OK: the function's own recording was refused */
 } Recording;
 
@@ -294,16 +295,17 @@ static bool names_vary(DynCache *c) {
     return c->names_vary;
 }
 
-/* Was it long, or made it out that a loop is CPython's, and saw no array work? */
+/* Was it long, or of what may come to much, and saw no array work? */
 static bool came_to_nothing(const Recording *rec) {
     const DynCache *c = rec->cache;
-    bool felt = rec->base.ninstrs > FELT || dyn_loops_any_refused(c);
+    bool felt = rec->base.ninstrs > FELT || dyn_loops_any_refused(c) || rec->itself;
     return felt && !c->works && !rec->kept && (rec->why == DYN_R_NO_ARRAYS || rec->why == DYN_R_BUDGET);
 }
 
 /* The hook is needed by the caller; this is released here. */
 static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func) {
     Recording rec = {.cache = c, .func = Py_NewRef(func), .active = true};
+    rec.itself = dyn_code_calls_itself((PyCodeObject *)c->code);
     DynConfig config = dyn_options_config(c->options);
     bool judged = root_of(&rec)->quiet && c->need_arrays && dyn_profit_is_judged(c);
     rec.base = (DynRecording){

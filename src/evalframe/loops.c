@@ -437,25 +437,12 @@ static void unlink_loops(DynLoops *l) {
     l->previous = l->following = NULL;
 }
 
-static void aim_at_nothing(DynLoops *l) {
-    if (l->door != NULL) {
-        l->door = NULL;
-        dyn_asm_loops_aim(l->made, NULL, NULL);
-    }
-}
-
-void dyn_loops_forget_door(DynCache *c) {
-    if (c->loops != NULL) {
-        aim_at_nothing(c->loops);
-    }
-}
-
 void dyn_loops_decref(DynLoops *l) {
     if (--l->refs > 0) {
         return;
     }
     unlink_loops(l);
-    aim_at_nothing(l);
+    dyn_loops_aim(l, NULL);
     nnews -= l->nnews;
     for (uint32_t i = 0; i < l->nloops; i++) {
         DynLoop *loop = &l->loops[i];
@@ -485,7 +472,7 @@ void dyn_loops_drop(DynCache *c) {
     c->loops_on = c->loops_known = c->selves_known = false;
     if (l != NULL) {
         l->cache = NULL;
-        aim_at_nothing(l);
+        dyn_loops_aim(l, NULL);
         for (uint32_t i = 0; i < l->nloops; i++) {
             dyn_loops_open(l, i, false);
         }
@@ -776,5 +763,6 @@ static PyMethodDef methods[] = {
 int dyn_loops_init(PyObject *module) {
     (void)dyn_ticks_prepare(); /* without ticks loops that can't be counted are asked about instead */
     dyn_build_tell(poll_pending);
+    dyn_dict_tell(dyn_loops_global_changes);
     return dyn_way_in_init() < 0 ? -1 : PyModule_AddFunctions(module, methods);
 }

@@ -149,6 +149,7 @@ struct DynLoops {
     bool few_trips;                   /* it could have all of the loop's trips in its graph */
     DynLoopNews news[DYN_MOST_NEWS];  /* what waits to be said */
     uint32_t nnews;
+    DynLoops *aimed;                /* the next one of those that have a door */
     DynLoops *previous, *following; /* all of them, for the poll */
 };
 
@@ -187,6 +188,10 @@ DYN_HIDDEN PyObject *dyn_loops_frame(DynCache *c, PyThreadState *ts, DynFrame *f
 DYN_HIDDEN PyObject *dyn_loops_call_plain(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 /* The door dies, or its function's code or defaults change: calls of itself pass whatever its name stands for. */
 DYN_HIDDEN void dyn_loops_forget_door(DynCache *c);
+/* … or those of the door are the function's own, until its name stands for something else. NULL: no more. */
+DYN_HIDDEN void dyn_loops_aim(DynLoops *l, PyObject *door);
+/* A global is about to get another value; key NULL: all of them are. */
+DYN_HIDDEN void dyn_loops_global_changes(PyObject *globals, PyObject *key);
 /* Are its calls so short that none repays passing a door? They are counted anew then. */
 DYN_HIDDEN bool dyn_loops_calls_are_brief(DynCache *c);
 /* Nothing is known of the cache's function, and a call of it with these slots looks as if it worked on no arrays (looks.c): then

@@ -203,6 +203,53 @@ static void end_turn(DynLoops *l, DynTurnOf turn, uint64_t took) {
 
 /* ---- calls */
 
+/* ---- calls of itself */
+
+static DynLoops *all_aimed;
+
+static void aim_at_nothing(DynLoops *l) {
+    DynLoops **at = &all_aimed;
+    while (*at != NULL && *at != l) {
+        at = &(*at)->aimed;
+    }
+    if (*at == l) {
+        *at = l->aimed;
+        l->door = NULL;
+        dyn_asm_loops_aim(l->made, NULL, NULL);
+    }
+}
+
+void dyn_loops_aim(DynLoops *l, PyObject *door) {
+    if (door == NULL) {
+        aim_at_nothing(l);
+        return;
+    }
+    bool told = !dyn_dict_tells() || dyn_dict_listen(PyFunction_GET_GLOBALS(l->function));
+    if (told && l->door == NULL) {
+        l->door = door;
+        l->aimed = all_aimed;
+        all_aimed = l;
+        dyn_asm_loops_aim(l->made, door, l->function);
+    }
+}
+
+void dyn_loops_global_changes(PyObject *globals, PyObject *key) {
+    for (DynLoops *l = all_aimed, *next; l != NULL; l = next) {
+        PyObject *name = ((PyCodeObject *)l->code)->co_name;
+        bool same = key == NULL || key == name || (PyUnicode_CheckExact(key) && PyUnicode_Compare(key, name) == 0);
+        next = l->aimed;
+        if (same && PyFunction_GET_GLOBALS(l->function) == globals) {
+            aim_at_nothing(l);
+        }
+    }
+}
+
+void dyn_loops_forget_door(DynCache *c) {
+    if (c->loops != NULL) {
+        aim_at_nothing(c->loops);
+    }
+}
+
 /* The function that loop code is for is made as `func` is, as it is called by its own name, too. */
 static PyObject *make_function(const DynLoops *l, PyObject *func) {
     PyObject *made = dyn_hit_function(l->made->code, func);
@@ -212,6 +259,7 @@ static PyObject *make_function(const DynLoops *l, PyObject *func) {
         Py_XSETREF(m->func_defaults, Py_XNewRef(f->func_defaults));
         Py_XSETREF(m->func_kwdefaults, Py_XNewRef(f->func_kwdefaults));
         Py_XSETREF(m->func_qualname, Py_XNewRef(f->func_qualname));
+        dyn_func_give_version(made);
     }
     return made;
 }
@@ -231,8 +279,9 @@ static void aim_at_door(DynLoops *l, PyObject *func) {
     PyObject *named = may ? PyDict_GetItemWithError(globals, name) : NULL;
     PyErr_Clear();
     bool is_door = named != NULL && Py_IS_TYPE(named, &DynDoor_Type) && dyn_door_function(named) == func;
-    l->door = is_door ? named : NULL;
-    dyn_asm_loops_aim(l->made, l->door, l->function);
+    if (is_door) {
+        dyn_loops_aim(l, named);
+    }
 }
 
 PyObject *dyn_loops_function(DynCache *c, PyObject *func) {

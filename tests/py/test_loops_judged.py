@@ -138,6 +138,8 @@ def test_whole_calls_of_a_function_that_calls_itself_are_compared(native, plain,
     try:
         for _ in range(60):
             assert count(tree) == 4
+            if count.loops[0].startswith(RETIRED):  # it is tried again some time later
+                break
     finally:
         made = _dynoc._loops_turns(0, 0)
     assert count.loops[0].startswith(state)

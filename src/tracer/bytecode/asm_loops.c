@@ -35,6 +35,7 @@ typedef struct Maker {
     bool *far;         /* for each way: its block is farther than one unit can tell */
     uint32_t first_const;
     bool failed; /* something isn't as a compiler makes it, or too long */
+    bool tells;  /* calls of itself need no question */
 } Maker;
 
 /* ---- the stack in front of each instruction */
@@ -325,9 +326,12 @@ static uint32_t self_const(const Maker *m, uint32_t i) { return m->first_const +
 
 static uint32_t const_units(uint32_t index) { return prefixes_of(index) + 1; }
 
-/* What emit_itself writes beside the instruction. */
+/* What emit_constant or emit_question writes beside the instruction. */
 static uint32_t self_units(const Maker *m) {
-    enum { COPIED = 1, COMPARED = 1, BRANCHED = 1, DROPPED = 1 };
+    enum { WAY = 1, PUSHED_NULL = 1, PASSED = 1, COPIED = 1, COMPARED = 1, BRANCHED = 1, DROPPED = 1 };
+    if (m->tells) {
+        return WAY + PUSHED_NULL + const_units(self_const(m, 1)) + PASSED;
+    }
     const uint32_t pushed_null = 1 + dyn_call_null_first();
     uint32_t caches;
     if_false(&caches);
@@ -374,14 +378,18 @@ static DynPosition next_position(const Maker *m, DynPositionCursor *cursor, uint
     return p;
 }
 
-/* The global, and behind it the question whether it is what calls are replaced of. */
-static void emit_itself(Maker *m, const Item *it) {
-    uint32_t caches;
-    int op = if_false(&caches);
-    put_prefixed(m->a, it->op, it->arg & ~1u, it->prefixes);
+static void emit_load(Maker *m, const Item *it, uint32_t arg) {
+    put_prefixed(m->a, it->op, arg, it->prefixes);
     for (uint32_t k = it->at + 1; k < it->next; k++) {
         dyn_asm_put(m->a, CACHE, 0);
     }
+}
+
+/* The global, and behind it the question whether it is what calls are replaced of. */
+static void emit_question(Maker *m, const Item *it) {
+    uint32_t caches;
+    int op = if_false(&caches);
+    emit_load(m, it, it->arg & ~1u);
     dyn_asm_emit(m->a, COPY, 1);
     dyn_asm_emit(m->a, LOAD_CONST, self_const(m, 0));
     dyn_asm_emit(m->a, IS_OP, 0);
@@ -394,8 +402,20 @@ static void emit_itself(Maker *m, const Item *it) {
     }
 }
 
+/* The constant, or past it the global. What leads there has no line, so that tools for lines don't change it. */
+static void emit_constant(Maker *m, const Item *it, DynPosition p, uint32_t *nth) {
+    m->out->selves[(*nth)++] = dyn_asm_units(m->a);
+    dyn_asm_locate(m->a, (DynPosition){-1, -1, -1, -1});
+    dyn_asm_put(m->a, m->out->past[0], m->out->past[1]);
+    dyn_asm_locate(m->a, p);
+    dyn_asm_emit_callable(m->a, self_const(m, 1));
+    dyn_asm_put(m->a, JUMP_FORWARD, own_units(it));
+    emit_load(m, it, it->arg);
+}
+
 static void emit_items(Maker *m) {
     DynPositionCursor cursor = {0};
+    uint32_t nth = 0;
     for (uint32_t i = 0; i < m->items.n; i++) {
         Item *it = &m->items.at[i];
         DynPosition p = next_position(m, &cursor, it->at);
@@ -411,13 +431,12 @@ static void emit_items(Maker *m) {
                 dyn_asm_put(m->a, JUMP_FORWARD, 0);
             }
         }
-        if (it->itself) {
-            emit_itself(m, it);
-            continue;
-        }
-        put_prefixed(m->a, it->op, it->arg, it->prefixes);
-        for (uint32_t k = it->at + 1; k < it->next; k++) {
-            dyn_asm_put(m->a, CACHE, 0);
+        if (it->itself && m->tells) {
+            emit_constant(m, it, p, &nth);
+        } else if (it->itself) {
+            emit_question(m, it);
+        } else {
+            emit_load(m, it, it->arg);
         }
     }
 }
@@ -599,6 +618,13 @@ static int prepare(Maker *m, const uint32_t *headers) {
     int32_t *depth = dyn_decode_depths(m->c);
     uint32_t total = 0;
     int done = depth == NULL || read_items(m) < 0 ? -1 : 0;
+    if (m->tells && done == 0) {
+        const uint32_t callable = const_units(self_const(m, 1)) + 1;
+        out->past[0] = JUMP_FORWARD;
+        out->past[1] = (uint8_t)(callable + 1);
+        out->selves = PyMem_RawMalloc((out->nselves + 1) * sizeof *out->selves);
+        done = out->selves == NULL ? -1 : 0;
+    }
     aim_jumps(m);
     for (uint32_t unit = 0; unit < m->c->nunits && done == 0; unit++) {
         uint32_t i = m->c->at_unit[unit];
@@ -653,7 +679,7 @@ static PyObject *consts_of(const DynCode *c, PyObject *const *ways, uint32_t n) 
 
 DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *const *ways, uint32_t n) {
     DynAsm a = {0};
-    Maker m = {.c = c, .a = &a, .first_const = (uint32_t)PyTuple_GET_SIZE(c->code->co_consts)};
+    Maker m = {.c = c, .a = &a, .tells = dyn_dict_tells(), .first_const = (uint32_t)PyTuple_GET_SIZE(c->code->co_consts)};
     DynLoopCode *result = c->nunits > MOST_UNITS || c->generator ? NULL : new_result(c, n);
     m.out = result;
     m.item_at = result == NULL ? NULL : PyMem_RawMalloc((c->nunits + 1) * sizeof *m.item_at);
@@ -683,18 +709,45 @@ DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *
     return result;
 }
 
+/* The units lead to the constant, or past it. false: one doesn't, which a tool for instructions has taken over. */
+static bool lead(DynLoopCode *l, bool to_constant) {
+    const uint8_t nop[2] = {NOP, 0}, *from = to_constant ? l->past : nop, *to = to_constant ? nop : l->past;
+    bool all = true;
+    for (uint32_t i = 0; i < l->nselves; i++) {
+        all &= dyn_code_swap_unit((PyCodeObject *)l->code, l->selves[i], from, to);
+    }
+    return all;
+}
+
+/* It is `way`, which the constants hold, or something that they borrow. */
+static void set_const(PyObject *consts, Py_ssize_t i, PyObject *way, PyObject *now) {
+    PyObject *before = PyTuple_GET_ITEM(consts, i);
+    if (now == way && before != way) {
+        Py_INCREF(way);
+    } else if (now != way && before == way) {
+        Py_DECREF(way);
+    }
+    PyTuple_SET_ITEM(consts, i, now);
+}
+
 void dyn_asm_loops_aim(DynLoopCode *l, PyObject *door, PyObject *function) {
     PyObject *consts = ((PyCodeObject *)l->code)->co_consts, *const to[SELF_CONSTS] = {door, function};
-    Py_ssize_t first = PyTuple_GET_SIZE(consts) - SELF_CONSTS;
+    const Py_ssize_t first = PyTuple_GET_SIZE(consts) - SELF_CONSTS;
     PyObject *way = PyTuple_GET_ITEM(consts, first - 1);
-    for (uint32_t i = 0; i < SELF_CONSTS && l->nselves > 0; i++) {
-        PyObject *before = PyTuple_GET_ITEM(consts, first + i), *now = door != NULL && function != NULL ? to[i] : way;
-        if (now == way && before != way) {
-            Py_INCREF(way);
-        } else if (now != way && before == way) {
-            Py_DECREF(way);
-        }
-        PyTuple_SET_ITEM(consts, first + i, now);
+    bool aims = door != NULL && function != NULL, aimed = l->nselves > 0 && PyTuple_GET_ITEM(consts, first) != way;
+    if (l->nselves == 0 || aims == aimed) {
+        return;
+    }
+    bool stuck = l->selves != NULL && !aims && !lead(l, false);
+    for (uint32_t i = 0; i < SELF_CONSTS && !stuck; i++) {
+        set_const(consts, first + i, way, aims ? to[i] : way);
+    }
+    if (stuck) { /* the constants stay what they are, and hold that */
+        Py_INCREF(PyTuple_GET_ITEM(consts, first + 1));
+        PyTuple_SET_ITEM(consts, first, Py_NewRef(way));
+        l->nselves = 0;
+    } else if (l->selves != NULL && aims) {
+        (void)lead(l, true);
     }
 }
 
@@ -704,6 +757,7 @@ void dyn_asm_loops_free(DynLoopCode *l) {
     }
     Py_XDECREF(l->code);
     PyMem_RawFree(l->ways);
+    PyMem_RawFree(l->selves);
     PyMem_RawFree(l->depth);
     PyMem_RawFree(l->moved);
     PyMem_RawFree(l);
