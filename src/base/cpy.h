@@ -134,6 +134,7 @@ DYN_HIDDEN PyObject *dyn_func_call(PyObject *func, PyObject *const *args, size_t
  */
 DYN_HIDDEN bool dyn_func_watch(void (*made)(PyObject *func));
 /* Of the functions that will be made of code; 0: call sites ask each for its door. Returns what it was. */
+DYN_HIDDEN void dyn_func_give_version(PyObject *func); /* its code's, as one has that Python code made */
 DYN_HIDDEN uint32_t dyn_code_swap_version(PyCodeObject *code, uint32_t version);
 /* A number kept on a code object, 0 at first. DYN_CODE_OWN: dynoc has made the code. */
 DYN_HIDDEN uintptr_t dyn_code_word(PyCodeObject *code);
@@ -194,6 +195,11 @@ typedef struct DynDictToken {
     uint64_t value;
     void *cell;
 } DynDictToken;
+/* Is somebody told when dicts change? Then hears(dict, key) is called before each change of a dict that was listened to, with its
+ * key, or NULL: all of it. */
+DYN_HIDDEN bool dyn_dict_tells(void);
+DYN_HIDDEN bool dyn_dict_listen(PyObject *dict);
+DYN_HIDDEN void dyn_dict_tell(void (*hears)(PyObject *dict, PyObject *key));
 DYN_HIDDEN void dyn_dict_token_get(PyObject *dict, DynDictToken *out);
 DYN_HIDDEN bool dyn_dict_token_same(PyObject *dict, const DynDictToken *token);
 DYN_HIDDEN PyObject *dyn_cpy_dict_item(PyObject *dict, PyObject *key, Py_hash_t hash); /* borrowed; leaves no exception */

@@ -28,6 +28,12 @@ bool dyn_dict_token_same(PyObject *dict, const DynDictToken *token) {
 
 int dyn_cpy_dict_init(void) { return 0; }
 
+bool dyn_dict_tells(void) { return false; }
+
+bool dyn_dict_listen(PyObject *dict) { return false; }
+
+void dyn_dict_tell(void (*hears)(PyObject *, PyObject *)) {}
+
 #else
 
 typedef struct Cell Cell;
@@ -35,7 +41,9 @@ struct Cell {
     uint64_t event; /* number of the last event */
     PyObject *dict; /* borrowed; NULL in a free cell */
     Cell *next;     /* same bucket, or free list */
+    bool heard;     /* `hears` is told of each change */
 };
+static void (*hears)(PyObject *dict, PyObject *key);
 static Cell **buckets;
 static uint32_t nbuckets, ncells;
 static Cell *free_cells;
@@ -109,6 +117,10 @@ static int on_event(PyDict_WatchEvent event, PyObject *dict, PyObject *key, PyOb
     Cell *c = find(dict);
     if (c) {
         c->event = ++last_event;
+        if (c->heard) {
+            bool one = event == PyDict_EVENT_ADDED || event == PyDict_EVENT_MODIFIED || event == PyDict_EVENT_DELETED;
+            hears(dict, one ? key : NULL);
+        }
         if (event == PyDict_EVENT_DEALLOCATED) {
             drop(c);
         }
@@ -132,6 +144,18 @@ static Cell *watch(PyObject *dict) {
     }
     return add(dict);
 }
+
+bool dyn_dict_tells(void) { return watcher >= 0; }
+
+bool dyn_dict_listen(PyObject *dict) {
+    Cell *c = hears != NULL ? watch(dict) : NULL;
+    if (c != NULL) {
+        c->heard = true;
+    }
+    return c != NULL;
+}
+
+void dyn_dict_tell(void (*to)(PyObject *, PyObject *)) { hears = to; }
 
 void dyn_dict_token_get(PyObject *dict, DynDictToken *out) {
     Cell *c = watch(dict);

@@ -116,6 +116,13 @@ uint32_t dyn_code_swap_version(PyCodeObject *code, uint32_t version) {
 #endif
 }
 
+/* From 3.13 on a function that PyFunction_New made has no version, and sites that call it aren't specialised. */
+void dyn_func_give_version(PyObject *func) {
+#if DYN_PY >= 313
+    ((PyFunctionObject *)func)->func_version = ((PyCodeObject *)PyFunction_GET_CODE(func))->co_version;
+#endif
+}
+
 /* ---- a word on a code object ---- */
 
 #if DYN_PY < 312 /* the names that they have from 3.12 on */

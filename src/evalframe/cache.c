@@ -320,14 +320,18 @@ bool dyn_cache_make_room(DynCache *c, int64_t limit) {
     return (int64_t)c->entries.n < limit;
 }
 
+static bool given_array(PyObject *const *args, size_t n) {
+    bool given = false;
+    for (size_t i = 0; i < n && !given; i++) {
+        given = args[i] != NULL && dyn_array_is(args[i]);
+    }
+    return given;
+}
+
 /* Calls without arrays were tried and gave nothing: from now on only one that is handed an array is recorded. The arguments may
  * be bound, NULL where a slot has none, or not. */
 static bool lacks_arrays(const DynCache *c, PyObject *const *args, size_t n) {
-    bool lacks = c->without_arrays >= MAX_REFUSALS;
-    for (size_t i = 0; lacks && i < n; i++) {
-        lacks = args[i] == NULL || !dyn_array_is(args[i]);
-    }
-    return lacks;
+    return c->without_arrays >= MAX_REFUSALS && !given_array(args, n);
 }
 
 void dyn_cache_want_arrays(DynCache *c) { c->without_arrays = MAX_REFUSALS; }
@@ -364,6 +368,19 @@ bool dyn_cache_wakes(DynCache *c) {
     return true;
 }
 
+/* Was a call with values of these kinds recorded, and was that long and came to nothing? What it came to is then said once more.
+ */
+static bool was_for_nothing(DynCache *c, PyObject *const *slots) {
+    uint64_t kinds = c->root == NULL && !given_array(slots, c->sig.nargs) ? dyn_loops_kinds(slots, (uint32_t)c->sig.nargs) : 0;
+    DynReason why = c->for_nothing;
+    bool again = kinds != 0 && why != DYN_R_OK && kinds == c->kinds;
+    c->kinds = kinds;
+    if (again) {
+        dyn_cache_refused(c, why);
+    }
+    return again;
+}
+
 bool dyn_cache_may_record(DynCache *c, PyObject *const *slots) {
     bool disabled = c->root != NULL && c->root->dead == DYN_R_DISABLED;
     bool given_up = c->dead != DYN_R_OK && !dyn_cache_wakes(c);
@@ -392,7 +409,7 @@ bool dyn_cache_may_record(DynCache *c, PyObject *const *slots) {
         PyErr_Clear();
         return false;
     }
-    return true;
+    return !was_for_nothing(c, slots);
 }
 
 void dyn_cache_refused(DynCache *c, DynReason why) {

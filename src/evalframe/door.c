@@ -216,7 +216,7 @@ PyObject *dyn_door_call(DynCache *c, PyObject *func, bool frozen, PyObject *cons
     if (DYN_UNLIKELY(c->useless > 0) && dyn_cache_passes(c, args, count_of(nargsf, kwnames))) {
         c->useless += c->useless < UINT32_MAX;
         count(c, DYN_HIT_MISS);
-        return dyn_hook_plain(func, args, nargsf, kwnames);
+        return dyn_loops_call_plain(c, func, args, nargsf, kwnames);
     }
     DynTurn turn = dyn_profit_turn(&c->profit, c);
     DynHitKind kind;
@@ -249,9 +249,11 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
         dyn_door_step_aside(ts, d->cache);
         return dyn_hook_plain(func, args, nargsf, kwnames);
     }
-    bool idles = !dyn_loops_serve(d->cache) && dyn_cache_idles(d->cache);
-    if (idles || dyn_cpy_short_of_stack() || dyn_cpy_is_raising(ts)) {
+    if (dyn_cpy_short_of_stack() || dyn_cpy_is_raising(ts)) {
         return dyn_hook_plain(func, args, nargsf, kwnames);
+    }
+    if (!dyn_loops_serve(d->cache) && dyn_cache_idles(d->cache)) {
+        return dyn_loops_call_plain(d->cache, func, args, nargsf, kwnames);
     }
     return dyn_door_call(d->cache, func, d->frozen, args, nargsf, kwnames);
 }
@@ -324,6 +326,7 @@ PyObject *dyn_door_resume(DynNext next) {
 static PyObject *forward_get(PyObject *self, void *name) { return PyObject_GetAttrString(((DynDoor *)self)->func, name); }
 
 static int forward_set(PyObject *self, PyObject *value, void *name) {
+    dyn_loops_forget_door(((DynDoor *)self)->cache);
     return PyObject_SetAttrString(((DynDoor *)self)->func, name, value);
 }
 
@@ -469,6 +472,7 @@ static void dealloc(PyObject *self) {
         PyObject_ClearWeakRefs(self);
     }
     Py_CLEAR(d->dict);
+    dyn_loops_forget_door(d->cache);
     dyn_cache_decref(d->cache);
     Py_DECREF(d->func);
     PyObject_GC_Del(self);

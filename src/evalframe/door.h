@@ -93,6 +93,8 @@ struct DynCache {
     uint32_t refusals;       /* recordings of which nothing was kept */
     uint32_t without_arrays; /* … because there was no array work */
     uint32_t exceptions;     /* … because the call raised */
+    DynReason for_nothing;   /* not OK: why nothing was kept of the last one, which was long and saw no array work; … */
+    uint64_t kinds;          /* … and the kinds of what the call was given (dyn_loops_kinds) */
     DYN_VEC(DynTold)
     told;           /* of a root that somebody asked for: what those refusals were, each once */
     DynReason dead; /* not OK: why nothing will be recorded any more */
@@ -116,6 +118,7 @@ struct DynCache {
     DynLoops *loops;    /* of a root: the function's loops as native regions (loops.h), or NULL … */
     bool loops_known;   /* … and it was asked whether it has any */
     bool loops_on;      /* calls run in loop code */
+    bool selves_known;  /* it was asked whether it has calls of itself, for which there is loop code in any case */
 };
 DYN_HIDDEN DynCache *dyn_cache_new(PyObject *code, DynOptions *options); /* NULL with MemoryError */
 DYN_HIDDEN void dyn_cache_incref(DynCache *c);

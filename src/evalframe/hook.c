@@ -22,7 +22,9 @@ typedef struct Recording { /* one recording of one call, on the C stack */
     waits;              /* strong: native code has to be ready before the call returns */
     uint64_t compiling; /* cycles spent in dyn_compile */
     bool kept, active;
-    bool went_on; /* the rest of the call was served */
+    bool went_on;  /* the rest of the call was served */
+    bool itself;   /* the function calls itself, as far as its names tell */
+    DynReason why; /* not OK: the function's own recording was refused */
 } Recording;
 
 /* Python code that runs on dynoc's own account (logging, linecache, dis) is left alone. */
@@ -110,6 +112,7 @@ static void refused(DynRecording *r, PyObject *code, DynReason why, DynReason ca
     if (why == DYN_R_NO_PROFIT && c == root_of(rec)) {
         dyn_profit_decline(c);
     } else if (c != NULL) {
+        rec->why = c == rec->cache ? why : rec->why;
         dyn_cache_refused(c, told == DYN_R_REQUIRES_GRAD ? told : why);
     }
 }
@@ -277,7 +280,8 @@ static PyObject *go_on(DynRecording *r, PyThreadState *ts, DynFrame *f, uint32_t
  * that the function got to the entry's end. */
 #define INSTRUCTION_NS 800.0
 #define FRAME_NS 3e4
-#define LONG_FOR_NOTHING 1000 /* instructions of a recording that isn't made again for nothing */
+#define LONG_FOR_NOTHING 1000 /* instructions of a recording that isn't made again for nothing, */
+#define FELT 200              /* … nor is a shorter one for values of the same kinds */
 
 static uint64_t recordings;
 
@@ -291,9 +295,17 @@ static bool names_vary(DynCache *c) {
     return c->names_vary;
 }
 
+/* Was it long, or of what may come to much, and saw no array work? */
+static bool came_to_nothing(const Recording *rec) {
+    const DynCache *c = rec->cache;
+    bool felt = rec->base.ninstrs > FELT || dyn_loops_any_refused(c) || rec->itself;
+    return felt && !c->works && !rec->kept && (rec->why == DYN_R_NO_ARRAYS || rec->why == DYN_R_BUDGET);
+}
+
 /* The hook is needed by the caller; this is released here. */
 static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func) {
     Recording rec = {.cache = c, .func = Py_NewRef(func), .active = true};
+    rec.itself = dyn_code_calls_itself((PyCodeObject *)c->code);
     DynConfig config = dyn_options_config(c->options);
     bool judged = root_of(&rec)->quiet && c->need_arrays && dyn_profit_is_judged(c);
     rec.base = (DynRecording){
@@ -346,6 +358,7 @@ static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
     if (rec.base.ninstrs > LONG_FOR_NOTHING && !c->works && dyn_profit_is_measured(c)) {
         dyn_cache_try_no_more(c);
     }
+    c->for_nothing = came_to_nothing(&rec) ? rec.why : DYN_R_OK;
     root_of(&rec)->loud |= rec.base.loud;
     root_of(&rec)->raises |= rec.base.raises;
     wait_for_native(&rec);

@@ -204,8 +204,8 @@ static void look_at_build(DynLoops *l, uint32_t i) {
     }
 }
 
-/* Loop code is made when the first region is planned. -1 without an exception: there can be none. */
-static int complete(DynLoops *l) {
+/* Loop code is made when the first region is planned. */
+int dyn_loops_complete(DynLoops *l) {
     PyObject *ways[DYN_MOST_LOOPS];
     if (l->made != NULL) {
         return 0;
@@ -280,7 +280,7 @@ static DynLoopState begin_cold(DynLoops *l, uint32_t i) {
 
 DynLoopState dyn_loops_put_off(DynLoops *l, uint32_t i, double worth_ns) {
     DynLoop *loop = &l->loops[i];
-    if (complete(l) < 0) {
+    if (dyn_loops_complete(l) < 0) {
         return refuse(l, i, &(DynRegionRefusal){DYN_R_INTERNAL, l->headers[i], "its function has no loop code"});
     }
     loop->worth_ns = worth_ns;
@@ -294,6 +294,10 @@ DynLoopState dyn_loops_put_off(DynLoops *l, uint32_t i, double worth_ns) {
 
 static bool any_planned;
 bool dyn_loops_any_planned(void) { return any_planned; }
+
+static uint64_t kinds_of(const DynCode *c, PyObject *const *slots, uint32_t nstack) {
+    return dyn_loops_kinds(slots, (uint32_t)dyn_code_nlocalsplus(c->code) + nstack);
+}
 
 DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyObject *const *slots, uint32_t nstack,
                             PyObject *globals, PyObject *builtins) {
@@ -319,11 +323,11 @@ DynLoopState dyn_loops_plan(DynLoops *l, uint32_t i, const DynCode *decoded, PyO
     }
     if (r == NULL) {
         if (loop->refusals < DYN_MOST_REFUSALS) {
-            loop->refused_as[loop->refusals] = dyn_loops_kinds(decoded, slots, nstack);
+            loop->refused_as[loop->refusals] = kinds_of(decoded, slots, nstack);
         }
         return refuse(l, i, &why);
     }
-    if (complete(l) < 0 || !fits(l, i, r)) {
+    if (dyn_loops_complete(l) < 0 || !fits(l, i, r)) {
         l->engine->free(r);
         return refuse(l, i, &(DynRegionRefusal){DYN_R_INTERNAL, l->headers[i], "a place where it is left has no way out"});
     }
@@ -388,7 +392,7 @@ static void try_again(DynLoops *l) {
             loop->entered = 0;
             loop->inside = 0;
             loop->trips = 0;
-            loop->weighed = false;
+            loop->weighed = loop->looked_at = false;
             settle(l, i, loop->nregions > 0 ? DYN_LOOP_NATIVE : DYN_LOOP_NEW);
         }
     }
@@ -438,6 +442,7 @@ void dyn_loops_decref(DynLoops *l) {
         return;
     }
     unlink_loops(l);
+    dyn_loops_aim(l, NULL);
     nnews -= l->nnews;
     for (uint32_t i = 0; i < l->nloops; i++) {
         DynLoop *loop = &l->loops[i];
@@ -464,9 +469,10 @@ void dyn_loops_decref(DynLoops *l) {
 void dyn_loops_drop(DynCache *c) {
     DynLoops *l = c->loops;
     c->loops = NULL;
-    c->loops_on = c->loops_known = false;
+    c->loops_on = c->loops_known = c->selves_known = false;
     if (l != NULL) {
         l->cache = NULL;
+        dyn_loops_aim(l, NULL);
         for (uint32_t i = 0; i < l->nloops; i++) {
             dyn_loops_open(l, i, false);
         }
@@ -578,7 +584,7 @@ bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t h
         i++;
     }
     bool again = l != NULL && i < l->nloops && may_be_planned_again(&l->loops[i]);
-    if (again && !dyn_loops_was_refused_as(&l->loops[i], dyn_loops_kinds(decoded, slots, nstack))) { /* types have changed */
+    if (again && !dyn_loops_was_refused_as(&l->loops[i], kinds_of(decoded, slots, nstack))) { /* types have changed */
         settle(l, i, DYN_LOOP_NEW);
     }
     if (l == NULL || i == l->nloops || l->loops[i].state == DYN_LOOP_REFUSED || l->loops[i].state == DYN_LOOP_RETIRED) {
@@ -727,7 +733,24 @@ static PyObject *loops_swap(PyObject *module, PyObject *args) {
     return PyBool_FromLong(done);
 }
 
+static PyObject *loops_time(PyObject *module, PyObject *by) {
+    dyn_loops_tell_time(by == Py_None ? NULL : by);
+    Py_RETURN_NONE;
+}
+
+static PyObject *loops_turns(PyObject *module, PyObject *args) {
+    double native, plain;
+    return PyArg_ParseTuple(args, "dd", &native, &plain) ? PyLong_FromUnsignedLong(dyn_loops_tell_turns(native, plain)) : NULL;
+}
+
 static PyMethodDef methods[] = {
+    {"_loops_turns", loops_turns, METH_VARARGS,
+     "_loops_turns(native, plain): calls of functions that call themselves take so many ns where they are compared; 0: the clock "
+     "says it. How many of them were CPython's since this was asked last."},
+    {"_loops_time", loops_time, METH_O,
+     "_loops_time(by): by(native, trips) says how many ns passed since the last arrival in CPython, or in a native run. None: "
+     "the "
+     "clock says it again."},
     {"_loops_swap", loops_swap, METH_VARARGS,
      "_loops_swap(code, at, unit): puts the unit that stands at `at` there as it was before the code became warm; whether it "
      "stood there."},
@@ -740,5 +763,6 @@ static PyMethodDef methods[] = {
 int dyn_loops_init(PyObject *module) {
     (void)dyn_ticks_prepare(); /* without ticks loops that can't be counted are asked about instead */
     dyn_build_tell(poll_pending);
+    dyn_dict_tell(dyn_loops_global_changes);
     return dyn_way_in_init() < 0 ? -1 : PyModule_AddFunctions(module, methods);
 }

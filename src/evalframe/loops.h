@@ -65,18 +65,25 @@ typedef struct DynLoop {
     uint64_t first;          /* when it was first arrived at in this call, or 0; */
     double share;            /* of a call's time, in the last one that ran in loop code, */
     bool nested;             /* and whether it is in another loop */
+    bool has_run;            /* It has run natively, … */
+    bool looked_at;          /* … and trips of CPython's were compared with what that took. */
     uint32_t entered;        /* arrivals that ran a region … */
     uint64_t inside;         /* … and cycles that regions ran in them */
     Py_ssize_t trips;        /* … and the trips of a for loop in them */
+    uint64_t least_trip;     /* … of which the fastest run's took so many cycles */
     uint32_t sampling;       /* arrivals whose trips are CPython's, of `sampled`, to be compared with … */
     uint32_t sampled;
     uint64_t native_trip;                   /* … the cycles of a trip natively */
     uint32_t weighing;                      /* arrivals for which it is still weighed: in turns native and CPython's */
+    uint32_t cold;                          /* … once so many are CPython's that don't count */
     uint32_t nweighed, trials;              /* how often it was, and the trials since */
-    bool surely;                            /* … which said that CPython takes much longer */
+    bool clearly, surely;                   /* … which said that CPython takes much longer, not for the first time */
     bool weighed, was_native;               /* … it was; at the last arrival, at the time `last`, it ran natively */
     PyObject *over;                         /* borrowed, and only compared: the iterator that was on the stack then, … */
     Py_ssize_t left;                        /* … and the trips that it had left */
+    const DynFrame *frame;                  /* … compared too: whose it was, … */
+    uint64_t call;                          /* … and in which call (ncalls) */
+    uint64_t trip_took, run_took;           /* cycles of CPython's last trip, and of the last native run */
     uint32_t again;                         /* arrivals that were no new beginning */
     uint64_t last, taken[2];                /* cycles from arrivals to the next in all, CPython's and native … */
     uint32_t narrived[2];                   /* … of so many */
@@ -101,6 +108,21 @@ typedef struct DynCallSizes {
     double at[DYN_CALL_SIZES];
 } DynCallSizes;
 
+/* Calls of a function that calls itself, which is native as a whole, beside CPython's (loops_turns.c). */
+#define DYN_MOST_TURNS 16 /* of both sides together */
+typedef enum DynTurnOf { DYN_TURN_OF_NONE, DYN_TURN_OF_CPYTHON, DYN_TURN_OF_NATIVE } DynTurnOf;
+typedef struct DynCallSide {
+    uint64_t at[DYN_MOST_TURNS]; /* cycles, of the n that count */
+    uint32_t n, met;
+} DynCallSide;
+typedef struct DynCallTurns {
+    DynCallSide sides[2];  /* CPython's, native */
+    uint32_t turn;         /* of this trial */
+    uint32_t trials, rest; /* those before, and the calls until the next one */
+    uint32_t planned;      /* regions and refusals of all loops when the call began */
+    bool sure;             /* there is none any more */
+} DynCallTurns;
+
 struct DynLoops {
     Py_ssize_t refs;
     DynCache *cache; /* borrowed; NULL: it is gone, and nothing is native any more */
@@ -109,14 +131,17 @@ struct DynLoops {
     DynCode *decoded;   /* of it, and … */
     DynLoopCode *made;  /* … its loop code: NULL before the first region is planned */
     PyObject *function; /* strong: the function that runs loop code, for the one whose closure it has; or NULL */
+    PyObject *door;     /* borrowed: calls of it by the function's own name are calls of `function`; or NULL */
     DynLoop *loops;
     uint32_t nloops;
     uint32_t headers[DYN_MOST_LOOPS]; /* of each of them, the code unit where it starts */
     uint32_t nwaiting;                /* loops that the compiler works on */
+    uint64_t ncalls;                  /* that began in loop code so far */
     uint32_t calls;                   /* that run in loop code, … */
     uint64_t began, ran;              /* … since when, and how long all those before took, in cycles: dyn_loops_ran */
     uint64_t longest;                 /* … and the longest one that was seen to its end; 0: none was. */
     DynCallSizes sizes;               /* of the arguments of those, the largest */
+    DynCallTurns turns;               /* of its native calls and CPython's */
     uint32_t brief;                   /* so many in a row were CPython's own and over at once */
     bool recording;                   /* a recording asks: what is to be said waits */
     bool short_loop;                  /* … and CPython is through with the loop before a compiler would be */
@@ -124,6 +149,7 @@ struct DynLoops {
     bool few_trips;                   /* it could have all of the loop's trips in its graph */
     DynLoopNews news[DYN_MOST_NEWS];  /* what waits to be said */
     uint32_t nnews;
+    DynLoops *aimed;                /* the next one of those that have a door */
     DynLoops *previous, *following; /* all of them, for the poll */
 };
 
@@ -142,12 +168,30 @@ static inline bool dyn_loops_have_regions(const DynLoops *l) {
     }
     return have;
 }
+/* Is there a loop of the cache's function that there is no region for? */
+static inline bool dyn_loops_any_refused(const DynCache *c) {
+    bool any = false;
+    for (uint32_t i = 0; c->loops != NULL && i < c->loops->nloops; i++) {
+        any |= c->loops->loops[i].state == DYN_LOOP_REFUSED;
+    }
+    return any;
+}
 DYN_HIDDEN int dyn_loops_traverse(const DynCache *c, visitproc visit, void *arg);
+DYN_HIDDEN int dyn_loops_complete(DynLoops *l); /* makes loop code. -1 without an exception: there can be none */
 /* Do calls of the cache's function run in loop code? */
 static inline bool dyn_loops_serve(const DynCache *c) { return DYN_UNLIKELY(c->loops_on); }
 /* loops_calls.c: the call in loop code, or CPython's own where it is short; and what a fresh frame comes to. */
 DYN_HIDDEN PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 DYN_HIDDEN PyObject *dyn_loops_frame(DynCache *c, PyThreadState *ts, DynFrame *f);
+/* CPython's call of a function that has a door. One that calls itself by its door's name runs in loop code, its ways closed:
+ * there it doesn't pass the door each time. */
+DYN_HIDDEN PyObject *dyn_loops_call_plain(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+/* The door dies, or its function's code or defaults change: calls of itself pass whatever its name stands for. */
+DYN_HIDDEN void dyn_loops_forget_door(DynCache *c);
+/* … or those of the door are the function's own, until its name stands for something else. NULL: no more. */
+DYN_HIDDEN void dyn_loops_aim(DynLoops *l, PyObject *door);
+/* A global is about to get another value; key NULL: all of them are. */
+DYN_HIDDEN void dyn_loops_global_changes(PyObject *globals, PyObject *key);
 /* Are its calls so short that none repays passing a door? They are counted anew then. */
 DYN_HIDDEN bool dyn_loops_calls_are_brief(DynCache *c);
 /* Nothing is known of the cache's function, and a call of it with these slots looks as if it worked on no arrays (looks.c): then
@@ -177,6 +221,10 @@ DYN_HIDDEN void dyn_loops_add_refusals(const DynCache *c, PyObject **list); /* w
 DYN_HIDDEN void dyn_loops_source(const DynCache *c, DynStr *out);
 DYN_HIDDEN int dyn_loops_init(PyObject *module); /* adds functions for tests */
 
+/* ---- loops_turns.c: whose turn is the call that is to begin? Of a function that isn't compared it is nobody's. */
+DYN_HIDDEN DynTurnOf dyn_loops_turn(DynLoops *l);
+DYN_HIDDEN void dyn_loops_turn_ends(DynLoops *l, DynTurnOf turn, uint64_t took);
+
 /* ---- loops_guess.c */
 typedef struct DynLoopGuess {
     bool unrolled;   /* a recording goes through all of its trips */
@@ -193,7 +241,7 @@ DYN_HIDDEN bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *
 DYN_HIDDEN double dyn_loops_behind(const DynLoops *l, const DynCode *c, uint32_t header, PyObject *const *slots,
                                    PyObject *globals);
 /* A number for the kinds of these values: types, and of containers whether they are empty and what is first in them. */
-DYN_HIDDEN uint64_t dyn_loops_kinds(const DynCode *c, PyObject *const *slots, uint32_t nstack);
+DYN_HIDDEN uint64_t dyn_loops_kinds(PyObject *const *slots, uint32_t n);
 DYN_HIDDEN bool dyn_loops_was_refused_as(const DynLoop *loop, uint64_t kinds);
 /* Trips that a for loop over this iterator has left, as far as it tells without running anything; -1: it doesn't. The other
  * guesses then. */
@@ -229,6 +277,10 @@ DYN_HIDDEN void dyn_loops_begin_frame(DynLoops *l); /* it goes over to loop code
 
 /* ---- loops_arrive.c */
 DYN_HIDDEN uint64_t dyn_loops_native_cycles(void); /* that all regions ran so far */
+/* Test: calls that are compared take so many ns (0: what they take). How many were CPython's since it was asked last. */
+DYN_HIDDEN uint32_t dyn_loops_tell_turns(double native, double plain);
+/* Test: by(native, trips) says how many ns a trip of CPython's takes, or a native run of so many. NULL: the clock does again. */
+DYN_HIDDEN void dyn_loops_tell_time(PyObject *by);
 DYN_HIDDEN PyObject *dyn_way_in_new(DynLoops *l, uint32_t index);
 DYN_HIDDEN void dyn_way_in_belongs_to(PyObject *way_in, const DynLoopCode *made);
 DYN_HIDDEN void dyn_way_in_detach(PyObject *way_in);

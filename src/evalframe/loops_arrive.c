@@ -20,18 +20,25 @@
 #define CALL_NS 30.       /* a call of a function that calls itself, in CPython */
 #define SMALL_NS 10e3     /* a region that runs for less is weighed: */
 #define WEIGHED 64        /* for so many arrivals it is in turns native and CPython's, … */
+#define COLD_TRIPS 16     /* … first CPython's for so many that don't count: what it hasn't run yet is slow; … */
 #define TURN 8            /* … each for so many of them; */
-#define WEIGHED_AGAIN 32u /* After so many trials it is weighed again, as trips differ, then after four times as many, … */
+#define WEIGHED_SOON 2u   /* After so many trials it is weighed again, as trips differ, … */
+#define WEIGHED_AGAIN 32u /* … or so many, where CPython took SURELY times as long, then after four times as many, … */
 #define MOST_DOUBLED 4    /* Turns are twice as long each time, so often, since the first trips of a turn take longer. */
 #define SURELY 2          /* It is the last time if CPython took so many times as long. */
+#define FEW_COUNTED 4     /* It is over after so few of CPython's … */
+#define OVER 3            /* … where they took so many times as long. */
 #define MOST_AGAIN 65536  /* arrivals of a loop over a generator that doesn't begin again: each counts from there on */
-#define AWAY_NS 50e3      /* the next arrival tells nothing when it comes so late */
+#define AWAY_NS 50e3      /* what takes so long was interrupted, or is the program's, and tells nothing */
+#define OUT_NS 60.        /* from where a region was left to where CPython goes on, about */
 #define ASKED_NS 30.      /* what an open way costs that isn't taken, without what is done there */
 #define LEAST_INSIDE_NS 150. /* that a region has to run, on average, to pay for the way in and out */
 #define ENOUGH_NS 1e6        /* a region that ran for so long in all is judged before there were TRIAL arrivals */
 #define MOST_GIVEN_UP 4      /* One of so many arrivals of a function that calls itself may have been in vain. */
 #define SAMPLED 128          /* of one that runs for longer than SMALL_NS so many trips are CPython's, to compare trips, … */
 #define LEAST_SAMPLED 24     /* … or fewer, where they take longer natively than … */
+#define EARLY_RUNS 2         /* The first time, behind so few runs, it is given up only if … */
+#define EARLY 1.3            /* … CPython's trips are so many times as fast as those of the fastest run. */
 #define SAMPLED_NS 500e3     /* … this in all; the first quarter isn't counted, as a loop begins with what it does once */
 #define CLEAR_TRIPS 8        /* After so many trips it is clear … */
 #define CLEARLY 8         /* … where CPython takes so many times as long, or a cold loop so small a part of what is enough. */
@@ -46,6 +53,26 @@ typedef struct WayIn {
     PyObject **stack;                /* owned values for the stack, from slot nfirst on; room for all that there may be */
     uint32_t first, nstack;          /* how many were put in place by ~, and how many there are */
 } WayIn;
+
+/* ---- the clock */
+
+/* Tests tell how long what lies between two arrivals takes: a trip of CPython's, or a native run of so many. */
+static struct {
+    PyObject *tell; /* strong; NULL: time is what it is */
+    uint64_t now;
+} told;
+
+static uint64_t cycles(void) { return DYN_UNLIKELY(told.tell != NULL) ? told.now : dyn_cycles(); }
+
+static uint64_t tell(bool native, Py_ssize_t trips) {
+    PyObject *ns = PyObject_CallFunction(told.tell, "On", native ? Py_True : Py_False, trips);
+    told.now += ns == NULL ? 0 : dyn_cycles_of_ns(PyFloat_AsDouble(ns));
+    Py_XDECREF(ns);
+    PyErr_Clear();
+    return told.now;
+}
+
+void dyn_loops_tell_time(PyObject *by) { Py_XSETREF(told.tell, Py_XNewRef(by)); }
 
 /* ---- the frame */
 
@@ -174,6 +201,12 @@ static bool run(const DynLoops *l, DynLoop *loop, Slots *s, DynRegionExit *exit)
 /* May a loop that doesn't pay be left to CPython? */
 static bool is_judged(const DynLoops *l) { return l->cache != NULL && dyn_profit_is_judged(l->cache); }
 
+/* Do CPython's trips take so much longer that more of them would be time lost? */
+static bool is_over(const DynLoop *loop) {
+    const uint32_t *n = loop->narrived;
+    return n[0] >= FEW_COUNTED && n[1] >= TURN && loop->taken[0] / n[0] > OVER * (loop->taken[1] / n[1]);
+}
+
 static void weigh(DynLoops *l, uint32_t i) {
     DynLoop *loop = &l->loops[i];
     double each[2];
@@ -181,7 +214,7 @@ static void weigh(DynLoops *l, uint32_t i) {
     loop->trials = 0;
     loop->nweighed++;
     for (int k = 0; k < 2; k++) {
-        if (loop->narrived[k] < TURN) {
+        if (loop->narrived[k] < FEW_COUNTED) {
             return; /* too few tell something */
         }
         each[k] = dyn_cycles_ns((double)loop->taken[k]) / loop->narrived[k];
@@ -189,7 +222,8 @@ static void weigh(DynLoops *l, uint32_t i) {
     if (each[1] > each[0] - ASKED_NS && is_judged(l)) {
         dyn_loops_retire(l, i);
     }
-    loop->surely = loop->nweighed > 1 && each[0] > SURELY * each[1];
+    loop->clearly = each[0] > SURELY * each[1];
+    loop->surely = loop->nweighed > 1 && loop->clearly;
 }
 
 /* The generator that a for loop goes through, maybe by way of enumerate; or NULL. */
@@ -200,28 +234,36 @@ static PyObject *generator_of(PyObject *it) {
     return PyGen_CheckExact(it) ? it : NULL;
 }
 
-/* The trips since the last arrival, for what is weighed: in CPython each trip arrives at the header, natively the loop does once.
- * Of a loop over an iterator they are counted; one over a generator, whose length nobody knows, counts when that hasn't begun;
- * another one when the loop around it has gone on. */
-static Py_ssize_t trips_since(DynLoop *loop, const DynCode *c, uint32_t header, const Slots *s) {
+/* What lies between the last arrival and this one. */
+typedef struct Since {
+    Py_ssize_t trips; /* how much of what is counted */
+    bool own;         /* All of that time is the loop's: it has not ended since. */
+} Since;
+
+/* For what is weighed: in CPython each trip arrives at the header, natively the loop does once. Trips are counted of a loop over
+ * an iterator that tells how many it has left (where it was left by break: all of those). Of another one runs are: a new one
+ * begins with another iterator, when a loop around it has gone on, or in another call. The length of a generator nobody knows, so
+ * that counts when it hasn't begun. */
+static Since since_last(DynLoops *l, uint32_t i, const DynFrame *f, const Slots *s) {
+    DynLoop *loop = &l->loops[i];
     uint32_t iterator = dyn_iterator_slots();
-    bool over = c->v.at[c->at_unit[header]].op == DYN_I_FOR_ITER;
+    bool over = l->decoded->v.at[l->decoded->at_unit[l->headers[i]]].op == DYN_I_FOR_ITER;
     PyObject *it = s->nstack >= iterator ? s->at[s->nslots + s->nstack - iterator] : NULL;
     PyObject *generator = over && it != NULL ? generator_of(it) : NULL;
-    Py_ssize_t left = it == NULL ? 0 : dyn_loops_trips(it), before = loop->left;
     if (generator != NULL) {
         uint32_t at;
         bool begins = dyn_generator_is_paused(generator, &at) && at == 0;
         loop->again = begins ? 0 : loop->again + 1;
-        return begins || loop->again > MOST_AGAIN;
+        return (Since){begins || loop->again > MOST_AGAIN, true};
     }
-    bool same = it == loop->over && it != NULL && (over ? left < before : left == before);
+    Py_ssize_t left = it != NULL ? dyn_loops_trips_left(it) : -1, before = loop->left;
+    bool counted = over && left >= 0;
+    bool same = it == loop->over && f == loop->frame && l->ncalls == loop->call && (counted ? left < before : left == before);
     loop->over = it;
     loop->left = left;
-    if (over && it != NULL) {
-        return same ? before - left : before > 0 ? before : 1;
-    }
-    return !same || ++loop->again > TRIAL;
+    loop->frame = f;
+    loop->call = l->ncalls;
+    return counted ? (Since){same ? before - left : before, same} : (Since){!same, same};
 }
 
 /* How often the turns have been doubled. */
@@ -232,39 +274,57 @@ static bool is_to_be_weighed(DynLoop *loop) {
         return !loop->weighed;
     }
     uint32_t times = loop->nweighed < 12 ? loop->nweighed - 1 : 11;
-    return ++loop->trials >= WEIGHED_AGAIN << 2 * times;
+    return ++loop->trials >= (loop->clearly ? WEIGHED_AGAIN : WEIGHED_SOON) << 2 * times;
+}
+
+/* What lies between the end of a run and the next one is the program's, and may be anything: of a native run its own time counts
+ * instead; and that of CPython's last trip, which nobody saw the end of, is what the one before it took. */
+static void count_since(DynLoop *loop, const Since *since, uint64_t now) {
+    uint64_t took = since->own ? now - loop->last : loop->was_native ? loop->run_took : loop->trip_took;
+    if (dyn_cycles_ns((double)took) >= AWAY_NS) {
+        return;
+    }
+    if (since->own && !loop->was_native) {
+        loop->trip_took = took;
+    }
+    loop->taken[loop->was_native] += took;
+    loop->narrived[loop->was_native] += (uint32_t)since->trips;
 }
 
 /* The loop is being weighed, and it is CPython's turn. */
-static bool sits_out(DynLoops *l, uint32_t i, const Slots *s, uint64_t now) {
+static bool sits_out(DynLoops *l, uint32_t i, const DynFrame *f, const Slots *s, uint64_t now) {
     DynLoop *loop = &l->loops[i];
     if (loop->weighing == 0) {
         return false;
     }
-    Py_ssize_t trips = trips_since(loop, l->decoded, l->headers[i], s);
-    double since = dyn_cycles_ns((double)(now - loop->last));
-    if (loop->last != 0 && since < AWAY_NS) {
-        loop->taken[loop->was_native] += now - loop->last;
-        loop->narrived[loop->was_native] += (uint32_t)trips;
+    if (loop->cold > 0) {
+        loop->cold--;
+        return true;
     }
-    if (trips == 0) {
-        loop->last = loop->last == 0 ? 0 : dyn_cycles();
+    Since since = since_last(l, i, f, s);
+    if (loop->last != 0) {
+        count_since(loop, &since, now);
+    }
+    if (since.trips == 0) {
+        loop->last = loop->last == 0 ? 0 : cycles();
         return !loop->was_native;
     }
-    loop->was_native = (--loop->weighing / (TURN << doubled(loop))) % 2 == 0;
+    loop->weighing = is_over(loop) ? 0 : loop->weighing - 1;
+    loop->was_native = (loop->weighing / (TURN << doubled(loop))) % 2 != 0;
     if (loop->weighing == 0) {
         weigh(l, i);
     }
-    loop->last = dyn_cycles(); /* without what is done here */
+    loop->last = cycles(); /* without what is done here */
     return !loop->was_native || loop->state != DYN_LOOP_NATIVE;
 }
 
 static void begin_to_weigh(DynLoop *loop) {
     loop->nweighed = loop->weighed ? loop->nweighed : 0; /* it is tried again */
     loop->weighing = WEIGHED << doubled(loop);
+    loop->cold = loop->nweighed == 0 ? COLD_TRIPS : 0;
     loop->over = NULL;
     loop->again = 0;
-    loop->last = 0;
+    loop->last = loop->trip_took = loop->run_took = 0;
     memset(loop->taken, 0, sizeof loop->taken);
     memset(loop->narrived, 0, sizeof loop->narrived);
 }
@@ -279,14 +339,17 @@ static Py_ssize_t trips_left(const DynLoops *l, uint32_t i, const Slots *s) {
     return it != NULL ? dyn_loops_trips_left(it) : -1;
 }
 
+/* The first time tells whether it is far slower, for which others needn't be waited for; the second time counts. */
 static void begin_to_sample(DynLoop *loop) {
-    double each = dyn_cycles_ns((double)loop->inside) / (double)loop->trips;
-    loop->weighed = true;
-    if (loop->trips > 0 && each < MOST_TRIP_NS) {
+    uint64_t trip = !loop->looked_at ? loop->least_trip : loop->trips > 0 ? loop->inside / (uint64_t)loop->trips : 0;
+    double each = dyn_cycles_ns((double)trip);
+    loop->weighed = loop->looked_at;
+    loop->looked_at = true;
+    if (trip > 0 && each < MOST_TRIP_NS) {
         uint32_t most = each * SAMPLED > SAMPLED_NS ? (uint32_t)(SAMPLED_NS / each) : SAMPLED;
-        loop->sampled = most < LEAST_SAMPLED ? LEAST_SAMPLED : most;
+        loop->sampled = most < LEAST_SAMPLED || !loop->weighed ? LEAST_SAMPLED : most;
         loop->sampling = loop->sampled + 1; /* arrivals that so many trips lie between */
-        loop->native_trip = loop->inside / (uint64_t)loop->trips;
+        loop->native_trip = trip;
         loop->over = NULL;
         memset(loop->taken, 0, sizeof loop->taken);
         memset(loop->narrived, 0, sizeof loop->narrived);
@@ -295,15 +358,16 @@ static void begin_to_sample(DynLoop *loop) {
 
 /* Are the trips so far so much slower than native ones that more of them would be time lost? [1] is all, [0] those that count. */
 static bool is_clear(const DynLoop *loop) {
-    uint64_t trips = loop->narrived[1];
-    return trips >= CLEAR_TRIPS && loop->taken[1] > CLEARLY * trips * loop->native_trip;
+    uint64_t trips = loop->narrived[1], times = trips >= LEAST_SAMPLED ? SURELY : CLEARLY;
+    return trips >= CLEAR_TRIPS && loop->taken[1] > times * trips * loop->native_trip;
 }
 
 /* Do CPython's trips so far take less than native ones, on average? */
 static bool is_slower(const DynLoop *loop) {
     uint64_t each = loop->narrived[0] > 0 ? loop->taken[0] / loop->narrived[0] : 0;
     double plain = dyn_cycles_ns((double)each) - ASKED_NS; /* each of these trips was asked about */
-    return loop->narrived[0] >= loop->sampled / 2 && dyn_cycles_ns((double)loop->native_trip) > plain;
+    double native = dyn_cycles_ns((double)loop->native_trip) / (loop->weighed ? 1 : EARLY);
+    return loop->narrived[0] >= loop->sampled / 2 && native > plain;
 }
 
 /* The trips that are sampled are CPython's, and the time from each to the next is a trip's. Native trips were those of whole
@@ -326,16 +390,17 @@ static bool samples(DynLoops *l, uint32_t i, const Slots *s, uint64_t now) {
     loop->left = left;
     if (is_clear(loop)) {
         loop->sampling = 0;
+        loop->weighed = true;
         return false;
     }
     if (--loop->sampling > 0) {
-        loop->last = dyn_cycles();
+        loop->last = cycles();
         return true;
     }
     if (is_slower(loop) && is_judged(l)) {
         if (same && left > 0) {
             loop->sampling = 1;
-            loop->last = dyn_cycles();
+            loop->last = cycles();
             return true;
         }
         dyn_loops_retire(l, i);
@@ -357,7 +422,8 @@ static void judge_function(DynLoops *l, uint32_t i, bool is_too_short) {
 static void judge(DynLoops *l, uint32_t i) {
     DynLoop *loop = &l->loops[i];
     double all = dyn_cycles_ns((double)loop->inside), inside = all / loop->entered;
-    if (loop->entered < TRIAL && (all < ENOUGH_NS || loop->entered < TURN)) {
+    bool early = !loop->looked_at && loop->least_trip > 0 && inside >= SMALL_NS && loop->entered >= EARLY_RUNS && !loop->function;
+    if (loop->entered < TRIAL && (all < ENOUGH_NS || loop->entered < TURN) && !early) {
         return;
     }
     bool is_too_short = inside < LEAST_INSIDE_NS && is_judged(l);
@@ -437,14 +503,26 @@ static bool plan_now(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     return dyn_loops_plan(l, i, l->decoded, s->at, s->nstack, dyn_frame_globals(f), dyn_frame_builtins(f)) == DYN_LOOP_NATIVE;
 }
 
+/* Arrivals are its calls, the first of which are counted; then it rests. */
+static bool is_often_called(DynLoops *l, uint32_t i) {
+    DynLoop *loop = &l->loops[i];
+    double ran = loop->ran_ns + ++loop->arrived * CALL_NS;
+    bool often = ran >= loop->worth_ns;
+    if (!often && loop->arrived >= MOST_ASKED && dyn_loops_rest(l, i)) {
+        loop->ran_ns = ran;
+        loop->arrived = 0;
+    }
+    return often;
+}
+
 /* Has the loop run for so long, or so often, that its code is worth planning, and a compiler's time? Then that is asked. One that
  * is through before long is left alone until the next call, and its time counts. */
 static bool is_hot(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     DynLoop *loop = &l->loops[i];
-    if (loop->function && loop->nregions == 0) { /* arrivals are its calls */
-        return ++loop->arrived * CALL_NS >= loop->worth_ns && plan_now(l, i, f, s);
+    if (loop->function && loop->nregions == 0) {
+        return is_often_called(l, i) && plan_now(l, i, f, s);
     }
-    uint64_t now = dyn_cycles();
+    uint64_t now = cycles();
     loop->first = loop->first == 0 ? now : loop->first;
     loop->counted = loop->arrived++ == 0 ? now : loop->counted;
     double enough = dyn_loops_enough(loop), ran = ran_so_far(l, i, now);
@@ -457,7 +535,7 @@ static bool is_hot(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
         return false;
     }
     if (ran < enough && !is_short && !is_to_be_asked(loop, left, ran >= enough / SHARE_WHILE)) {
-        loop->counted += dyn_cycles() - now; /* what is done here isn't the loop's */
+        loop->counted += cycles() - now; /* what is done here isn't the loop's */
         return false;
     }
     if (ran < enough && left >= 0 && ran + rest < enough) {
@@ -502,6 +580,23 @@ static uint64_t native_cycles;
 
 uint64_t dyn_loops_native_cycles(void) { return native_cycles; }
 
+/* The first run takes longer than others, as its code and what it needs are met for the first time: it doesn't count. */
+static void count_run(DynLoops *l, uint32_t i, uint64_t inside, Py_ssize_t trips, bool gave_up) {
+    DynLoop *loop = &l->loops[i];
+    native_cycles += inside;
+    if (!loop->has_run && !loop->function) {
+        loop->has_run = true;
+        return;
+    }
+    loop->entered++;
+    loop->inside += inside;
+    loop->trips += trips;
+    uint64_t trip = trips > 0 ? inside / (uint64_t)trips : 0;
+    loop->least_trip = loop->entered == 1 || (trip > 0 && trip < loop->least_trip) ? trip : loop->least_trip;
+    loop->gave_up += gave_up;
+    judge(l, i);
+}
+
 /* The frame was left at exit's place: false; it stands at the header as it did: true. */
 static bool enter(WayIn *w, DynLoops *l, DynFrame *f, uint64_t now) {
     const DynLoopWay *way = &l->made->ways[w->index];
@@ -516,29 +611,26 @@ static bool enter(WayIn *w, DynLoops *l, DynFrame *f, uint64_t now) {
         close_slots(f, &s);
         return true;
     }
-    if (sits_out(l, w->index, &s, now) || samples(l, w->index, &s, now)) {
+    if (sits_out(l, w->index, f, &s, now) || samples(l, w->index, &s, now)) {
         close_slots(f, &s);
-        loop->last = dyn_cycles(); /* without what was done here */
+        loop->last = cycles(); /* without what was done here */
         return true;
     }
-    uint64_t began = dyn_cycles();
-    Py_ssize_t before = loop->weighed ? -1 : trips_left(l, w->index, &s);
+    uint64_t began = cycles();
+    Py_ssize_t before = loop->weighed && told.tell == NULL ? -1 : trips_left(l, w->index, &s);
     bool ran = run(l, loop, &s, &exit);
     if (!ran && plan_another(l, w->index, f, &s)) {
-        began = dyn_cycles();
+        began = cycles();
         ran = run(l, loop, &s, &exit);
     }
     close_slots(f, &s);
     if (!ran) {
         return true;
     }
-    loop->entered++;
-    uint64_t inside = dyn_cycles() - began;
-    loop->inside += inside;
-    native_cycles += inside;
-    loop->trips += trips_made(before, way, &exit);
-    loop->gave_up += exit.gave_up >= DYN_GAVE_UP_FOR_DEPTH;
-    judge(l, w->index);
+    Py_ssize_t trips = trips_made(before, way, &exit);
+    uint64_t ended = told.tell != NULL ? tell(true, trips) : dyn_cycles();
+    loop->run_took = ended - now + dyn_cycles_of_ns(OUT_NS);
+    count_run(l, w->index, ended - began, trips, exit.gave_up >= DYN_GAVE_UP_FOR_DEPTH);
     put_stack(w, f, s.nslots, way, &exit);
     w->place = place_of(w, way, exit.at);
     w->from = 0;
@@ -567,7 +659,7 @@ static PyObject *way_in_invert(PyObject *self) {
     }
     DynRaised before = dyn_callback_begin();
     l->refs++;
-    bool stays = enter(w, l, f, now);
+    bool stays = enter(w, l, f, told.tell != NULL ? tell(false, 1) : now);
     dyn_loops_decref(l);
     dyn_callback_end(before);
     return PyBool_FromLong(stays);

@@ -98,7 +98,7 @@ static bool gets_due(const DynLoops *l, uint32_t i) {
 }
 
 static bool is_short_call(DynLoops *l, const DynCallSizes *sizes) {
-    bool is_short = l->longest > 0 && dyn_loops_may_put_off(l) && are_as_before(sizes, &l->sizes);
+    bool is_short = l->longest > 0 && l->made->nselves == 0 && dyn_loops_may_put_off(l) && are_as_before(sizes, &l->sizes);
     for (uint32_t i = 0; i < l->nloops && is_short; i++) {
         DynLoop *loop = &l->loops[i];
         bool due = loop->state == DYN_LOOP_COLD && gets_due(l, i);
@@ -149,7 +149,8 @@ bool dyn_loops_calls_are_brief(DynCache *c) {
     return brief;
 }
 
-static void end_call(DynLoops *l, const SeenCall *call, const DynCallSizes *sizes, bool done) {
+/* How long it took. */
+static uint64_t end_call(DynLoops *l, const SeenCall *call, const DynCallSizes *sizes, bool done) {
     uint64_t took = dyn_loops_ran(l) - call->began;
     double ns = dyn_cycles_ns((double)took);
     for (uint32_t i = 0; i < l->nloops && call->alone && took > 0; i++) {
@@ -173,22 +174,131 @@ static void end_call(DynLoops *l, const SeenCall *call, const DynCallSizes *size
     if (l->calls > 0) {
         dyn_loops_end_call(l);
     }
+    return took;
+}
+
+/* Tests tell how long calls take natively and in CPython, and count the latter. */
+static struct {
+    double native, plain;
+    uint32_t nplain;
+} told;
+
+uint32_t dyn_loops_tell_turns(double native, double plain) {
+    uint32_t made = told.nplain;
+    told.native = native;
+    told.plain = plain;
+    told.nplain = 0;
+    return made;
+}
+
+static void end_turn(DynLoops *l, DynTurnOf turn, uint64_t took) {
+    if (turn != DYN_TURN_OF_NONE) {
+        DynRaised before = dyn_callback_begin(); /* the call may have raised */
+        bool plain = turn == DYN_TURN_OF_CPYTHON;
+        told.nplain += plain;
+        dyn_loops_turn_ends(l, turn, told.native > 0 ? dyn_cycles_of_ns(plain ? told.plain : told.native) : took);
+        dyn_callback_end(before);
+    }
 }
 
 /* ---- calls */
 
+/* ---- calls of itself */
+
+static DynLoops *all_aimed;
+
+static void aim_at_nothing(DynLoops *l) {
+    DynLoops **at = &all_aimed;
+    while (*at != NULL && *at != l) {
+        at = &(*at)->aimed;
+    }
+    if (*at == l) {
+        *at = l->aimed;
+        l->door = NULL;
+        dyn_asm_loops_aim(l->made, NULL, NULL);
+    }
+}
+
+void dyn_loops_aim(DynLoops *l, PyObject *door) {
+    if (door == NULL) {
+        aim_at_nothing(l);
+        return;
+    }
+    bool told = !dyn_dict_tells() || dyn_dict_listen(PyFunction_GET_GLOBALS(l->function));
+    if (told && l->door == NULL) {
+        l->door = door;
+        l->aimed = all_aimed;
+        all_aimed = l;
+        dyn_asm_loops_aim(l->made, door, l->function);
+    }
+}
+
+void dyn_loops_global_changes(PyObject *globals, PyObject *key) {
+    for (DynLoops *l = all_aimed, *next; l != NULL; l = next) {
+        PyObject *name = ((PyCodeObject *)l->code)->co_name;
+        bool same = key == NULL || key == name || (PyUnicode_CheckExact(key) && PyUnicode_Compare(key, name) == 0);
+        next = l->aimed;
+        if (same && PyFunction_GET_GLOBALS(l->function) == globals) {
+            aim_at_nothing(l);
+        }
+    }
+}
+
+void dyn_loops_forget_door(DynCache *c) {
+    if (c->loops != NULL) {
+        aim_at_nothing(c->loops);
+    }
+}
+
+/* The function that loop code is for is made as `func` is, as it is called by its own name, too. */
+static PyObject *make_function(const DynLoops *l, PyObject *func) {
+    PyObject *made = dyn_hit_function(l->made->code, func);
+    if (made != NULL && l->made->nselves > 0) {
+        PyFunctionObject *m = (PyFunctionObject *)made;
+        const PyFunctionObject *f = (const PyFunctionObject *)func;
+        Py_XSETREF(m->func_defaults, Py_XNewRef(f->func_defaults));
+        Py_XSETREF(m->func_kwdefaults, Py_XNewRef(f->func_kwdefaults));
+        Py_XSETREF(m->func_qualname, Py_XNewRef(f->func_qualname));
+        dyn_func_give_version(made);
+    }
+    return made;
+}
+
+static bool is_made_as(const DynLoops *l, PyObject *func) {
+    const PyFunctionObject *m = (const PyFunctionObject *)l->function, *f = (const PyFunctionObject *)func;
+    bool made_alike = m != NULL && m->func_closure == f->func_closure && m->func_globals == f->func_globals;
+    bool called_alike = made_alike && m->func_defaults == f->func_defaults && m->func_kwdefaults == f->func_kwdefaults;
+    return l->made->nselves > 0 ? called_alike : made_alike;
+}
+
+/* Where its own name stands for a door of the function, that is what its calls needn't pass. */
+static void aim_at_door(DynLoops *l, PyObject *func) {
+    const DynCache *c = l->cache;
+    PyObject *globals = PyFunction_GET_GLOBALS(func), *name = ((PyCodeObject *)l->code)->co_name;
+    bool may = l->made->nselves > 0 && c != NULL && !c->known && PyDict_CheckExact(globals);
+    PyObject *named = may ? PyDict_GetItemWithError(globals, name) : NULL;
+    PyErr_Clear();
+    bool is_door = named != NULL && Py_IS_TYPE(named, &DynDoor_Type) && dyn_door_function(named) == func;
+    if (is_door) {
+        dyn_loops_aim(l, named);
+    }
+}
+
 PyObject *dyn_loops_function(DynCache *c, PyObject *func) {
     DynLoops *l = c->loops;
-    bool same = l->function != NULL && PyFunction_GET_CLOSURE(func) == PyFunction_GET_CLOSURE(l->function) &&
-                PyFunction_GET_GLOBALS(func) == PyFunction_GET_GLOBALS(l->function);
-    if (same) {
+    if (is_made_as(l, func)) {
+        if (l->door == NULL && l->made->nselves > 0) {
+            aim_at_door(l, func);
+        }
         return Py_NewRef(l->function);
     }
-    PyObject *made = dyn_hit_function(l->made->code, func);
+    PyObject *made = make_function(l, func);
     if (made == NULL) {
         PyErr_Clear();
     } else if (!c->known) { /* a family of known.c's keeps nothing alive */
+        dyn_loops_forget_door(c);
         Py_XSETREF(l->function, Py_NewRef(made));
+        aim_at_door(l, func);
     }
     return made;
 }
@@ -220,7 +330,7 @@ static PyObject *call_in_loop_code(DynCache *c, PyObject *func, PyObject *const 
 /* May the call run in loop code, as it is now? The caller holds `l`, the cache's when it asked. */
 static bool has_loop_code(DynCache *c, DynLoops *l) {
     dyn_loops_refresh(l);
-    return c->loops == l && l->made != NULL && !rests(l);
+    return c->loops == l && l->made != NULL && (l->made->nselves > 0 || !rests(l));
 }
 
 static PyObject *call_without_loop_code(DynLoops *l, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
@@ -240,16 +350,43 @@ PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, siz
     }
     size_t nkw = kwnames == NULL ? 0 : (size_t)PyTuple_GET_SIZE(kwnames);
     measure(&sizes, args, (size_t)PyVectorcall_NARGS(nargsf) + nkw);
+    DynTurnOf turn = dyn_loops_turn(l);
     SeenCall call = begin_call(l, is_short_call(l, &sizes));
     dyn_loops_decref(l);
     dyn_cache_incref(c);
     PyObject *result =
         call.is_short ? dyn_hook_plain(func, args, nargsf, kwnames) : call_in_loop_code(c, func, args, nargsf, kwnames);
     if (c->loops == l) {
-        end_call(l, &call, &sizes, result != NULL);
+        uint64_t took = end_call(l, &call, &sizes, result != NULL);
+        end_turn(l, turn, took);
     }
     dyn_cache_decref(c);
     return result;
+}
+
+/* Loops whose code is there for the sake of calls of itself, if for nothing else; NULL: there are no such calls. */
+static DynLoops *loops_with_selves(DynCache *c) {
+    if (!c->selves_known) {
+        c->selves_known = true;
+        DynCode *decoded = dyn_code_calls_itself((PyCodeObject *)c->code) ? dyn_decode((PyCodeObject *)c->code) : NULL;
+        DynLoops *l = decoded != NULL ? dyn_loops_of(c, decoded) : NULL;
+        if (l != NULL) {
+            (void)dyn_loops_complete(l);
+        }
+        PyErr_Clear();
+        if (decoded != NULL) {
+            dyn_decode_free(decoded);
+        }
+    }
+    return c->loops != NULL && c->loops->made != NULL && c->loops->made->nselves > 0 ? c->loops : NULL;
+}
+
+PyObject *dyn_loops_call_plain(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    DynLoops *l = c->known ? NULL : loops_with_selves(c);
+    for (uint32_t i = 0; l != NULL && i < l->nloops; i++) {
+        dyn_loops_open(l, i, false);
+    }
+    return l != NULL ? call_in_loop_code(c, func, args, nargsf, kwnames) : dyn_hook_plain(func, args, nargsf, kwnames);
 }
 
 static void measure_frame(const DynCache *c, DynFrame *f, DynCallSizes *sizes) {

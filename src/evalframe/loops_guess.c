@@ -217,9 +217,9 @@ static void add_kind(uint64_t *kinds, PyObject *o, int depth) {
     }
 }
 
-uint64_t dyn_loops_kinds(const DynCode *c, PyObject *const *slots, uint32_t nstack) {
+uint64_t dyn_loops_kinds(PyObject *const *slots, uint32_t n) {
     uint64_t kinds = 0;
-    for (uint32_t i = 0; i < (uint32_t)dyn_code_nlocalsplus(c->code) + nstack; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         add_kind(&kinds, slots[i], PLAIN_DEPTH);
     }
     return kinds;

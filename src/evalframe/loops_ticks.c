@@ -72,6 +72,7 @@ void dyn_loops_begin_call(DynLoops *l) {
     for (uint32_t i = 0; i < l->nloops && l->calls == 0 && l->began != 0; i++) {
         l->ran = l->loops[i].since > l->ran ? l->loops[i].since : l->ran;
     }
+    l->ncalls++;
     if (l->calls++ == 0) {
         l->began = dyn_cycles();
     }

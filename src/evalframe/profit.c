@@ -56,22 +56,33 @@ struct DynTrial {
 static struct {
     uint64_t cycles;
     int64_t ns;
+    uint64_t until; /* cycles since then for which `ratio` holds */
+    double ratio;
 } zero;
 
 void dyn_cycles_start(void) {
     zero.ns = dyn_now_ns();
     zero.cycles = dyn_cycles();
+    zero.until = 0;
 }
 
 /* Longer than LEAST_NS from the zero the ratio is right to some thousandths. Who asks sooner waits: that is a program whose first
- * call comes so soon behind the import of the extension, which NumPy's import is part of. */
+ * call comes so soon behind the import of the extension, which NumPy's import is part of. What was found holds until the time
+ * since the zero is AGAIN times as long, as reading the clock takes longer than what is asked about sometimes does. */
 static double ns_per_cycle(void) {
-    enum { LEAST_NS = 200000 };
+    enum { LEAST_NS = 200000, AGAIN = 2 };
+    uint64_t cycles = dyn_cycles() - zero.cycles;
+    if (DYN_LIKELY(cycles < zero.until)) {
+        return zero.ratio;
+    }
     int64_t ns = dyn_now_ns();
     while (ns - zero.ns < LEAST_NS) {
         ns = dyn_now_ns();
     }
-    return (double)(ns - zero.ns) / (double)(dyn_cycles() - zero.cycles);
+    cycles = dyn_cycles() - zero.cycles;
+    zero.ratio = (double)(ns - zero.ns) / (double)cycles;
+    zero.until = AGAIN * cycles;
+    return zero.ratio;
 }
 
 double dyn_cycles_ns(double cycles) { return cycles * ns_per_cycle(); }

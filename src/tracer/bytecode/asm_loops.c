@@ -11,6 +11,7 @@
 #define MOST_UNITS 30000  /* of a code for which loop code is made */
 #define MOST_PLACES 20000 /* of all its headers together */
 enum { PREFIXES = 2 };    /* of a jump between blocks and the rest, whose distance is set behind it */
+enum { SELF_CONSTS = 2 }; /* for calls of itself */
 
 /* One bytecode instruction of the original. */
 typedef struct Item {
@@ -21,6 +22,7 @@ typedef struct Item {
     uint32_t where;  /* The unit where it stands in loop code, prefixes included. */
     int line;
     int8_t jumps; /* 1 ahead, -1 back, 0: it doesn't. */
+    bool itself;  /* It loads the function itself, by its global name, to call it. */
     uint8_t op, prefixes;
 } Item;
 typedef struct Maker {
@@ -33,6 +35,7 @@ typedef struct Maker {
     bool *far;         /* for each way: its block is farther than one unit can tell */
     uint32_t first_const;
     bool failed; /* something isn't as a compiler makes it, or too long */
+    bool tells;  /* calls of itself need no question */
 } Maker;
 
 /* ---- the stack in front of each instruction */
@@ -253,7 +256,23 @@ static int make_way(const DynCode *c, const int32_t *depth, const uint32_t *head
 
 /* ---- the original's instructions, apart */
 
+static int if_false(uint32_t *caches) {
+    *caches = DYN_PY >= 313;
+#if DYN_PY == 311
+    return POP_JUMP_FORWARD_IF_FALSE;
+#else
+    return POP_JUMP_IF_FALSE;
+#endif
+}
+
 static uint8_t prefixes_of(uint32_t arg) { return (uint8_t)((arg > 0xff) + (arg > 0xffff) + (arg > 0xffffff)); }
+
+/* The load of a global that is called behind it: has that the function's own name? */
+static bool calls_itself(const DynCode *c, const Item *it) {
+    enum { CALLED = 1, MAY = DYN_PY <= 314 }; /* from 3.15 on the stack borrows constants, and these may die */
+    bool called = MAY && c->head != DYN_NONE && it->op == LOAD_GLOBAL && (it->arg & CALLED) != 0;
+    return called && PyTuple_GET_ITEM(c->code->co_names, it->arg >> 1) == c->code->co_name;
+}
 
 static int read_items(Maker *m) {
     const uint8_t *code = (const uint8_t *)PyBytes_AS_STRING(m->c->bytes);
@@ -271,6 +290,8 @@ static int read_items(Maker *m) {
         Item it = {.at = at, .next = next, .arg = arg, .target = DYN_NONE, .way = DYN_NONE, .op = code[2 * at]};
         it.jumps = (int8_t)dyn_jump_way(it.op);
         it.prefixes = prefixes_of(arg);
+        it.itself = calls_itself(m->c, &it);
+        m->out->nselves += it.itself;
         m->item_at[start] = m->items.n;
         if (dyn_vec_push(&m->items, it) < 0) {
             return -1;
@@ -298,7 +319,27 @@ static void aim_jumps(Maker *m) {
 
 static uint32_t way_units(const Maker *m, const Item *it) { return it->way == DYN_NONE ? 0 : 1 + m->far[it->way]; }
 
-static uint32_t item_units(const Item *it) { return it->prefixes + (it->next - it->at); }
+static uint32_t own_units(const Item *it) { return it->prefixes + (it->next - it->at); }
+
+/* The constants that a call of itself is compared with, and replaced by. */
+static uint32_t self_const(const Maker *m, uint32_t i) { return m->first_const + m->out->nways + i; }
+
+static uint32_t const_units(uint32_t index) { return prefixes_of(index) + 1; }
+
+/* What emit_constant or emit_question writes beside the instruction. */
+static uint32_t self_units(const Maker *m) {
+    enum { WAY = 1, PUSHED_NULL = 1, PASSED = 1, COPIED = 1, COMPARED = 1, BRANCHED = 1, DROPPED = 1 };
+    if (m->tells) {
+        return WAY + PUSHED_NULL + const_units(self_const(m, 1)) + PASSED;
+    }
+    const uint32_t pushed_null = 1 + dyn_call_null_first();
+    uint32_t caches;
+    if_false(&caches);
+    return pushed_null + COPIED + const_units(self_const(m, 0)) + COMPARED + BRANCHED + caches + DROPPED +
+           const_units(self_const(m, 1));
+}
+
+static uint32_t item_units(const Maker *m, const Item *it) { return own_units(it) + (it->itself ? self_units(m) : 0); }
 
 /* Where jumps to the item come in: at its way. */
 static uint32_t entry_of(const Maker *m, const Item *it) { return it->where - way_units(m, it); }
@@ -309,12 +350,12 @@ static bool lay_out_once(Maker *m) {
     for (uint32_t i = 0; i < m->items.n; i++) {
         Item *it = &m->items.at[i];
         it->where = where + way_units(m, it);
-        where = it->where + item_units(it);
+        where = it->where + item_units(m, it);
     }
     for (uint32_t i = 0; i < m->items.n; i++) {
         Item *it = &m->items.at[i];
         if (it->jumps != 0) {
-            uint32_t from = it->where + item_units(it), to = entry_of(m, &m->items.at[it->target]);
+            uint32_t from = it->where + item_units(m, it), to = entry_of(m, &m->items.at[it->target]);
             it->arg = it->jumps > 0 ? to - from : from - to;
             uint8_t prefixes = prefixes_of(it->arg);
             grew |= prefixes > it->prefixes;
@@ -337,8 +378,44 @@ static DynPosition next_position(const Maker *m, DynPositionCursor *cursor, uint
     return p;
 }
 
+static void emit_load(Maker *m, const Item *it, uint32_t arg) {
+    put_prefixed(m->a, it->op, arg, it->prefixes);
+    for (uint32_t k = it->at + 1; k < it->next; k++) {
+        dyn_asm_put(m->a, CACHE, 0);
+    }
+}
+
+/* The global, and behind it the question whether it is what calls are replaced of. */
+static void emit_question(Maker *m, const Item *it) {
+    uint32_t caches;
+    int op = if_false(&caches);
+    emit_load(m, it, it->arg & ~1u);
+    dyn_asm_emit(m->a, COPY, 1);
+    dyn_asm_emit(m->a, LOAD_CONST, self_const(m, 0));
+    dyn_asm_emit(m->a, IS_OP, 0);
+    dyn_asm_emit_cached(m->a, op, 1 + const_units(self_const(m, 1)), (int)caches);
+    dyn_asm_emit(m->a, POP_TOP, 0);
+    dyn_asm_emit(m->a, LOAD_CONST, self_const(m, 1));
+    dyn_asm_emit(m->a, PUSH_NULL, 0);
+    if (dyn_call_null_first()) {
+        dyn_asm_emit(m->a, SWAP, 2);
+    }
+}
+
+/* The constant, or past it the global. What leads there has no line, so that tools for lines don't change it. */
+static void emit_constant(Maker *m, const Item *it, DynPosition p, uint32_t *nth) {
+    m->out->selves[(*nth)++] = dyn_asm_units(m->a);
+    dyn_asm_locate(m->a, (DynPosition){-1, -1, -1, -1});
+    dyn_asm_put(m->a, m->out->past[0], m->out->past[1]);
+    dyn_asm_locate(m->a, p);
+    dyn_asm_emit_callable(m->a, self_const(m, 1));
+    dyn_asm_put(m->a, JUMP_FORWARD, own_units(it));
+    emit_load(m, it, it->arg);
+}
+
 static void emit_items(Maker *m) {
     DynPositionCursor cursor = {0};
+    uint32_t nth = 0;
     for (uint32_t i = 0; i < m->items.n; i++) {
         Item *it = &m->items.at[i];
         DynPosition p = next_position(m, &cursor, it->at);
@@ -354,9 +431,12 @@ static void emit_items(Maker *m) {
                 dyn_asm_put(m->a, JUMP_FORWARD, 0);
             }
         }
-        put_prefixed(m->a, it->op, it->arg, it->prefixes);
-        for (uint32_t k = it->at + 1; k < it->next; k++) {
-            dyn_asm_put(m->a, CACHE, 0);
+        if (it->itself && m->tells) {
+            emit_constant(m, it, p, &nth);
+        } else if (it->itself) {
+            emit_question(m, it);
+        } else {
+            emit_load(m, it, it->arg);
         }
     }
 }
@@ -370,22 +450,13 @@ static void emit_handlers(Maker *m) {
             return;
         }
         const Item *last = &m->items.at[end];
-        uint32_t until = h.end < m->c->nunits ? entry_of(m, last) : last->where + item_units(last);
+        uint32_t until = h.end < m->c->nunits ? entry_of(m, last) : last->where + item_units(m, last);
         uint32_t to = entry_of(m, &m->items.at[target]);
         dyn_asm_add_handler(m->a, (DynHandler){entry_of(m, &m->items.at[start]), until, to, h.depth, h.lasti});
     }
 }
 
 /* ---- way-in blocks */
-
-static int if_false(uint32_t *caches) {
-    *caches = DYN_PY >= 313;
-#if DYN_PY == 311
-    return POP_JUMP_FORWARD_IF_FALSE;
-#else
-    return POP_JUMP_IF_FALSE;
-#endif
-}
 
 static void ask(Maker *m, uint32_t way, int op) {
     dyn_asm_emit(m->a, LOAD_CONST, m->first_const + way);
@@ -533,7 +604,7 @@ static void find_far(Maker *m) {
     while (lay_out_once(m)) {
     }
     const Item *last = &m->items.at[m->items.n - 1];
-    uint32_t block = last->where + item_units(last);
+    uint32_t block = last->where + item_units(m, last);
     for (uint32_t i = 0; i < m->out->nways; i++) {
         const DynLoopWay *w = &m->out->ways[i];
         const Item *header = &m->items.at[m->item_at[w->header]];
@@ -547,6 +618,13 @@ static int prepare(Maker *m, const uint32_t *headers) {
     int32_t *depth = dyn_decode_depths(m->c);
     uint32_t total = 0;
     int done = depth == NULL || read_items(m) < 0 ? -1 : 0;
+    if (m->tells && done == 0) {
+        const uint32_t callable = const_units(self_const(m, 1)) + 1;
+        out->past[0] = JUMP_FORWARD;
+        out->past[1] = (uint8_t)(callable + 1);
+        out->selves = PyMem_RawMalloc((out->nselves + 1) * sizeof *out->selves);
+        done = out->selves == NULL ? -1 : 0;
+    }
     aim_jumps(m);
     for (uint32_t unit = 0; unit < m->c->nunits && done == 0; unit++) {
         uint32_t i = m->c->at_unit[unit];
@@ -585,9 +663,23 @@ static DynLoopCode *new_result(const DynCode *c, uint32_t n) {
     return l;
 }
 
+/* The original's, the ways in, and those for calls of itself. The collector isn't to see what these borrow. */
+static PyObject *consts_of(const DynCode *c, PyObject *const *ways, uint32_t n) {
+    PyObject *more[n + SELF_CONSTS];
+    memcpy(more, ways, n * sizeof *more);
+    for (uint32_t i = 0; i < SELF_CONSTS; i++) {
+        more[n + i] = ways[n - 1];
+    }
+    PyObject *consts = dyn_asm_consts_with(c->code, (int)(n + SELF_CONSTS), more);
+    if (consts != NULL) {
+        PyObject_GC_UnTrack(consts);
+    }
+    return consts;
+}
+
 DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *const *ways, uint32_t n) {
     DynAsm a = {0};
-    Maker m = {.c = c, .a = &a, .first_const = (uint32_t)PyTuple_GET_SIZE(c->code->co_consts)};
+    Maker m = {.c = c, .a = &a, .tells = dyn_dict_tells(), .first_const = (uint32_t)PyTuple_GET_SIZE(c->code->co_consts)};
     DynLoopCode *result = c->nunits > MOST_UNITS || c->generator ? NULL : new_result(c, n);
     m.out = result;
     m.item_at = result == NULL ? NULL : PyMem_RawMalloc((c->nunits + 1) * sizeof *m.item_at);
@@ -599,7 +691,7 @@ DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *
     if (m.far != NULL && prepare(&m, headers) == 0) {
         find_far(&m);
         emit(&m);
-        consts = m.failed ? NULL : dyn_asm_consts_with(c->code, (int)n, ways);
+        consts = m.failed ? NULL : consts_of(c, ways, n);
     }
     if (consts != NULL) {
         DynSlots s = dyn_asm_same_slots(c->code);
@@ -617,12 +709,55 @@ DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *
     return result;
 }
 
+/* The units lead to the constant, or past it. false: one doesn't, which a tool for instructions has taken over. */
+static bool lead(DynLoopCode *l, bool to_constant) {
+    const uint8_t nop[2] = {NOP, 0}, *from = to_constant ? l->past : nop, *to = to_constant ? nop : l->past;
+    bool all = true;
+    for (uint32_t i = 0; i < l->nselves; i++) {
+        all &= dyn_code_swap_unit((PyCodeObject *)l->code, l->selves[i], from, to);
+    }
+    return all;
+}
+
+/* It is `way`, which the constants hold, or something that they borrow. */
+static void set_const(PyObject *consts, Py_ssize_t i, PyObject *way, PyObject *now) {
+    PyObject *before = PyTuple_GET_ITEM(consts, i);
+    if (now == way && before != way) {
+        Py_INCREF(way);
+    } else if (now != way && before == way) {
+        Py_DECREF(way);
+    }
+    PyTuple_SET_ITEM(consts, i, now);
+}
+
+void dyn_asm_loops_aim(DynLoopCode *l, PyObject *door, PyObject *function) {
+    PyObject *consts = ((PyCodeObject *)l->code)->co_consts, *const to[SELF_CONSTS] = {door, function};
+    const Py_ssize_t first = PyTuple_GET_SIZE(consts) - SELF_CONSTS;
+    PyObject *way = PyTuple_GET_ITEM(consts, first - 1);
+    bool aims = door != NULL && function != NULL, aimed = l->nselves > 0 && PyTuple_GET_ITEM(consts, first) != way;
+    if (l->nselves == 0 || aims == aimed) {
+        return;
+    }
+    bool stuck = l->selves != NULL && !aims && !lead(l, false);
+    for (uint32_t i = 0; i < SELF_CONSTS && !stuck; i++) {
+        set_const(consts, first + i, way, aims ? to[i] : way);
+    }
+    if (stuck) { /* the constants stay what they are, and hold that */
+        Py_INCREF(PyTuple_GET_ITEM(consts, first + 1));
+        PyTuple_SET_ITEM(consts, first, Py_NewRef(way));
+        l->nselves = 0;
+    } else if (l->selves != NULL && aims) {
+        (void)lead(l, true);
+    }
+}
+
 void dyn_asm_loops_free(DynLoopCode *l) {
     for (uint32_t i = 0; l->ways != NULL && i < l->nways; i++) {
         PyMem_RawFree(l->ways[i].places);
     }
     Py_XDECREF(l->code);
     PyMem_RawFree(l->ways);
+    PyMem_RawFree(l->selves);
     PyMem_RawFree(l->depth);
     PyMem_RawFree(l->moved);
     PyMem_RawFree(l);

@@ -8,7 +8,12 @@
  *     at each place: values of the stack that are too many are dropped; for those that are too few a NULL each is pushed, and
  *     -WAY_IN puts them there; a jump to the place
  * WAY_IN is a constant of a type of its own. Its operators are C functions, which look for the running frame themselves: so
- * nothing is called, no signal is served, and no exception can be raised in the block, whose line is the header's. */
+ * nothing is called, no signal is served, and no exception can be raised in the block, whose line is the header's.
+ *
+ * Where the function calls itself by its global name, a constant may stand for what the name does. Where somebody tells when
+ * dicts change (dyn_dict_tells), a unit like that in front of a header leads to the constant, or past it to the global. Elsewhere
+ * the global is compared with one constant, and replaced by another where it is the same. Those are the last way in, which is no
+ * function, until dyn_asm_loops_aim says otherwise. */
 #ifndef DYN_ASM_LOOPS_H
 #define DYN_ASM_LOOPS_H
 #include "tracer/bytecode/decode.h"
@@ -30,9 +35,12 @@ typedef struct DynLoopCode {
     PyObject *code;   /* Strong. */
     DynLoopWay *ways; /* In the order of the headers that were asked for. */
     uint32_t nways;
-    uint32_t nunits; /* Of the original. */
-    int32_t *depth;  /* For each old unit where an instruction starts, the stack values in front of it; else -1. */
-    uint32_t *moved; /* For each old unit, where its instruction stands in loop code: behind a header's way. */
+    uint32_t nunits;  /* Of the original. */
+    int32_t *depth;   /* For each old unit where an instruction starts, the stack values in front of it; else -1. */
+    uint32_t *moved;  /* For each old unit, where its instruction stands in loop code: behind a header's way. */
+    uint32_t nselves; /* Places where the function calls itself … */
+    uint32_t *selves; /* … and the units that lead to the constant there, or NULL. */
+    uint8_t past[2];  /* What stands there, as opcode and argument, where it leads to the global. */
 } DynLoopCode;
 
 /* The stack values in front of each canonical instruction, -1 where it can't be reached: a new array (PyMem_Raw), or NULL without
@@ -48,4 +56,7 @@ DYN_HIDDEN bool *dyn_loop_members(const DynCode *c, uint32_t header);
  * without one where there can be none: the code is too long, or a header isn't one. */
 DYN_HIDDEN DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *const *ways, uint32_t n);
 DYN_HIDDEN void dyn_asm_loops_free(DynLoopCode *l);
+/* Calls of `door` by the function's own name become calls of `function`, without passing the door; NULL: none do any more. Both
+ * are borrowed by the code's constants, so this has to be told before one of them dies, or the name stands for something else. */
+DYN_HIDDEN void dyn_asm_loops_aim(DynLoopCode *l, PyObject *door, PyObject *function);
 #endif

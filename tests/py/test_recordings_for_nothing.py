@@ -1,0 +1,68 @@
+"""Recordings that came to nothing: they aren't made again for values of the same kinds."""
+
+import sys
+import textwrap
+
+import pytest
+
+import dynoc
+
+
+def spaces(source, name, wait):
+    """The function of this name, plain and optimised, each in a module of its own."""
+    made = []
+    for k in range(2):
+        made.append({"__name__": f"m{k}", "sys": sys})
+        exec(compile(textwrap.dedent(source), f"<{name}>", "exec"), made[k])
+    made[1][name] = dynoc.optimize(made[1][name], wait=wait)
+    dynoc.reset()
+    dynoc.counters.clear()
+    return made
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_long_recording_for_nothing_is_made_once(wait):
+    source = """
+    def part(n, at, moves):
+        if n > 0:
+            part(n - 1, at + 1, moves)
+            moves.append(at)
+            part(n - 1, at - 1, moves)
+    def work(n):
+        moves = []
+        part(n, 0, moves)
+        return sys.intern(str(len(moves)))
+    """
+    plain, ours = spaces(source, "work", wait)
+    for _ in range(8):
+        assert ours["work"](8) == plain["work"](8)
+    assert dynoc.counters["frames"]["total"] <= 1
+    for n in (True, 2.0 - 1):  # other kinds of values are recorded, and what the function raises is seen
+        try:
+            wanted = plain["work"](n)
+        except Exception as e:
+            with pytest.raises(type(e)):
+                ours["work"](n)
+        else:
+            assert ours["work"](n) == wanted
+
+
+def test_a_refused_loop_is_not_recorded_again():
+    source = """
+    def work(text):
+        counts = {}
+        for word in text:
+            word = word.strip(".").lower()
+            counts[word] = counts.get(word, 0) + 1
+        return counts
+    """
+    plain, ours = spaces(source, "work", True)
+    totals = []
+    for given in [["a.", "B"], ["b"], [b"d."]]:
+        try:
+            assert ours["work"](given) == plain["work"](given)
+        except TypeError:
+            with pytest.raises(TypeError):
+                plain["work"](given)
+        totals.append(dynoc.counters["frames"]["total"])
+    assert totals[0] == totals[1] < totals[2]
