@@ -236,10 +236,11 @@ def check_steps():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="*", default=["random"], choices=["random", "several", "ddp", "steps"])
+    parser.add_argument("what", nargs="*", choices=["random", "several", "ddp", "steps"], help="random if none is given")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--first", type=int, default=0, help="the first seed, so that several processes share the work")
     asked = parser.parse_args()
+    asked.what = asked.what or ["random"]
     print(torch.cuda.device_count(), torch.cuda.get_device_name(), torch.__version__)
     wrong = check_random(asked.count, first=asked.first) if "random" in asked.what else 0
     wrong += check_several(asked.count // 4) if "several" in asked.what else 0

@@ -188,16 +188,20 @@ def show_times():
         print(f"| {name} | {theirs:.1f} | {mine:.1f} | {fused if isinstance(fused, str) else f'{fused:.1f}'} |", flush=True)
 
 
+ALL = ["random", "ufuncs", "time"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", nargs="*", choices=["random", "ufuncs", "time"], default=["random", "ufuncs", "time"])
+    parser.add_argument("what", nargs="*", choices=ALL, help="all if none is given")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
     options = parser.parse_args()
+    what = options.what or ALL
     warnings.simplefilter("ignore")
-    wrong = check_random(options.count, options.first) if "random" in options.what else 0
-    wrong += check_ufuncs() if "ufuncs" in options.what else 0
-    if "time" in options.what:
+    wrong = check_random(options.count, options.first) if "random" in what else 0
+    wrong += check_ufuncs() if "ufuncs" in what else 0
+    if "time" in what:
         show_times()
     sys.exit(wrong > 0)
 
