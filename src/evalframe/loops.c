@@ -392,7 +392,7 @@ static void try_again(DynLoops *l) {
             loop->entered = 0;
             loop->inside = 0;
             loop->trips = 0;
-            loop->weighed = loop->looked_at = false;
+            loop->weighed = loop->looked_at = loop->compared = false;
             settle(l, i, loop->nregions > 0 ? DYN_LOOP_NATIVE : DYN_LOOP_NEW);
         }
     }

@@ -66,7 +66,8 @@ typedef struct DynLoop {
     double share;            /* of a call's time, in the last one that ran in loop code, */
     bool nested;             /* and whether it is in another loop */
     bool has_run;            /* It has run natively, … */
-    bool looked_at;          /* … and trips of CPython's were compared with what that took. */
+    bool looked_at;          /* … and trips of CPython's were compared with what that took, once, … */
+    bool compared;           /* … and for good. */
     uint32_t entered;        /* arrivals that ran a region … */
     uint64_t inside;         /* … and cycles that regions ran in them */
     Py_ssize_t trips;        /* … and the trips of a for loop in them */

@@ -343,11 +343,11 @@ static Py_ssize_t trips_left(const DynLoops *l, uint32_t i, const Slots *s) {
 static void begin_to_sample(DynLoop *loop) {
     uint64_t trip = !loop->looked_at ? loop->least_trip : loop->trips > 0 ? loop->inside / (uint64_t)loop->trips : 0;
     double each = dyn_cycles_ns((double)trip);
-    loop->weighed = loop->looked_at;
+    loop->compared = loop->looked_at;
     loop->looked_at = true;
     if (trip > 0 && each < MOST_TRIP_NS) {
         uint32_t most = each * SAMPLED > SAMPLED_NS ? (uint32_t)(SAMPLED_NS / each) : SAMPLED;
-        loop->sampled = most < LEAST_SAMPLED || !loop->weighed ? LEAST_SAMPLED : most;
+        loop->sampled = most < LEAST_SAMPLED || !loop->compared ? LEAST_SAMPLED : most;
         loop->sampling = loop->sampled + 1; /* arrivals that so many trips lie between */
         loop->native_trip = trip;
         loop->over = NULL;
@@ -366,7 +366,7 @@ static bool is_clear(const DynLoop *loop) {
 static bool is_slower(const DynLoop *loop) {
     uint64_t each = loop->narrived[0] > 0 ? loop->taken[0] / loop->narrived[0] : 0;
     double plain = dyn_cycles_ns((double)each) - ASKED_NS; /* each of these trips was asked about */
-    double native = dyn_cycles_ns((double)loop->native_trip) / (loop->weighed ? 1 : EARLY);
+    double native = dyn_cycles_ns((double)loop->native_trip) / (loop->compared ? 1 : EARLY);
     return loop->narrived[0] >= loop->sampled / 2 && native > plain;
 }
 
@@ -390,7 +390,7 @@ static bool samples(DynLoops *l, uint32_t i, const Slots *s, uint64_t now) {
     loop->left = left;
     if (is_clear(loop)) {
         loop->sampling = 0;
-        loop->weighed = true;
+        loop->compared = true;
         return false;
     }
     if (--loop->sampling > 0) {
@@ -433,7 +433,7 @@ static void judge(DynLoops *l, uint32_t i) {
         dyn_loops_retire(l, i);
     } else if (inside < SMALL_NS && is_to_be_weighed(loop)) {
         begin_to_weigh(loop);
-    } else if (inside >= SMALL_NS && !loop->weighed) {
+    } else if (inside >= SMALL_NS && !loop->weighed && !loop->compared) {
         begin_to_sample(loop);
     }
     loop->entered = 0;
@@ -617,7 +617,7 @@ static bool enter(WayIn *w, DynLoops *l, DynFrame *f, uint64_t now) {
         return true;
     }
     uint64_t began = cycles();
-    Py_ssize_t before = loop->weighed && told.tell == NULL ? -1 : trips_left(l, w->index, &s);
+    Py_ssize_t before = loop->compared && told.tell == NULL ? -1 : trips_left(l, w->index, &s);
     bool ran = run(l, loop, &s, &exit);
     if (!ran && plan_another(l, w->index, f, &s)) {
         began = cycles();

@@ -114,6 +114,12 @@ def test_a_triangle_is_judged_by_all_of_its_trips(least, state):
     assert state_after(summed, VALUES * 10, clock, 60) == state
 
 
+def test_long_runs_at_first_do_not_spare_short_ones():
+    """The loop's first runs are long, and gain; then it is left again and again, which doesn't: what was found of runs is no
+    answer for what lies between them."""
+    clock = Clock(lambda trips: (400 if clock.runs < 8 else 30) * trips, lambda c: 1000 if c.runs < 8 else 20)
+    assert state_after(summed, VALUES, clock, 400) == RETIRED
+
 
 SELF = """
 def count(tree):
