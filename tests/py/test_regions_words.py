@@ -106,6 +106,13 @@ def narrow(a, b, k):
     return k
 
 
+def stored(a, out, n):
+    for i in range(len(a)):
+        out[i] = a[i]
+        n += 1
+    return n
+
+
 def items_of(a):
     return [iter(range(len(a)))]
 
@@ -190,3 +197,13 @@ def test_narrow_integers(dtype):
     a, b = np.array([1, 3, 64, 127, 5]).astype(dtype), np.array([7, 0, 1, 100, 2]).astype(dtype)
     check(narrow, (a, b, 1), items_of(a))
     check(narrow, (a, b, np.dtype(dtype).type(6)), items_of(a))
+
+
+@pytest.mark.parametrize("to", ["u1", "i1", "u2", "i2", "u4", "i4", "i8", "u8"])
+@pytest.mark.parametrize("number", [5, 200, -1, 40000, 2**31, -(2**40), 2**62])
+@pytest.mark.parametrize("dtype", ["i8", "i4", "u2", "u8"])
+def test_integers_stored_as_narrower_ones(dtype, number, to):
+    """NumPy cuts what is stored as an unsigned integer, and refuses what no signed one can hold."""
+    if np.iinfo(dtype).min <= number <= np.iinfo(dtype).max:
+        a = np.array([1, number, 2], dtype=dtype)
+        check(stored, (a, np.zeros(3, to), 0), items_of(a))

@@ -253,23 +253,26 @@ bool plan_item(Plan *p, PlanValue a, PlanValue index, PlanValue *out) {
 
 /* ---- stores */
 
-/* A number as an element of integers: those that aren't whole are cut off, integers of NumPy's to the bits that there are, and
- * what else doesn't fit is NumPy's to report. */
+/* A number as an element of integers: those that aren't whole are cut off, integers of NumPy's that are stored as unsigned ones
+ * to the bits that there are, and what else doesn't fit is NumPy's to report. */
 static uint32_t as_integer(Plan *p, PlanValue v, DynDtype dt) {
     uint32_t reg;
+    bool integer = v.v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)v.v.dtype);
     if (v.v.kind == DYN_RK_FLOAT || (v.v.kind == DYN_RK_NP && dyn_dtype_is_inexact((DynDtype)v.v.dtype))) {
         plan_double(p, v, &reg);
         reg = plan_emit_or(p, DYN_RO_D2I, reg, DYN_NONE, DYN_NONE, DYN_R_EXCEPTION);
     } else {
         reg = plan_reg(p, &v);
     }
-    if (v.v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)v.v.dtype)) {
+    bool is_unsigned = dyn_dtypes[dt].kind == 'u';
+    bool fits = dt == DYN_I64 || (integer && (v.v.dtype == dt || dyn_dtypes[v.v.dtype].size < dyn_dtypes[dt].size));
+    if (integer && is_unsigned) {
         return v.v.dtype == dt ? reg : plan_wrapped(p, reg, dt);
     }
-    if (dt != DYN_I64) {
+    if (!fits) {
         int bits = 8 * dyn_dtypes[dt].size;
         plan_emit_or(p, DYN_RO_IFITS, reg, DYN_NONE, DYN_NONE, DYN_R_EXCEPTION);
-        plan_last(p)->imm.i = dyn_dtypes[dt].kind == 'u' ? -bits : bits;
+        plan_last(p)->imm.i = is_unsigned ? -bits : bits;
     }
     return reg;
 }
