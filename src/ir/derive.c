@@ -119,7 +119,8 @@ bool dyn_derive_knows(const DynGraph *g, uint32_t id) {
     case DYN_K_REDUCE: return n->op == DYN_OP_SUM;
     case DYN_K_VIEW:
         return n->op == DYN_OP_SLICE || n->op == DYN_OP_PERMUTE || n->op == DYN_OP_RESHAPE || n->op == DYN_OP_BROADCAST;
-    case DYN_K_GATHER: return n->aux[0] == 0 && !(n->flags & DYN_NODE_TURNED) && g->device == 0; /* it adds up by SCATTER */
+    case DYN_K_GATHER: /* it adds up by SCATTER, which has no loops for halves */
+        return n->aux[0] == 0 && !(n->flags & DYN_NODE_TURNED) && g->device == 0 && !is_half(n->dtype);
     case DYN_K_COPY: {
         uint8_t from = dyn_graph_node(g, n->args[0].id)->dtype;
         return dyn_dtype_is_inexact((DynDtype)from) && (is_complex(n->dtype) || !is_complex(from));

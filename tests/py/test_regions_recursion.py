@@ -5,6 +5,7 @@ import gc
 import math
 import signal
 import sys
+import textwrap
 import threading
 import time
 import traceback
@@ -560,3 +561,54 @@ def test_trees_of_instances():
         finally:
             Node.total = plain
     assert results[:3] == results[3:]
+
+
+EFFECTS_BEHIND_CALLS = {
+    "append": """
+        def f(n, out):
+            if n:
+                f(n - 1, out)
+                out.append(n)
+                f(n - 1, out)
+    """,
+    "a tuple": """
+        def f(n, out):
+            if n:
+                f(n - 1, out)
+                out.append((n, n + 1))
+    """,
+    "an item": """
+        def f(n, out):
+            if n:
+                f(n - 1, out)
+                out[n % 2] = n + 1
+    """,
+    "one calls the other": """
+        def f(n, out):
+            if n:
+                f(n - 1, out)
+                h(n - 1, out)
+                f(n - 1, out)
+        def h(n, out):
+            if n:
+                h(n - 1, out)
+                out.append(n)
+    """,
+}
+
+
+@pytest.mark.parametrize("name", EFFECTS_BEHIND_CALLS)
+def test_effects_behind_calls_stay(name):
+    """The way through a function that ends it without an effect is known before the one that has an effect."""
+    spaces = []
+    for k in range(2):
+        space = {}
+        exec(compile(textwrap.dedent(EFFECTS_BEHIND_CALLS[name]), f"<{name}>", "exec"), space)
+        spaces.append(space)
+    spaces[1]["f"] = dynoc.optimize(spaces[1]["f"], wait=True)
+    for n in (4, 4, 7, 0, 3):
+        outs = [7, 8], [7, 8]
+        for space, out in zip(spaces, outs, strict=True):
+            space["f"](n, out)
+        assert outs[0] == outs[1]
+    assert any(found.startswith("native") for found in spaces[1]["f"].loops)

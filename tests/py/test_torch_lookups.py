@@ -53,6 +53,18 @@ def test_results_and_gradients(name, grad):
     assert fast.entries
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.complex64])
+@pytest.mark.parametrize("f", [lambda x, i: x[i] * 2, lambda x, i: x[i]])
+def test_gradients_of_places_that_are_named_often(f, dtype):
+    i, fast = places(300), dynoc.optimize(f, wait=True)
+    for seed in range(4):
+        x = randn(30, 8, seed=seed).to(dtype).requires_grad_()
+        scale = randn(300, 8, seed=seed + 9).to(dtype)
+        got, want = (torch.autograd.grad((run(x, i) * scale).sum().abs(), x)[0] for run in (fast, f))
+        assert got.dtype == want.dtype
+        torch.testing.assert_close(got, want)
+
+
 def test_a_lookup_is_fused():
     fast = dynoc.optimize(lambda x, i: torch.relu(x[i] * 2 + 1), wait=True)
     for _ in range(3):

@@ -150,8 +150,9 @@ typedef struct PlanRoutine {
     DynRegionValue result[PLAN_PARTS]; /* … the first of these. Of their registers the types count, one after the other: */
     char types[DYN_ROUTINE_VALUES + 1];
     bool none[PLAN_PARTS]; /* It is None. */
-    bool stores;           /* It may have an effect, which is undone where it gives up. */
-    uint32_t number;       /* 1 + its number in the region; 0: this attempt hasn't come to it. */
+    bool stores,
+        unlogged;    /* It may have an effect, which is undone where it gives up; something was planned as if it had none. */
+    uint32_t number; /* 1 + its number in the region; 0: this attempt hasn't come to it. */
 } PlanRoutine;
 
 typedef struct PlanSite {

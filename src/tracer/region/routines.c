@@ -282,6 +282,8 @@ Went plan_call_routine(Plan *p, PyFunctionObject *f, uint32_t made, const PlanVa
     }
     if (routine->stores) {
         plan_log(p);
+    } else { /* as far as its ways have been followed: then all is planned anew */
+        routine->unlogged = true;
     }
     plan_ended(p);
     if (p->s.nframes == 1) { /* it isn't called again where the next one gives up */
@@ -361,7 +363,7 @@ Went plan_leave_function(Plan *p) {
 void plan_renew_routines(Plan *p) {
     for (uint32_t i = 0; i < p->routines.n; i++) {
         p->routines.at[i].number = 0;
-        p->routines.at[i].wanted = false;
+        p->routines.at[i].wanted = p->routines.at[i].unlogged = false;
     }
 }
 
@@ -370,7 +372,7 @@ void plan_complete_routines(Plan *p) {
     PyCodeObject *never = NULL; /* it doesn't return, or what it does isn't in the language */
     for (uint32_t i = 0; i < p->routines.n; i++) {
         const PlanRoutine *f = &p->routines.at[i];
-        missed = missed || (f->wanted && f->gives);
+        missed = missed || (f->wanted && f->gives) || (f->unlogged && f->stores);
         never = f->wanted && !f->gives ? f->code : never;
     }
     if (never != NULL && !missed) {
