@@ -346,7 +346,7 @@ extern DYN_HIDDEN struct DynRegionCrowd {
     uint32_t many;
 } dyn_region_crowd;
 DYN_HIDDEN void dyn_region_enter_made(DynRegionMade *made); /* it is that of the run that goes on; NULL: there is none */
-/* Records (region_arrays.c). Has the array a dtype with fields, and holds no objects? */
+/* Records (region_arrays.c). Has the array a dtype with fields, no objects in it, and nothing of its own that hides a field? */
 DYN_HIDDEN bool dyn_region_has_fields(PyObject *array);
 DYN_HIDDEN PyTypeObject *dyn_region_recarray(void); /* borrowed */
 DYN_HIDDEN PyObject *dyn_region_blank_record(PyObject *descr);

@@ -67,6 +67,12 @@ def attributes(a, b, s):
     return s, first
 
 
+def by_attribute(a, s):
+    for i in range(len(a)):
+        s += a.m[i]
+    return s
+
+
 def of_two_axes(a, s):
     for i in range(a.shape[0]):
         for j in range(a.shape[1]):
@@ -158,6 +164,16 @@ def test_attributes():
     a, b = made(4).view(np.recarray), made(5).view(np.recarray)
     check(attributes, (a, b, 0.0), [iter(range(4))])
     check(attributes, (a, a, 0.0), [iter(range(4))])
+
+
+def test_an_attribute_that_hides_a_field():
+    """What lies in an array's own dictionary comes before its fields."""
+    fast = dynoc.optimize(twin(by_attribute), wait=True)
+    for hides in (False, False, True, True, False):
+        a = made(40).view(np.recarray)
+        if hides:
+            a.__dict__["m"] = np.full(40, 3)
+        assert fast(a, 0.0) == by_attribute(a, 0.0)
 
 
 def test_two_axes():
