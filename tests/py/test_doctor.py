@@ -25,7 +25,7 @@ int cuDeviceGetName(char *name, int n, int device) {
 %(others)s
 """
 OTHERS = "DeviceGet DeviceGetAttribute DevicePrimaryCtxRetain CtxGetCurrent CtxSetCurrent LibraryLoadData LibraryUnload "
-OTHERS += "LibraryGetKernel KernelSetAttribute LaunchKernel StreamIsCapturing StreamGetCaptureInfo_v2 "
+OTHERS += "LibraryGetKernel KernelSetAttribute LaunchKernel MemsetD32Async StreamIsCapturing StreamGetCaptureInfo_v2 "
 OTHERS += "GraphExecKernelNodeSetParams_v2 GraphLaunch"
 OTHERS = "\n".join(f"OTHER(cu{name})" for name in OTHERS.split())
 NVRTC = """

@@ -134,12 +134,13 @@ void plan_add_to(Plan *p, PlanShape *all, const PlanShape *more) {
 
 static void look_at(Plan *p, uint32_t shape, PyObject *o, int depth);
 
-/* What the instance holds by that name. Properties and methods are no fields: to ask them would run code of the program, or make
- * an object that nobody holds. */
+/* What the instance, or a named tuple, holds by that name. Properties and methods are no fields: to ask them would run code of
+ * the program, or make an object that nobody holds. */
 static void look_at_fields(Plan *p, PlanClass *c, uint32_t k, uint32_t name, int depth) {
     bool direct;
     int64_t at;
-    bool field = dyn_cpy_field(Py_TYPE(c->samples[k]), c->names[name], &direct, &at);
+    PyTypeObject *t = Py_TYPE(c->samples[k]);
+    bool field = dyn_cpy_field(t, c->names[name], &direct, &at) || plan_named_field(t, c->names[name], &at);
     PyObject *value = field ? PyObject_GenericGetAttr(c->samples[k], c->names[name]) : NULL;
     if (value == NULL) {
         PyErr_Clear();
