@@ -39,6 +39,7 @@ def idle(space, name, *args):
         space[name](*args)
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 15), reason="the stack borrows constants there, so it is passed (asm_loops.c)")
 @pytest.mark.parametrize("wait", [True, False])
 def test_the_door_is_not_passed(wait):
     plain, ours = make(TREE, "depth", wait)
