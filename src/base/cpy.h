@@ -133,8 +133,8 @@ DYN_HIDDEN PyObject *dyn_func_call(PyObject *func, PyObject *const *args, size_t
 /* `made` is told of each new function (NULL: no more). false: nobody is told, on 3.11 or where CPython's watchers are all taken.
  */
 DYN_HIDDEN bool dyn_func_watch(void (*made)(PyObject *func));
-/* Of the functions that will be made of code; 0: call sites ask each for its door. Returns what it was. */
 DYN_HIDDEN void dyn_func_give_version(PyObject *func); /* its code's, as one has that Python code made */
+/* Of the functions that will be made of code; 0: call sites ask each for its door. Returns what it was. */
 DYN_HIDDEN uint32_t dyn_code_swap_version(PyCodeObject *code, uint32_t version);
 /* A number kept on a code object, 0 at first. DYN_CODE_OWN: dynoc has made the code. */
 DYN_HIDDEN uintptr_t dyn_code_word(PyCodeObject *code);

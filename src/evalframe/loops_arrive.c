@@ -197,7 +197,6 @@ static bool run(const DynLoops *l, DynLoop *loop, Slots *s, DynRegionExit *exit)
     return false;
 }
 
-/* How long a trip takes, with what is between the loop's runs, was taken natively and in CPython: the better way stays. */
 /* May a loop that doesn't pay be left to CPython? */
 static bool is_judged(const DynLoops *l) { return l->cache != NULL && dyn_profit_is_judged(l->cache); }
 
@@ -207,6 +206,7 @@ static bool is_over(const DynLoop *loop) {
     return n[0] >= FEW_COUNTED && n[1] >= TURN && loop->taken[0] / n[0] > OVER * (loop->taken[1] / n[1]);
 }
 
+/* How long a trip, or a run, takes was measured natively and in CPython: the better way stays. */
 static void weigh(DynLoops *l, uint32_t i) {
     DynLoop *loop = &l->loops[i];
     double each[2];

@@ -143,8 +143,11 @@ DynConfig dyn_options_config(const DynOptions *o) {
 #define TEXT(field, dflt, what) TAKE(field)
 #include "dynoc/settings.def"
 #undef TAKE
-    c.wait = o->wait >= 0 ? o->wait != 0 : c.wait;
+    if (o->wait >= 0) {
+        c.wait = o->wait != 0;
+    }
     return c;
 }
 
-bool dyn_options_wait(const DynOptions *o) { return dyn_options_config(o).wait; }
+/* Loops ask at each call, which needs no copy of all settings where this one was given. */
+bool dyn_options_wait(const DynOptions *o) { return o->wait >= 0 ? o->wait != 0 : dyn_options_config(o).wait; }

@@ -166,7 +166,8 @@ uint32_t dyn_np_gather(DynRec *r, uint32_t a, uint32_t index, int axis, const ui
     return id;
 }
 
-/* take, and a[indices] (operator 1) that has to be a call: the indices' sizes stand where the axis was. */
+/* take, a[indices] (operator 1) that has to be a call, and a[indices] of tensors (2), which is one where results would not lie in
+ * C order at every call: the indices' sizes stand where the axis was. */
 DynVal *np_rule_take(DynRec *r, NpCall *c) {
     uint32_t a = dyn_np_operand_node(r, c->slot[0]), at = dyn_np_operand_node(r, c->slot[1]), shape[DYN_MAX_NDIM];
     int axis = 0, ndim = 0;
@@ -196,6 +197,8 @@ DynVal *np_rule_take(DynRec *r, NpCall *c) {
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n, table = DYN_NONE;
     if (c->b->op == 0) {
         table = flat && x->ndim > 1 ? dyn_np_ravel(r, a) : a;
+    } else if (c->b->op == 2 && is_c(r, at) && dyn_np_always_c(r, a)) {
+        table = a;
     }
     uint32_t id = table == DYN_NONE ? DYN_NONE : dyn_np_gather(r, table, at, axis, shape, ndim);
     DynVal *v = id == DYN_NONE ? NULL : dyn_np_result(r, id, c->result);

@@ -89,34 +89,13 @@ static int indexed_sizes(DynRec *r, uint32_t a, DynOperand index, uint32_t *shap
     return nrest + nplaces;
 }
 
-/* x[places] of what lies in C order at every call, as its result then does. NULL: the call that it is. */
-static DynVal *looked_up(DynRec *r, uint32_t table, uint32_t places, PyObject *result) {
-    const DynNode *x = dyn_np_node_at(r, table), *at = dyn_np_node_at(r, places);
-    uint32_t shape[DYN_MAX_NDIM], nnodes = dyn_rec_graph(r)->nodes.n;
-    int ndim = x->ndim - 1 + at->ndim;
-    bool straight = x->ndim > 0 && ndim <= DYN_MAX_NDIM && (at->ndim == 1 || dyn_np_always_c(r, places));
-    if (!straight || !dyn_np_always_c(r, table)) {
-        return NULL;
-    }
-    memcpy(shape, at->shape, sizeof(*shape) * at->ndim);
-    memcpy(shape + at->ndim, x->shape + 1, sizeof(*shape) * (size_t)(x->ndim - 1));
-    uint32_t id = dyn_np_gather(r, table, places, 0, shape, ndim);
-    DynVal *v = id == DYN_NONE ? NULL : dyn_np_result(r, id, result);
-    if (v == NULL) {
-        dyn_rec_truncate(r, nnodes);
-        *dyn_rec_why(r) = DYN_R_OK;
-    }
-    return v;
-}
-
 DynVal *dyn_tt_lookup(DynRec *r, PyObject *getitem, DynOperand a, uint32_t base, DynOperand index, PyObject *result) {
     uint32_t shape[DYN_MAX_NDIM];
     DynOperand args[2] = {a, index};
     if (is_places(r, index)) {
-        DynBinding row = {.path = "getitem", .rule = np_rule_take, .op = 1, .callable = getitem};
+        DynBinding row = {.path = "getitem", .rule = np_rule_take, .op = 2, .callable = getitem};
         NpCall call = {.b = &row, .args = args, .npos = 2, .result = result, .slot = {a, index}};
-        DynVal *found = looked_up(r, base, rec_node_of(index.v), result);
-        return found != NULL ? found : np_rule_take(r, &call);
+        return np_rule_take(r, &call);
     }
     int ndim = indexed_sizes(r, base, index, shape);
     DynArrayView view;
