@@ -174,7 +174,7 @@ static int follow(Job *j) {
 
 static int lower(Job *j) {
     DynGraph *g = &j->capture->graph;
-    if (j->root->options->exact || g->device != 0) {
+    if (j->root->options->exact) {
         leave_products(g);
     }
     if (!has_work(g)) {

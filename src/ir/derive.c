@@ -130,9 +130,11 @@ bool dyn_derive_knows(const DynGraph *g, uint32_t id) {
     }
 }
 
-/* Elements that the result and the first operand have at most, and the second (a weight, whose gradient is as large). */
+/* Elements that the result and the first operand have at most, and the second (a weight, whose gradient is as large); and, on a
+ * device, products of two numbers, in the time of which the host is done with a node of autograd's. */
 #define MOST_ROWS_ELEMENTS (1 << 15)
 #define MOST_WEIGHT_ELEMENTS (1 << 16)
+#define MOST_PRODUCTS_ON_DEVICE (1 << 29)
 
 static int64_t elements_of(const DynGraph *g, const DynNode *n) {
     int64_t elements = 1;
@@ -145,10 +147,13 @@ static int64_t elements_of(const DynGraph *g, const DynNode *n) {
 bool dyn_derive_is_small(const DynGraph *g, DynOp op, uint32_t rows, uint32_t weight) {
     const DynNode *a = dyn_graph_node(g, rows), *b = dyn_graph_node(g, weight);
     bool known = a->dtype == b->dtype && (a->dtype == DYN_F32 || a->dtype == DYN_F64);
-    if (!known || a->ndim != 2 || b->ndim != 2 || g->device != 0 || g->sets_casts) {
+    if (!known || a->ndim != 2 || b->ndim != 2 || g->sets_casts) {
         return false;
     }
     int64_t results = hint(g, a->shape[0]) * hint(g, b->shape[op == DYN_OP_LINEAR ? 0 : 1]);
+    if (g->device != 0) {
+        return results * hint(g, a->shape[1]) <= MOST_PRODUCTS_ON_DEVICE;
+    }
     return results <= MOST_ROWS_ELEMENTS && elements_of(g, a) <= MOST_ROWS_ELEMENTS && elements_of(g, b) <= MOST_WEIGHT_ELEMENTS;
 }
 

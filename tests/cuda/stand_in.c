@@ -119,7 +119,7 @@ API int cuDevicePrimaryCtxRetain(void **context, int device) {
     *context = counts;
     return enter("cuDevicePrimaryCtxRetain");
 }
-static void *current;
+static void *current = counts; /* the device's own, as it is where PyTorch has worked */
 API int cuCtxGetCurrent(void **context) {
     *context = current;
     return enter("cuCtxGetCurrent");
@@ -184,6 +184,28 @@ API int cuLaunchKernel(void *kernel, unsigned gx, unsigned gy, unsigned gz, unsi
     }
     return k->run(k->function, parameters[0], grid, block, k->barriers) ? ASSERT : 0;
 }
+
+/* cuBLAS, in so far: the sums of products in double precision. What is captured is left to the caller. */
+#define GEMM(name, type)                                                                                                    \
+    API int name(void *handle, int trans_a, int trans_b, int m, int n, int k, const type *alpha, const type *a, int a_step, \
+                 const type *b, int b_step, const type *beta, type *c, int c_step) {                                        \
+        int error = enter(#name);                                                                                           \
+        if (error != 0 || captured != NULL) {                                                                               \
+            return error != 0 ? error : 15; /* CUBLAS_STATUS_NOT_SUPPORTED */                                               \
+        }                                                                                                                   \
+        for (long i = 0; i < (long)m * n; i++) {                                                                            \
+            long row = i % m, column = i / m;                                                                               \
+            double sum = 0;                                                                                                 \
+            for (int j = 0; j < k; j++) {                                                                                   \
+                double x = trans_a ? a[row * a_step + j] : a[row + (long)j * a_step];                                       \
+                sum += x * (trans_b ? b[column + (long)j * b_step] : b[column * b_step + j]);                               \
+            }                                                                                                               \
+            c[row + column * c_step] = (type)(*alpha * sum + (*beta == 0 ? 0 : *beta * c[row + column * c_step]));          \
+        }                                                                                                                   \
+        return 0;                                                                                                           \
+    }
+GEMM(cublasSgemm_v2, float)
+GEMM(cublasDgemm_v2, double)
 
 API int cuMemsetD32Async(void *at, unsigned value, size_t n, void *stream) {
     for (size_t i = 0; i < n; i++) {

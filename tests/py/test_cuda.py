@@ -803,3 +803,90 @@ def test_text_of_a_kernel(device):
     assert "const float v1 = sinf(v0);" in body
     assert "dyn_take_some<V, 1>(x0, b0 + g * (V * 4), m)" in body
     assert "DYN_KERNEL(256, k0_any_map, Args<1, 2, 1>)" in body
+
+
+# ---- products of matrices
+
+
+def launched(device, f, *args):
+    """What f(*args) gives, and how many kernels and products of cuBLAS's it launched."""
+    names = (b"cuLaunchKernel", b"cublasSgemm_v2", b"cublasDgemm_v2")
+    before = [device.stand_in_count(name) for name in names]
+    result = f(*args)
+    after = [device.stand_in_count(name) for name in names]
+    return result, after[0] - before[0], after[1] - before[1] + after[2] - before[2]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_small_product_is_a_sum(device, dtype):
+    x, w, b = (torch.randn(*shape, dtype=dtype) for shape in ((16, 40), (24, 40), (24,)))
+    for f, args in (
+        (lambda x, w, b: torch.relu(F.linear(x, w, b)), (x, w, b)),
+        (lambda x, w: torch.relu(F.linear(x, w)), (x.view(2, 8, 40), w)),
+        (lambda x, y: torch.relu(x @ y), (x, w.t())),
+        (lambda x, y: torch.mm(x, y) * 2, (x, w.t().contiguous())),
+    ):
+        fast = check(f, *args)
+        assert launched(device, fast, *args)[2] == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_product_by_cublas(device, dtype):
+    x, w = torch.randn(80, 130, dtype=dtype), torch.randn(140, 130, dtype=dtype)
+    for f, args in (
+        (lambda x, w: torch.relu(F.linear(x, w)), (x, w)),
+        (lambda x, w: torch.relu(F.linear(x, w)), (x.view(2, 40, 130), w)),
+        (lambda x, w: torch.relu(F.linear(x, w)), (x.t().contiguous().t(), w)),
+        (lambda x, y: torch.relu(x @ y), (x, w.t())),
+        (lambda x, y: torch.relu(x @ y), (x[:, :120], w.t().contiguous()[:120])),
+        (lambda x, y: torch.relu(x.t() @ y), (x.t().contiguous(), w.t())),
+    ):
+        fast = check(f, *args, rtol=1e-4)
+        for _ in range(3):  # a clone of what isn't dense is
+            result, kernels, products = launched(device, fast, *args)
+        torch.testing.assert_close(result, f(*args), rtol=1e-4, atol=1e-5)
+        assert (kernels, products) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "shapes", [((1, 1500), (1500, 1000)), ((1000, 1500), (1500, 1)), ((1100, 1), (1, 1000)), ((0, 1500), (1500, 1000))]
+)
+def test_product_that_cublas_is_not_asked_for(device, shapes):
+    x, y = (torch.randn(*shape) for shape in shapes)
+    fast = check(lambda x, y: torch.relu(x @ y), x, y, rtol=1e-4, least=0)
+    assert launched(device, fast, x, y)[2] == 0
+
+
+def test_cublas_refuses(device):
+    x, w = torch.randn(80, 130), torch.randn(140, 130)
+    fast = check(lambda x, w: torch.relu(F.linear(x, w)), x, w)
+    device.stand_in_fail(b"cublasSgemm_v2", 13, 0)
+    torch.testing.assert_close(fast(x, w), torch.relu(F.linear(x, w)))
+
+
+def test_sizes_leave_those_of_a_sum(device):
+    fast = dynoc.optimize(lambda x, w: torch.relu(F.linear(x, w)), wait=True)
+    w = torch.randn(140, 130)
+    for rows in (8, 8, 8, 80, 80, 80, 8, 80):
+        x = torch.randn(rows, 130)
+        torch.testing.assert_close(fast(x, w), torch.relu(F.linear(x, w)), rtol=1e-4, atol=1e-5)
+    assert len(fast.entries) == 2
+
+
+@pytest.mark.parametrize("rows", [8, 160])
+def test_layers_that_are_trained_are_one_part(device, rows):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(60, 140), torch.nn.Tanh(), torch.nn.Linear(140, 50), torch.nn.Tanh())
+    fast = dynoc.optimize(model, wait=True)
+    x = torch.randn(rows, 60)
+    for _ in range(3):
+        result, _, products = launched(device, fast, x)
+        gradients, kernels, more = launched(
+            device, lambda result=result: torch.autograd.grad(result.square().sum(), list(model.parameters()))
+        )
+    assert type(result.grad_fn).__name__ != "TanhBackward0"
+    assert kernels > 0 and (products > 0, more > 0) == (rows > 8, rows > 8)
+    want = torch.autograd.grad(model(x).square().sum(), list(model.parameters()))
+    for got, w in zip(gradients, want, strict=True):
+        torch.testing.assert_close(got, w, rtol=1e-3, atol=1e-4)
+        assert got.stride() == w.stride()

@@ -45,10 +45,14 @@ static void put_program(const DynLoops *p, const DynConfig *config, const char *
     dyn_str_puts(out, source);
 }
 
-/* Products and what the processor could make itself are calls. */
+/* What the processor could make itself is a call. */
 static const DynTaskKind *const tasks[DYN_TASK_COUNT] = {
-    [DYN_TASK_VIEW] = &dyn_task_view,        [DYN_TASK_KERNEL] = &dyn_cuda_task_kernel, [DYN_TASK_PRODUCT] = &dyn_task_call,
-    [DYN_TASK_GROUP] = &dyn_cuda_task_group, [DYN_TASK_OWN] = &dyn_task_call,           [DYN_TASK_CALL] = &dyn_task_call,
+    [DYN_TASK_VIEW] = &dyn_task_view,
+    [DYN_TASK_KERNEL] = &dyn_cuda_task_kernel,
+    [DYN_TASK_PRODUCT] = &dyn_cuda_task_product,
+    [DYN_TASK_GROUP] = &dyn_cuda_task_group,
+    [DYN_TASK_OWN] = &dyn_task_call,
+    [DYN_TASK_CALL] = &dyn_task_call,
 };
 
 const DynTarget dyn_target_cuda = {

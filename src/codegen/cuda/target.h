@@ -57,6 +57,7 @@ DYN_HIDDEN DynCudaKernel *dyn_cuda_kernel(const DynLoaded *l, int number, DynCud
 DYN_HIDDEN DynCudaKernel *dyn_cuda_function(const DynLoaded *l, const char *name);
 DYN_HIDDEN extern const DynToolchain dyn_toolchain_cuda;                       /* nvrtc.c */
 DYN_HIDDEN extern const DynTaskKind dyn_cuda_task_kernel, dyn_cuda_task_group; /* launch.c */
+DYN_HIDDEN extern const DynTaskKind dyn_cuda_task_product;                     /* products.c */
 /* descent.c, for the target: steps of one device. */
 DYN_HIDDEN bool dyn_cuda_can_descend(const struct DynDescent *steps, int64_t n, bool fused);
 DYN_HIDDEN int dyn_cuda_descend(const struct DynDescent *steps, int64_t n, bool fused);

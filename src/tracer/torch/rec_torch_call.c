@@ -14,6 +14,37 @@ static bool products_are_exact(void) {
     return exact;
 }
 
+/* On a device a product of few numbers is a sum of products like any other, which one launch makes: cuBLAS's call takes the host
+ * longer, and for some small sizes the device too (docs/lab/cuda.md). The sizes stay within these: a guard says so. */
+#define PRODUCTS_OF_A_SUM (1 << 20)
+static bool is_sum(DynRec *r, uint32_t a, uint32_t b, bool linear) {
+    const DynNode *x = dyn_np_node_at(r, a), *y = dyn_np_node_at(r, b);
+    const DynGraph *g = dyn_rec_graph(r);
+    bool plain = x->dtype == y->dtype && (x->dtype == DYN_F32 || x->dtype == DYN_F64) && y->ndim == 2;
+    bool may = g->device != 0 && !g->cupy && !g->sets_casts && dyn_rec_own_products(r);
+    if (!may || !plain || x->ndim < 2 || x->ndim >= DYN_MAX_NDIM || !products_are_exact()) {
+        return false;
+    }
+    uint32_t results = y->shape[linear ? 0 : 1];
+    uint32_t products = dyn_np_op(r, DYN_S_MUL, dyn_np_product(r, x->ndim, x->shape), results);
+    uint32_t few = products == DYN_NONE ? products : dyn_np_op(r, DYN_S_LE, products, dyn_np_int(r, PRODUCTS_OF_A_SUM));
+    bool now = few != DYN_NONE && dyn_sym_at(dyn_rec_syms(r), few)->hint.i != 0;
+    return now && dyn_rec_expect(r, few) == 0;
+}
+
+/* a @ b, or a @ b.T (linear), of a matrix b, written down. */
+static uint32_t sum_of_products(DynRec *r, uint32_t a, uint32_t b, bool linear) {
+    int ndim = dyn_np_node_at(r, a)->ndim, summed = linear ? ndim : ndim - 1;
+    DynDtype dt = (DynDtype)dyn_np_node_at(r, a)->dtype;
+    uint32_t rows = dyn_np_newaxis(r, a, 1u << (linear ? ndim - 1 : ndim), ndim + 1);
+    if (rows == DYN_NONE) {
+        return rows;
+    }
+    NpArg factors[2] = {dyn_np_node_arg(r, rows), dyn_np_node_arg(r, b)};
+    uint32_t products = dyn_tt_elementwise(r, DYN_OP_MULTIPLY, dt, dt, factors, 2);
+    return products == DYN_NONE ? products : dyn_tt_reduce(r, DYN_OP_SUM, products, 1, &summed, false);
+}
+
 /* cuBLAS has other kernels for a product with its bias than for one without. In single precision, of some dozens to a thousand
  * rows and a large weight, the former take up to four times as long (docs/lab/cuda.md has the sizes). */
 #define LARGE_WEIGHT (1 << 19)
@@ -33,14 +64,23 @@ static bool is_faster_apart(DynRec *r, const DynNode *x, const DynNode *weight) 
  * mostly adds it. */
 static bool keeps_bias(DynRec *r, const NpCall *c, uint32_t a, uint32_t w) {
     const DynNode *x = dyn_np_node_at(r, a);
-    bool followed = rec_torch_follows(c->result);
+    DynGraph *g = dyn_rec_graph(r);
+    bool followed = rec_torch_follows(c->result), inside = dyn_rec_own_products(r) && dyn_derive_is_small(g, DYN_OP_LINEAR, a, w);
     if (dyn_dtype_is_half((DynDtype)x->dtype)) {
         return true;
     }
-    if (dyn_rec_graph(r)->device != 0) {
-        return followed || !is_faster_apart(r, x, dyn_np_node_at(r, w));
+    return followed ? !inside : g->device != 0 && !is_faster_apart(r, x, dyn_np_node_at(r, w));
+}
+
+/* The product, whose node is given, with linear's bias where there is one. */
+static DynVal *with_bias(DynRec *r, NpCall *c, uint32_t product, DynDtype dt) {
+    if (product == DYN_NONE || c->slot[2].v == NULL) {
+        return product == DYN_NONE ? NULL : dyn_np_result(r, product, c->result);
     }
-    return followed && !(dyn_rec_own_products(r) && dyn_derive_is_small(dyn_rec_graph(r), DYN_OP_LINEAR, a, w));
+    NpArg sum[2] = {dyn_np_node_arg(r, product)};
+    return dyn_np_operand(r, c->slot[2], &sum[1]) < 0
+               ? NULL
+               : dyn_np_result(r, dyn_tt_elementwise(r, DYN_OP_ADD, dt, dt, sum, 2), c->result);
 }
 
 /* linear: the last axis of the input, K, with weight (N, K): the product, and the bias as a sum that is fused with what follows.
@@ -57,8 +97,11 @@ DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
     memcpy(shape, x->shape, sizeof(*shape) * x->ndim);
     shape[x->ndim - 1] = y->shape[0];
     DynDtype dt = (DynDtype)x->dtype;
+    if (is_sum(r, a, w, true)) {
+        return with_bias(r, c, sum_of_products(r, a, w, true), dt);
+    }
     if (c->slot[2].v != NULL && keeps_bias(r, c, a, w)) {
-        return dyn_np_sized_call(r, c, x->ndim, shape);
+        return dyn_np_sized_call(r, c, dyn_np_node_at(r, a)->ndim, shape);
     }
     DynVal *v =
         dyn_np_sized_extern(r, c->b->callable, c->b->path, c->slot, 2, c->result, shape); /* of this shape and dtype too */
@@ -66,17 +109,21 @@ DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
         return NULL;
     }
     dyn_np_node_at(r, rec_node_of(v))->op = DYN_OP_LINEAR;
-    NpArg sum[2] = {dyn_np_node_arg(r, rec_node_of(v))};
-    if (c->slot[2].v == NULL) {
-        return v;
-    }
-    return dyn_np_operand(r, c->slot[2], &sum[1]) < 0
-               ? NULL
-               : dyn_np_result(r, dyn_tt_elementwise(r, DYN_OP_ADD, dt, dt, sum, 2), c->result);
+    return c->slot[2].v == NULL ? v : with_bias(r, c, rec_node_of(v), dt);
 }
 
 /* matmul, mm, bmm: as NumPy's; rank 1 too. */
-DynVal *tt_rule_matmul(DynRec *r, NpCall *c) { return np_rule_matmul(r, c); }
+DynVal *tt_rule_matmul(DynRec *r, NpCall *c) {
+    bool plain = c->npos == 2 && c->kwnames == NULL;
+    uint32_t a = plain ? dyn_tt_tensor_of(r, c->slot[0]) : DYN_NONE, b = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[1]);
+    bool matrices = b != DYN_NONE && dyn_np_node_at(r, a)->ndim > 1 && dyn_np_node_at(r, b)->ndim == 2;
+    bool mm = matrices && (c->b->op != 1 || dyn_np_node_at(r, a)->ndim == 2);
+    const uint32_t *inner = mm ? dyn_np_node_at(r, a)->shape + dyn_np_node_at(r, a)->ndim - 1 : NULL;
+    if (mm && dyn_np_agree(r, *inner, dyn_np_node_at(r, b)->shape[0]) == 0 && is_sum(r, a, b, false)) {
+        return dyn_np_result(r, sum_of_products(r, a, b, false), c->result);
+    }
+    return np_rule_matmul(r, c);
+}
 
 /* addmm, baddbmm: the sizes of the product; the first operand, which broadcasts to them, is the call's affair. */
 DynVal *tt_rule_addmm(DynRec *r, NpCall *c) {
