@@ -735,3 +735,21 @@ def test_many_norms_are_one_graph():
         assert torch.allclose(expected, got, atol=1e-5) and torch.allclose(eager[1].running_mean, model[1].running_mean)
     (entry,) = fast.entries
     assert entry.hits == 3 and sum("shares no memory" in guard for guard in entry.guards) == 120
+
+
+def test_hooks_of_a_modules_backward_are_set_by_pytorch():
+    """What sets them looks at nodes of autograd's, one by one: it is called as a whole."""
+
+    def run(wrap):
+        torch.manual_seed(0)
+        model, seen = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Tanh(), torch.nn.Linear(6, 3)), []
+        model[0].register_full_backward_hook(lambda module, into, out: seen.append(out[0].clone()))
+        model[2].register_full_backward_pre_hook(lambda module, out: (out[0] * 2,))
+        call, x = wrap(model), r(2, 4)
+        for _ in range(3):
+            call(x).sum().backward()
+        return [*seen, x.grad, *(p.grad for p in model.parameters())], call
+
+    (expected, _), (found, fast) = run(lambda m: m), run(dynoc.optimize(wait=True))
+    assert equal(found, expected)
+    assert 0 < len(fast.entries) <= 24  # some 40 where it is looked into
