@@ -462,6 +462,8 @@ static void set_grad(bool on) {
     Py_XDECREF(done);
 }
 
+bool dyn_torch_is_device(PyObject *o) { return dyn_torch_device != NULL && Py_IS_TYPE(o, dyn_torch_device); }
+
 bool dyn_torch_is_constant(PyObject *o) {
     const void *const types_of_constants[] = {dyn_torch_dtype, dyn_torch_device, ob.finfo, ob.iinfo, ob.layout, ob.memory_format};
     bool found = false;

@@ -34,6 +34,7 @@ DYN_HIDDEN bool dyn_torch_look(PyObject *tensor, DynArrayView *out);
 /* The same of one that was looked at before: where it lies now. */
 DYN_HIDDEN bool dyn_torch_place(PyObject *tensor, DynArrayView *out);
 DYN_HIDDEN bool dyn_torch_requires_grad(PyObject *tensor);
+DYN_HIDDEN bool dyn_torch_is_device(PyObject *o);   /* a torch.device: equal ones are one as good as the other */
 DYN_HIDDEN bool dyn_torch_is_constant(PyObject *o); /* a dtype, device, layout, memory format, or what finfo and iinfo give */
 
 /* What of torch's state a graph rests on, as one number; -1: a mode is on under which nothing may be captured. */

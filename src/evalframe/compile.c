@@ -147,6 +147,16 @@ static int leave_inexact(Job *j) {
     return 0;
 }
 
+/* Which calls of a graph that autograd follows are CPython's: under wait=True only such as nothing follows, so that all of the
+ * function's parts are served. */
+static DynFollowJudged judged(const Job *j) {
+    if (dyn_profit_is_measured(j->root)) {
+        return DYN_FOLLOW_JUDGES_ALL;
+    }
+    bool last = j->capture->end == DYN_END_RETURN && j->capture->graph.device == 0;
+    return last && dyn_profit_is_judged(j->root) ? DYN_FOLLOW_JUDGES_CALLS : DYN_FOLLOW_TAKES_ALL;
+}
+
 /* Values require gradients: the graph becomes parts that autograd follows, which are compiled on their own. */
 static int follow(Job *j) {
     if (j->root->options->exact) {
@@ -155,10 +165,11 @@ static int follow(Job *j) {
     j->entry->follow = dyn_follow_new(&j->capture->graph, j->root->options, &j->why, &j->error);
     if (j->entry->follow != NULL) {
         dyn_count("graphs", "compiled");
-        j->entry->follow->judged = dyn_profit_is_measured(j->root);
-        if (j->entry->follow->judged && !dyn_estimate_followed(&j->capture->graph, j->entry->follow, NULL)) {
+        j->entry->follow->judged = judged(j);
+        if (!dyn_estimate_followed(j->capture, j->entry->follow, NULL)) {
             dyn_cache_tell(j->root, DYN_R_NO_PROFIT, NULL);
-            if (j->cache == j->root && j->capture->end == DYN_END_RETURN) { /* there is nothing else in the function */
+            bool only = j->cache == j->root && j->capture->end == DYN_END_RETURN; /* there is nothing else in the function */
+            if (only && j->entry->follow->judged == DYN_FOLLOW_JUDGES_ALL) {
                 dyn_profit_decline(j->root);
             }
         }

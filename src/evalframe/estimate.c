@@ -29,6 +29,11 @@
 #define PART_NS 10000.0      /* a part: a node of autograd's, … */
 #define OUTPUT_NS 2000.0     /* … and each tensor that it gives, or saves */
 #define STEP_NS 2000.0       /* a call or a view that is made from the graph in place of from bytecode */
+/* Of a graph that has no part at all, forward and back. */
+#define FOLLOWED_NS                                                                                                        \
+    6000.0             /* it is served: guards, and the processor's caches, which backward finds with other things in them \
+                        */
+#define CALL_NS 1000.0 /* a call or a view that is made from it */
 
 /* Elements that the operator goes over, in the call that symbols have these values in; sizes that only a call tells, and all of
  * them where sym is NULL, are what they were when it was recorded. */
@@ -104,7 +109,8 @@ static double calls_cost(const DynGraph *g, const DynFollowStep *s, const DynSca
     return taken;
 }
 
-bool dyn_estimate_followed(const DynGraph *g, const DynFollow *f, const DynScalar *sym) {
+/* Do its parts look as if they paid? */
+static bool parts_pay(const DynGraph *g, const DynFollow *f, const DynScalar *sym) {
     double gain = 0;
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         gain += followed_gain(g, i, sym);
@@ -119,4 +125,28 @@ bool dyn_estimate_followed(const DynGraph *g, const DynFollow *f, const DynScala
         }
     }
     return gain >= 0;
+}
+
+/* A graph that has a part pays, or is what wait=True asks for. One that is nothing but calls saves the bytecode around them
+ * alone. */
+static bool calls_pay(const DynCapture *c, const DynFollow *f, const DynScalar *sym) {
+    double calls = 0;
+    for (uint32_t i = 0; i < f->steps.n; i++) {
+        const DynFollowStep *s = &f->steps.at[i];
+        bool is_calls = s->kind == DYN_FOLLOW_PART && dyn_follow_is_calls(&c->graph, f, s, sym);
+        if (s->kind == DYN_FOLLOW_CHANGES || (s->kind == DYN_FOLLOW_PART && !is_calls)) {
+            return true;
+        }
+        calls += is_calls ? s->ncalls : 1;
+    }
+    return c->ninstrs * INSTRUCTION_NS >= FOLLOWED_NS + CALL_NS * calls;
+}
+
+bool dyn_estimate_followed(const DynCapture *c, const DynFollow *f, const DynScalar *sym) {
+    switch ((DynFollowJudged)f->judged) {
+    case DYN_FOLLOW_TAKES_ALL: return true;
+    case DYN_FOLLOW_JUDGES_CALLS: return calls_pay(c, f, sym);
+    case DYN_FOLLOW_JUDGES_ALL: return parts_pay(&c->graph, f, sym);
+    }
+    return true;
 }

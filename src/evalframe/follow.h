@@ -28,11 +28,17 @@ typedef struct DynFollowStep {
     DynWatched watched; /* CALL: what it took while somebody watched */
     DynList drops;      /* nodes that nobody needs behind it */
 } DynFollowStep;
+/* Which calls of the graph are left to CPython, as they don't look as if they paid. */
+typedef enum DynFollowJudged {
+    DYN_FOLLOW_TAKES_ALL,    /* none */
+    DYN_FOLLOW_JUDGES_CALLS, /* those that are nothing but calls of PyTorch's, which are no faster from the graph */
+    DYN_FOLLOW_JUDGES_ALL
+} DynFollowJudged;
 struct DynFollow {
     DYN_VEC(DynFollowStep)
     steps;
-    bool judged; /* calls that don't look as if they paid are CPython's */
-    bool plain;  /* … and parts that are a few small calls of PyTorch's are those calls */
+    uint8_t judged; /* DynFollowJudged */
+    bool plain;     /* parts that are a few small calls of PyTorch's are those calls */
     DynArena arena;
 };
 
@@ -61,8 +67,9 @@ DYN_HIDDEN bool dyn_follow_is_calls(const DynGraph *g, const DynFollow *f, const
 
 /* estimate.c: elements that a node goes over. */
 DYN_HIDDEN double dyn_estimate_work(const DynGraph *g, const DynNode *n, const DynScalar *sym);
-/* estimate.c: does a call look as if its parts paid? sym: NULL: with the sizes that it was recorded with. */
-DYN_HIDDEN bool dyn_estimate_followed(const DynGraph *g, const DynFollow *f, const DynScalar *sym);
+/* estimate.c: is a call of the capture's graph to be served, as `judged` has it? sym: NULL: with the sizes that it was recorded
+ * with. */
+DYN_HIDDEN bool dyn_estimate_followed(const DynCapture *c, const DynFollow *f, const DynScalar *sym);
 
 /* ---- follow_part.c */
 /* What parts of one graph share. */

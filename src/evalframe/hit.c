@@ -212,7 +212,7 @@ static bool may_follow(DynEntry *e, const DynScalar *sym) {
     if (!dyn_follow_is_ready(e->follow)) {
         return false;
     }
-    if (e->follow->judged && !dyn_estimate_followed(&e->capture->graph, e->follow, sym)) {
+    if (!dyn_estimate_followed(e->capture, e->follow, sym)) {
         dyn_count_reason("graph_breaks", DYN_R_NO_PROFIT);
         e->declined++;
         return false;

@@ -144,7 +144,8 @@ static bool takes_loop(DynRecording *r, const DynCode *code, DynFrame *f, uint32
 /* PyTorch's functions that are left to CPython as a whole, by module and (unless NULL) by name; and those of torch.optim.
  * torch.compile's own take the hook away while they run: what they call is theirs. Optimisers, and what starts backward, come to
  * calls that nobody can see into, and on their way to states that no graph takes: recorded, they were tens of small entries
- * between breaks. So do a profiler's marks and what DistributedDataParallel does before and behind the model. */
+ * between breaks. So do a profiler's marks, what DistributedDataParallel does before and behind the model, a gradient
+ * scaler, which goes over the gradients one by one, and hooks of a module's backward, which look at nodes of autograd's. */
 static const struct {
     const char *module, *name;
 } whole_calls[] = {{"torch._dynamo.eval_frame", NULL},
@@ -155,6 +156,9 @@ static const struct {
                    {"torch.nn.parallel.distributed", "_post_forward"},
                    {"torch._tensor", "backward"},
                    {"torch.nn.utils.clip_grad", NULL},
+                   {"torch.amp.grad_scaler", "unscale_"},
+                   {"torch.amp.grad_scaler", "update"},
+                   {"torch.utils.hooks", "_apply_on_tensors"},
                    {"torch.nn.modules.module", "zero_grad"}};
 
 static const char *module_of(PyObject *func) {

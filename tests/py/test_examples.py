@@ -3,7 +3,9 @@
 import importlib
 import os
 import sys
+import xml.etree.ElementTree as ElementTree
 
+import numpy as np
 import pytest
 from compare import check, dynoc
 from process import run_python
@@ -67,3 +69,23 @@ def test_lltm():
     code, out, err = run_python([os.path.join(EXAMPLES, "lltm", "run.py"), "--no-build", "--seconds", "0.05"], timeout=120)
     assert code == 0, err
     assert "all agree" in out and "dynoc" in out
+
+
+def test_training_digits(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("torch")
+    training, file = importlib.import_module("training"), tmp_path / "digits.csv"
+    np.savetxt(file, np.random.default_rng(0).integers(0, 10, (200, 65)), fmt="%d", delimiter=",")
+    assert training.main(["digits", "--data", str(file), "--steps", "7", "--wait"]) == 0
+    assert "both learn the same" in capsys.readouterr().out
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(SystemExit, match="pip install scikit-learn"):
+        training.main(["digits"])
+
+
+def test_training_language(tmp_path, capsys):
+    pytest.importorskip("torch")
+    training, curves = importlib.import_module("training"), tmp_path / "curves.svg"
+    assert training.main(["language", "--steps", "5", "--picture", str(curves)]) == 0
+    assert "both learn the same" in capsys.readouterr().out
+    lines = ElementTree.parse(curves).getroot().findall("{http://www.w3.org/2000/svg}polyline")
+    assert [len(line.get("points").split()) for line in lines] == [5, 5]

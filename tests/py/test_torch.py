@@ -132,6 +132,21 @@ def test_errors_are_pytorchs_own():
         dynoc.optimize(lambda x, y: x @ y)(t(3, 4), t(3, 4))
 
 
+def test_a_device_is_guarded_by_its_value():
+    def function(x, device, others):
+        y = torch.zeros(3, device=device) + x if device.type == "cpu" else x.to(device)
+        return y * 2, device, others
+
+    fast = dynoc.optimize(function, wait=True)
+    for name in ("cpu", "cpu", "cpu:0", "cpu"):
+        device, other = torch.device(name), torch.device(name)
+        y, first, (second,) = fast(t(3), device, (other,))
+        assert torch.equal(y, t(3) * 2) and first is device and second is other
+    assert fast(t(3), torch.device("meta"), ())[0].is_meta
+    hits = [entry.hits for entry in fast.entries]
+    assert len(hits) <= 3 and hits[0] == 2
+
+
 def made_where_the_default_says(x):
     y = torch.nn.functional.gelu(x) + torch.arange(x.shape[-1]) + torch.zeros(3, 1)
     places = str(torch.ones(2).device), str(torch.get_default_device())

@@ -542,6 +542,31 @@ def test_parts_that_would_not_pay_are_left_to_eager():
     assert captured(squares, few)(few).grad_fn.name() == "CapturedBackward"
 
 
+@pytest.mark.parametrize(("function", "taken"), [(lambda x: x.flatten(), False), (lambda x: torch.softmax(x, 1).cumsum(0), False),
+                                                 (lambda x: torch.softmax(x, 1) * 2 + x * 3 - torch.tanh(x) * x, True)])
+def test_calls_alone_are_left_to_eager_under_wait_too(function, taken):
+    """A graph that has no part gains nothing, whatever its sizes are; one that has is what wait=True asks for."""
+    fast = dynoc.optimize(function, wait=True, options={"retire": True})
+    x = r(4, 4)
+    for _ in range(3):
+        got, want = (torch.autograd.grad(f(x).sin().sum(), x)[0] for f in (fast, function))
+        assert torch.allclose(got, want)
+    assert [r.partition(":")[0] for r in fast.refusals] == ([] if taken else ["NO_PROFIT"])
+    assert [entry.hits for entry in fast.entries] == [2 if taken else 0]
+    always = dynoc.optimize(function, wait=True, options={"retire": False})
+    assert equal([always(x), always(x)], [function(x), function(x)]) and always.entries[0].hits == 1
+
+
+def test_a_module_of_many_calls_alone_is_served_under_wait():
+    """Its calls are no faster, but the Python code around them isn't run."""
+    norms = torch.nn.Sequential(*[torch.nn.LayerNorm(4) for _ in range(20)])
+    fast = dynoc.optimize(norms, wait=True, options={"retire": True})
+    x = r(4, 4)
+    for _ in range(3):
+        assert torch.equal(torch.autograd.grad(fast(x)[0, 0], x)[0], torch.autograd.grad(norms(x)[0, 0], x)[0])
+    assert fast.refusals == [] and fast.entries[0].hits == 2
+
+
 def test_a_function_whose_calls_would_not_pay_is_eagers_for_a_while():
     """Recorded where it would, then called with few numbers: in the end nobody looks at its calls any more."""
 
@@ -710,3 +735,21 @@ def test_many_norms_are_one_graph():
         assert torch.allclose(expected, got, atol=1e-5) and torch.allclose(eager[1].running_mean, model[1].running_mean)
     (entry,) = fast.entries
     assert entry.hits == 3 and sum("shares no memory" in guard for guard in entry.guards) == 120
+
+
+def test_hooks_of_a_modules_backward_are_set_by_pytorch():
+    """What sets them looks at nodes of autograd's, one by one: it is called as a whole."""
+
+    def run(wrap):
+        torch.manual_seed(0)
+        model, seen = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Tanh(), torch.nn.Linear(6, 3)), []
+        model[0].register_full_backward_hook(lambda module, into, out: seen.append(out[0].clone()))
+        model[2].register_full_backward_pre_hook(lambda module, out: (out[0] * 2,))
+        call, x = wrap(model), r(2, 4)
+        for _ in range(3):
+            call(x).sum().backward()
+        return [*seen, x.grad, *(p.grad for p in model.parameters())], call
+
+    (expected, _), (found, fast) = run(lambda m: m), run(dynoc.optimize(wait=True))
+    assert equal(found, expected)
+    assert 0 < len(fast.entries) <= 24  # some 40 where it is looked into

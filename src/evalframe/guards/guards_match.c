@@ -46,7 +46,7 @@ bool dyn_guard_equal(PyObject *a, PyObject *b) {
         PySliceObject *x = (PySliceObject *)a, *y = (PySliceObject *)b;
         return dyn_guard_equal(x->start, y->start) && dyn_guard_equal(x->stop, y->stop) && dyn_guard_equal(x->step, y->step);
     }
-    if (!PyUnicode_CheckExact(a) && !PyLong_CheckExact(a) && !PyBytes_CheckExact(a)) {
+    if (!PyUnicode_CheckExact(a) && !PyLong_CheckExact(a) && !PyBytes_CheckExact(a) && !dyn_torch_is_device(a)) {
         return false;
     }
     int r = PyObject_RichCompareBool(a, b, Py_EQ);

@@ -355,7 +355,7 @@ static bool is_unchanging(PyObject *o) {
     if (number || text || o == Py_None) {
         return true;
     }
-    return PyTuple_CheckExact(o) || PyComplex_CheckExact(o) || PySlice_Check(o);
+    return PyTuple_CheckExact(o) || PyComplex_CheckExact(o) || PySlice_Check(o) || dyn_torch_is_device(o);
 }
 
 static void absent(Maker *k, const DynSource *s) {

@@ -494,7 +494,7 @@ static int as_number(DynRec *r, DynVal *v, PyObject *o) {
 }
 
 static int as_plain_constant(DynRec *r, DynVal *v, PyObject *o) {
-    if (o != Py_None && !PyUnicode_CheckExact(o) && !PyBytes_CheckExact(o)) {
+    if (o != Py_None && !PyUnicode_CheckExact(o) && !PyBytes_CheckExact(o) && !dyn_torch_is_device(o)) {
         return NEXT;
     }
     return guard_equal(r, v, o);
