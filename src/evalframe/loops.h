@@ -133,6 +133,7 @@ struct DynLoops {
     DynLoopCode *made;  /* … its loop code: NULL before the first region is planned */
     PyObject *function; /* strong: the function that runs loop code, for the one whose closure it has; or NULL */
     PyObject *door;     /* borrowed: calls of it by the function's own name are calls of `function`; or NULL */
+    PyObject *method;   /* borrowed: a door, in whose place sites of loop code call `function` as a method; or NULL */
     DynLoop *loops;
     uint32_t nloops;
     uint32_t headers[DYN_MOST_LOOPS]; /* of each of them, the code unit where it starts */
@@ -191,6 +192,11 @@ DYN_HIDDEN PyObject *dyn_loops_call_plain(DynCache *c, PyObject *func, PyObject 
 DYN_HIDDEN void dyn_loops_forget_door(DynCache *c);
 /* … or those of the door are the function's own, until its name stands for something else. NULL: no more. */
 DYN_HIDDEN void dyn_loops_aim(DynLoops *l, PyObject *door);
+/* A call of the cache's function by its door, as a method, comes from its own loop code: calls from there are of `function`,
+ * until dyn_loops_aim is told that there are none. How many sites of the code that now holds for. */
+DYN_HIDDEN uint32_t dyn_loops_aim_methods(DynCache *c, PyObject *door, PyObject *code);
+/* Are all loops CPython's for now? Then the call is as well. What is native as a whole isn't from its middle on. */
+DYN_HIDDEN bool dyn_loops_all_rest(const DynLoops *l);
 /* A global is about to get another value; key NULL: all of them are. */
 DYN_HIDDEN void dyn_loops_global_changes(PyObject *globals, PyObject *key);
 /* Are its calls so short that none repays passing a door? They are counted anew then. */

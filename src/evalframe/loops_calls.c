@@ -207,6 +207,21 @@ static void end_turn(DynLoops *l, DynTurnOf turn, uint64_t took) {
 
 static DynLoops *all_aimed;
 
+uint32_t dyn_loops_aim_methods(DynCache *c, PyObject *door, PyObject *code) {
+    DynLoops *l = c->known ? NULL : c->loops;
+    bool ours = l != NULL && l->made != NULL && l->made->code == code && (l->method == NULL || l->method == door);
+    uint32_t n = ours && l->function != NULL ? dyn_code_replace_method((PyCodeObject *)code, door, l->function) : 0;
+    l->method = n > 0 ? door : l->method;
+    return n;
+}
+
+static void aim_methods_at_nothing(DynLoops *l) {
+    if (l->method != NULL) {
+        dyn_code_replace_method((PyCodeObject *)l->made->code, l->function, l->method);
+        l->method = NULL;
+    }
+}
+
 static void aim_at_nothing(DynLoops *l) {
     DynLoops **at = &all_aimed;
     while (*at != NULL && *at != l) {
@@ -222,6 +237,7 @@ static void aim_at_nothing(DynLoops *l) {
 void dyn_loops_aim(DynLoops *l, PyObject *door) {
     if (door == NULL) {
         aim_at_nothing(l);
+        aim_methods_at_nothing(l);
         return;
     }
     bool told = !dyn_dict_tells() || dyn_dict_listen(PyFunction_GET_GLOBALS(l->function));
@@ -246,14 +262,14 @@ void dyn_loops_global_changes(PyObject *globals, PyObject *key) {
 
 void dyn_loops_forget_door(DynCache *c) {
     if (c->loops != NULL) {
-        aim_at_nothing(c->loops);
+        dyn_loops_aim(c->loops, NULL);
     }
 }
 
-/* The function that loop code is for is made as `func` is, as it is called by its own name, too. */
+/* The function that loop code is for is made as `func` is, as it may be called by its own name, too. */
 static PyObject *make_function(const DynLoops *l, PyObject *func) {
     PyObject *made = dyn_hit_function(l->made->code, func);
-    if (made != NULL && l->made->nselves > 0) {
+    if (made != NULL) {
         PyFunctionObject *m = (PyFunctionObject *)made;
         const PyFunctionObject *f = (const PyFunctionObject *)func;
         Py_XSETREF(m->func_defaults, Py_XNewRef(f->func_defaults));
@@ -267,8 +283,7 @@ static PyObject *make_function(const DynLoops *l, PyObject *func) {
 static bool is_made_as(const DynLoops *l, PyObject *func) {
     const PyFunctionObject *m = (const PyFunctionObject *)l->function, *f = (const PyFunctionObject *)func;
     bool made_alike = m != NULL && m->func_closure == f->func_closure && m->func_globals == f->func_globals;
-    bool called_alike = made_alike && m->func_defaults == f->func_defaults && m->func_kwdefaults == f->func_kwdefaults;
-    return l->made->nselves > 0 ? called_alike : made_alike;
+    return made_alike && m->func_defaults == f->func_defaults && m->func_kwdefaults == f->func_kwdefaults;
 }
 
 /* Where its own name stands for a door of the function, that is what its calls needn't pass. */
@@ -303,8 +318,7 @@ PyObject *dyn_loops_function(DynCache *c, PyObject *func) {
     return made;
 }
 
-/* Are all loops CPython's for now? Then the call is as well. What is native as a whole isn't from its middle on. */
-static bool rests(const DynLoops *l) {
+bool dyn_loops_all_rest(const DynLoops *l) {
     bool all = true;
     for (const DynLoop *loop = l->loops; loop < l->loops + l->nloops && all; loop++) {
         all = loop->function ? !loop->open : loop->state == DYN_LOOP_REFUSED || loop->state == DYN_LOOP_RETIRED;
@@ -330,7 +344,7 @@ static PyObject *call_in_loop_code(DynCache *c, PyObject *func, PyObject *const 
 /* May the call run in loop code, as it is now? The caller holds `l`, the cache's when it asked. */
 static bool has_loop_code(DynCache *c, DynLoops *l) {
     dyn_loops_refresh(l);
-    return c->loops == l && l->made != NULL && (l->made->nselves > 0 || !rests(l));
+    return c->loops == l && l->made != NULL && (l->made->nselves > 0 || !dyn_loops_all_rest(l));
 }
 
 static PyObject *call_without_loop_code(DynLoops *l, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
