@@ -98,7 +98,7 @@ static bool gets_due(const DynLoops *l, uint32_t i) {
 }
 
 static bool is_short_call(DynLoops *l, const DynCallSizes *sizes) {
-    bool is_short = l->longest > 0 && l->made->nselves == 0 && dyn_loops_may_put_off(l) && are_as_before(sizes, &l->sizes);
+    bool is_short = l->longest > 0 && !l->made->calls_itself && dyn_loops_may_put_off(l) && are_as_before(sizes, &l->sizes);
     for (uint32_t i = 0; i < l->nloops && is_short; i++) {
         DynLoop *loop = &l->loops[i];
         bool due = loop->state == DYN_LOOP_COLD && gets_due(l, i);
@@ -290,7 +290,7 @@ static bool is_made_as(const DynLoops *l, PyObject *func) {
 static void aim_at_door(DynLoops *l, PyObject *func) {
     const DynCache *c = l->cache;
     PyObject *globals = PyFunction_GET_GLOBALS(func), *name = ((PyCodeObject *)l->code)->co_name;
-    bool may = l->made->nselves > 0 && c != NULL && !c->known && PyDict_CheckExact(globals);
+    bool may = l->made->calls_itself && c != NULL && !c->known && PyDict_CheckExact(globals);
     PyObject *named = may ? PyDict_GetItemWithError(globals, name) : NULL;
     PyErr_Clear();
     bool is_door = named != NULL && Py_IS_TYPE(named, &DynDoor_Type) && dyn_door_function(named) == func;
@@ -302,7 +302,7 @@ static void aim_at_door(DynLoops *l, PyObject *func) {
 PyObject *dyn_loops_function(DynCache *c, PyObject *func) {
     DynLoops *l = c->loops;
     if (is_made_as(l, func)) {
-        if (l->door == NULL && l->made->nselves > 0) {
+        if (l->door == NULL && l->made->calls_itself) {
             aim_at_door(l, func);
         }
         return Py_NewRef(l->function);
@@ -344,7 +344,7 @@ static PyObject *call_in_loop_code(DynCache *c, PyObject *func, PyObject *const 
 /* May the call run in loop code, as it is now? The caller holds `l`, the cache's when it asked. */
 static bool has_loop_code(DynCache *c, DynLoops *l) {
     dyn_loops_refresh(l);
-    return c->loops == l && l->made != NULL && (l->made->nselves > 0 || !dyn_loops_all_rest(l));
+    return c->loops == l && l->made != NULL && (l->made->calls_itself || !dyn_loops_all_rest(l));
 }
 
 static PyObject *call_without_loop_code(DynLoops *l, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
@@ -392,7 +392,7 @@ static DynLoops *loops_with_selves(DynCache *c) {
             dyn_decode_free(decoded);
         }
     }
-    return c->loops != NULL && c->loops->made != NULL && c->loops->made->nselves > 0 ? c->loops : NULL;
+    return c->loops != NULL && c->loops->made != NULL && c->loops->made->calls_itself ? c->loops : NULL;
 }
 
 PyObject *dyn_loops_call_plain(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {

@@ -31,6 +31,8 @@ typedef struct Maker {
     DynLoopCode *out;
     DYN_VEC(Item)
     items;
+    PyObject *name;    /* of a global that is called: it stands for the function; NULL: no global does */
+    PyObject *way;     /* what the constants for calls of itself are at first */
     uint32_t *item_at; /* for each old unit the item that starts there, or DYN_NONE */
     bool *far;         /* for each way: its block is farther than one unit can tell */
     uint32_t first_const;
@@ -268,10 +270,10 @@ static int if_false(uint32_t *caches) {
 static uint8_t prefixes_of(uint32_t arg) { return (uint8_t)((arg > 0xff) + (arg > 0xffff) + (arg > 0xffffff)); }
 
 /* The load of a global that is called behind it: has that the function's own name? */
-static bool calls_itself(const DynCode *c, const Item *it) {
+static bool calls_itself(const Maker *m, const Item *it) {
     enum { CALLED = 1, MAY = DYN_PY <= 314 }; /* from 3.15 on the stack borrows constants, and these may die */
-    bool called = MAY && c->head != DYN_NONE && it->op == LOAD_GLOBAL && (it->arg & CALLED) != 0;
-    return called && PyTuple_GET_ITEM(c->code->co_names, it->arg >> 1) == c->code->co_name;
+    bool called = MAY && m->name != NULL && it->op == LOAD_GLOBAL && (it->arg & CALLED) != 0;
+    return called && PyTuple_GET_ITEM(m->c->code->co_names, it->arg >> 1) == m->name;
 }
 
 static int read_items(Maker *m) {
@@ -290,7 +292,7 @@ static int read_items(Maker *m) {
         Item it = {.at = at, .next = next, .arg = arg, .target = DYN_NONE, .way = DYN_NONE, .op = code[2 * at]};
         it.jumps = (int8_t)dyn_jump_way(it.op);
         it.prefixes = prefixes_of(arg);
-        it.itself = calls_itself(m->c, &it);
+        it.itself = calls_itself(m, &it);
         m->out->nselves += it.itself;
         m->item_at[start] = m->items.n;
         if (dyn_vec_push(&m->items, it) < 0) {
@@ -664,34 +666,70 @@ static DynLoopCode *new_result(const DynCode *c, uint32_t n) {
 }
 
 /* The original's, the ways in, and those for calls of itself. The collector isn't to see what these borrow. */
-static PyObject *consts_of(const DynCode *c, PyObject *const *ways, uint32_t n) {
+static PyObject *consts_of(const Maker *m, PyObject *const *ways, uint32_t n) {
     PyObject *more[n + SELF_CONSTS];
     memcpy(more, ways, n * sizeof *more);
     for (uint32_t i = 0; i < SELF_CONSTS; i++) {
-        more[n + i] = ways[n - 1];
+        more[n + i] = m->way;
     }
-    PyObject *consts = dyn_asm_consts_with(c->code, (int)(n + SELF_CONSTS), more);
+    PyObject *consts = dyn_asm_consts_with(m->c->code, (int)(n + SELF_CONSTS), more);
+    for (uint32_t i = 0; i < m->out->ninner && consts != NULL; i++) {
+        const DynInnerCode *inner = &m->out->inner[i];
+        PyObject *before = PyTuple_GET_ITEM(consts, inner->at);
+        PyTuple_SET_ITEM(consts, inner->at, Py_NewRef(inner->made->code));
+        Py_DECREF(before);
+    }
     if (consts != NULL) {
         PyObject_GC_UnTrack(consts);
     }
     return consts;
 }
 
-DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *const *ways, uint32_t n) {
+static DynLoopCode *make_code(Maker *m, const uint32_t *headers, PyObject *const *ways, uint32_t n);
+
+/* The code of a generator expression, a lambda or a function in the function, which calls it by its global name: NULL if it
+ * doesn't, or there can be none. */
+static DynLoopCode *make_inner(const Maker *m, PyCodeObject *code) {
+    DynCode *c = m->name != NULL && dyn_code_calls_global(code, m->name) ? dyn_decode(code) : NULL;
+    Maker inner = {.c = c, .name = m->name, .way = m->way};
+    DynLoopCode *made = c == NULL ? NULL : make_code(&inner, NULL, NULL, 0);
+    dyn_decode_free(c);
+    PyErr_Clear();
+    return made;
+}
+
+static void make_all_inner(Maker *m) {
+    PyObject *consts = m->c->code->co_consts;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(consts) && m->out->ninner < DYN_MOST_INNER; i++) {
+        PyObject *code = PyTuple_GET_ITEM(consts, i);
+        DynLoopCode *made = PyCode_Check(code) ? make_inner(m, (PyCodeObject *)code) : NULL;
+        if (made != NULL) {
+            m->out->inner[m->out->ninner++] = (DynInnerCode){made, i};
+            m->out->calls_itself |= made->calls_itself;
+        }
+    }
+}
+
+static DynLoopCode *make_code(Maker *m, const uint32_t *headers, PyObject *const *ways, uint32_t n) {
+    const DynCode *c = m->c;
     DynAsm a = {0};
-    Maker m = {.c = c, .a = &a, .tells = dyn_dict_tells(), .first_const = (uint32_t)PyTuple_GET_SIZE(c->code->co_consts)};
-    DynLoopCode *result = c->nunits > MOST_UNITS || c->generator ? NULL : new_result(c, n);
-    m.out = result;
-    m.item_at = result == NULL ? NULL : PyMem_RawMalloc((c->nunits + 1) * sizeof *m.item_at);
-    m.far = m.item_at == NULL ? NULL : PyMem_RawCalloc((size_t)n + 1, sizeof *m.far);
-    for (uint32_t i = 0; m.item_at != NULL && i < c->nunits; i++) {
-        m.item_at[i] = DYN_NONE;
+    DynLoopCode *result = c->nunits > MOST_UNITS ? NULL : new_result(c, n);
+    m->a = &a;
+    m->out = result;
+    m->tells = dyn_dict_tells();
+    m->first_const = (uint32_t)PyTuple_GET_SIZE(c->code->co_consts);
+    m->item_at = result == NULL ? NULL : PyMem_RawMalloc((c->nunits + 1) * sizeof *m->item_at);
+    m->far = m->item_at == NULL ? NULL : PyMem_RawCalloc((size_t)n + 1, sizeof *m->far);
+    for (uint32_t i = 0; m->item_at != NULL && i < c->nunits; i++) {
+        m->item_at[i] = DYN_NONE;
     }
     PyObject *consts = NULL;
-    if (m.far != NULL && prepare(&m, headers) == 0) {
-        find_far(&m);
-        emit(&m);
-        consts = m.failed ? NULL : consts_of(c, ways, n);
+    if (m->far != NULL && prepare(m, headers) == 0) {
+        find_far(m);
+        emit(m);
+        result->calls_itself = result->nselves > 0;
+        make_all_inner(m);
+        consts = m->failed ? NULL : consts_of(m, ways, n);
     }
     if (consts != NULL) {
         DynSlots s = dyn_asm_same_slots(c->code);
@@ -699,14 +737,19 @@ DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *
         Py_DECREF(consts);
     }
     dyn_asm_finish(&a);
-    dyn_vec_free(&m.items);
-    PyMem_RawFree(m.item_at);
-    PyMem_RawFree(m.far);
+    dyn_vec_free(&m->items);
+    PyMem_RawFree(m->item_at);
+    PyMem_RawFree(m->far);
     if (result != NULL && result->code == NULL) {
         dyn_asm_loops_free(result);
         result = NULL;
     }
     return result;
+}
+
+DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *const *ways, uint32_t n) {
+    Maker m = {.c = c, .name = c->head != DYN_NONE ? c->code->co_name : NULL, .way = ways[n - 1]};
+    return c->generator ? NULL : make_code(&m, headers, ways, n);
 }
 
 /* The units lead to the constant, or past it. false: one doesn't, which a tool for instructions has taken over. */
@@ -730,10 +773,9 @@ static void set_const(PyObject *consts, Py_ssize_t i, PyObject *way, PyObject *n
     PyTuple_SET_ITEM(consts, i, now);
 }
 
-void dyn_asm_loops_aim(DynLoopCode *l, PyObject *door, PyObject *function) {
+static void aim(DynLoopCode *l, PyObject *way, PyObject *door, PyObject *function) {
     PyObject *consts = ((PyCodeObject *)l->code)->co_consts, *const to[SELF_CONSTS] = {door, function};
     const Py_ssize_t first = PyTuple_GET_SIZE(consts) - SELF_CONSTS;
-    PyObject *way = PyTuple_GET_ITEM(consts, first - 1);
     bool aims = door != NULL && function != NULL, aimed = l->nselves > 0 && PyTuple_GET_ITEM(consts, first) != way;
     if (l->nselves == 0 || aims == aimed) {
         return;
@@ -751,9 +793,26 @@ void dyn_asm_loops_aim(DynLoopCode *l, PyObject *door, PyObject *function) {
     }
 }
 
+static void aim_all(DynLoopCode *l, PyObject *way, PyObject *door, PyObject *function) {
+    aim(l, way, door, function);
+    l->calls_itself = l->nselves > 0;
+    for (uint32_t i = 0; i < l->ninner; i++) {
+        aim_all(l->inner[i].made, way, door, function);
+        l->calls_itself |= l->inner[i].made->calls_itself;
+    }
+}
+
+void dyn_asm_loops_aim(DynLoopCode *l, PyObject *door, PyObject *function) {
+    PyObject *consts = ((PyCodeObject *)l->code)->co_consts;
+    aim_all(l, PyTuple_GET_ITEM(consts, PyTuple_GET_SIZE(consts) - SELF_CONSTS - 1), door, function);
+}
+
 void dyn_asm_loops_free(DynLoopCode *l) {
     for (uint32_t i = 0; l->ways != NULL && i < l->nways; i++) {
         PyMem_RawFree(l->ways[i].places);
+    }
+    for (uint32_t i = 0; i < l->ninner; i++) {
+        dyn_asm_loops_free(l->inner[i].made);
     }
     Py_XDECREF(l->code);
     PyMem_RawFree(l->ways);
