@@ -144,7 +144,8 @@ struct DynLoops {
     uint64_t longest;                 /* … and the longest one that was seen to its end; 0: none was. */
     DynCallSizes sizes;               /* of the arguments of those, the largest */
     DynCallTurns turns;               /* of its native calls and CPython's */
-    uint32_t brief;                   /* so many in a row were CPython's own and over at once */
+    uint32_t brief;                   /* so many in a row were CPython's own and over at once, … */
+    uint32_t uncounted;               /* … since when so many began */
     bool recording;                   /* a recording asks: what is to be said waits */
     bool short_loop;                  /* … and CPython is through with the loop before a compiler would be */
     bool unrolled;                    /* … and a graph would have its trips one behind the other */

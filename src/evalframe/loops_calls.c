@@ -15,12 +15,15 @@
 #define SMALL 16.      /* … unless it is small */
 #define WAITING_NS 2e7 /* calls that are shorter are CPython's while the compiler works, which takes some times as long */
 #define BRIEF_NS 2e3   /* a call that is over so soon doesn't repay being asked about, … */
-#define MANY_BRIEF 512 /* … as so many in a row tell */
+#define MANY_BRIEF 512 /* … as so many in a row tell; */
+#define SOME_BRIEF 64  /* and of those that follow so many … */
+#define COUNTED 8      /* … one in so many is timed, for the others too */
 
 typedef struct SeenCall {
     uint64_t began; /* as dyn_loops_ran counts */
     bool is_short;  /* it runs as CPython's own */
     bool alone;     /* no other call of the function was under way when it began */
+    double times;   /* it counts for so many calls */
 } SeenCall;
 
 /* ---- sizes */
@@ -113,12 +116,13 @@ static bool is_short_call(DynLoops *l, const DynCallSizes *sizes) {
 }
 
 static SeenCall begin_call(DynLoops *l, bool is_short) {
+    double times = is_short && l->brief >= SOME_BRIEF ? COUNTED : 1;
     dyn_loops_begin_call(l);
     for (uint32_t i = 0; i < l->nloops; i++) {
         l->loops[i].ran_before = l->loops[i].ran_ns;
         l->loops[i].first = 0;
     }
-    return (SeenCall){.began = dyn_loops_ran(l), .is_short = is_short, .alone = l->calls == 1};
+    return (SeenCall){.began = dyn_loops_ran(l), .is_short = is_short, .alone = l->calls == 1, .times = times};
 }
 
 /* How long a loop can have run at most in a call that ends now: from its first trip to that of the loop behind it. */
@@ -159,7 +163,7 @@ static uint64_t end_call(DynLoops *l, const SeenCall *call, const DynCallSizes *
             loop->share = share_of(l, loop, ns);
             loop->ran_ns = loop->nested || loop->rests ? loop->ran_ns : loop->ran_before + loop->share * ns;
         } else if (loop->state == DYN_LOOP_COLD && !loop->nested) {
-            loop->ran_ns += loop->share * ns;
+            loop->ran_ns += loop->share * ns * call->times;
         }
     }
     if (done && call->alone) {
@@ -355,15 +359,23 @@ static PyObject *call_without_loop_code(DynLoops *l, PyObject *func, PyObject *c
     return result;
 }
 
+/* A call that is over before it could be timed, like most of those before it. */
+static bool goes_uncounted(DynLoops *l, const DynCallSizes *sizes) {
+    return l->brief >= SOME_BRIEF && l->calls == 0 && ++l->uncounted % COUNTED != 0 && are_as_before(sizes, &l->sizes);
+}
+
 PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     DynLoops *l = c->loops;
     DynCallSizes sizes;
+    size_t nkw = kwnames == NULL ? 0 : (size_t)PyTuple_GET_SIZE(kwnames);
+    measure(&sizes, args, (size_t)PyVectorcall_NARGS(nargsf) + nkw);
+    if (goes_uncounted(l, &sizes)) {
+        return dyn_hook_plain(func, args, nargsf, kwnames);
+    }
     l->refs++;
     if (!has_loop_code(c, l)) {
         return call_without_loop_code(l, func, args, nargsf, kwnames);
     }
-    size_t nkw = kwnames == NULL ? 0 : (size_t)PyTuple_GET_SIZE(kwnames);
-    measure(&sizes, args, (size_t)PyVectorcall_NARGS(nargsf) + nkw);
     DynTurnOf turn = dyn_loops_turn(l);
     SeenCall call = begin_call(l, is_short_call(l, &sizes));
     dyn_loops_decref(l);

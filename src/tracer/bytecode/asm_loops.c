@@ -11,7 +11,6 @@
 #define MOST_UNITS 30000  /* of a code for which loop code is made */
 #define MOST_PLACES 20000 /* of all its headers together */
 enum { PREFIXES = 2 };    /* of a jump between blocks and the rest, whose distance is set behind it */
-enum { SELF_CONSTS = 2 }; /* for calls of itself */
 
 /* One bytecode instruction of the original. */
 typedef struct Item {
@@ -328,11 +327,15 @@ static uint32_t self_const(const Maker *m, uint32_t i) { return m->first_const +
 
 static uint32_t const_units(uint32_t index) { return prefixes_of(index) + 1; }
 
+/* The first unit of what loads the constant leads to it itself, unless CPython makes something else of it (3.14), or it is only a
+ * prefix. */
+static bool leads_itself(const Maker *m) { return DYN_PY <= 313 && const_units(self_const(m, 1)) == 1; }
+
 /* What emit_constant or emit_question writes beside the instruction. */
 static uint32_t self_units(const Maker *m) {
     enum { WAY = 1, PUSHED_NULL = 1, PASSED = 1, COPIED = 1, COMPARED = 1, BRANCHED = 1, DROPPED = 1 };
     if (m->tells) {
-        return WAY + PUSHED_NULL + const_units(self_const(m, 1)) + PASSED;
+        return (leads_itself(m) ? 0 : WAY) + PUSHED_NULL + const_units(self_const(m, 1)) + PASSED;
     }
     const uint32_t pushed_null = 1 + dyn_call_null_first();
     uint32_t caches;
@@ -404,13 +407,25 @@ static void emit_question(Maker *m, const Item *it) {
     }
 }
 
+static void emit_second_of_callable(Maker *m) {
+    if (dyn_call_null_first()) {
+        dyn_asm_emit(m->a, LOAD_CONST, self_const(m, 1));
+    } else {
+        dyn_asm_emit(m->a, PUSH_NULL, 0);
+    }
+}
+
 /* The constant, or past it the global. What leads there has no line, so that tools for lines don't change it. */
 static void emit_constant(Maker *m, const Item *it, DynPosition p, uint32_t *nth) {
     m->out->selves[(*nth)++] = dyn_asm_units(m->a);
     dyn_asm_locate(m->a, (DynPosition){-1, -1, -1, -1});
     dyn_asm_put(m->a, m->out->past[0], m->out->past[1]);
     dyn_asm_locate(m->a, p);
-    dyn_asm_emit_callable(m->a, self_const(m, 1));
+    if (leads_itself(m)) {
+        emit_second_of_callable(m);
+    } else {
+        dyn_asm_emit_callable(m->a, self_const(m, 1));
+    }
     dyn_asm_put(m->a, JUMP_FORWARD, own_units(it));
     emit_load(m, it, it->arg);
 }
@@ -622,8 +637,11 @@ static int prepare(Maker *m, const uint32_t *headers) {
     int done = depth == NULL || read_items(m) < 0 ? -1 : 0;
     if (m->tells && done == 0) {
         const uint32_t callable = const_units(self_const(m, 1)) + 1;
+        const uint8_t first = dyn_call_null_first() ? PUSH_NULL : LOAD_CONST;
         out->past[0] = JUMP_FORWARD;
-        out->past[1] = (uint8_t)(callable + 1);
+        out->past[1] = (uint8_t)(callable + !leads_itself(m));
+        out->into[0] = leads_itself(m) ? first : NOP;
+        out->into[1] = out->into[0] == LOAD_CONST ? (uint8_t)self_const(m, 1) : 0;
         out->selves = PyMem_RawMalloc((out->nselves + 1) * sizeof *out->selves);
         done = out->selves == NULL ? -1 : 0;
     }
@@ -667,12 +685,12 @@ static DynLoopCode *new_result(const DynCode *c, uint32_t n) {
 
 /* The original's, the ways in, and those for calls of itself. The collector isn't to see what these borrow. */
 static PyObject *consts_of(const Maker *m, PyObject *const *ways, uint32_t n) {
-    PyObject *more[n + SELF_CONSTS];
+    PyObject *more[n + DYN_SELF_CONSTS];
     memcpy(more, ways, n * sizeof *more);
-    for (uint32_t i = 0; i < SELF_CONSTS; i++) {
+    for (uint32_t i = 0; i < DYN_SELF_CONSTS; i++) {
         more[n + i] = m->way;
     }
-    PyObject *consts = dyn_asm_consts_with(m->c->code, (int)(n + SELF_CONSTS), more);
+    PyObject *consts = dyn_asm_consts_with(m->c->code, (int)(n + DYN_SELF_CONSTS), more);
     for (uint32_t i = 0; i < m->out->ninner && consts != NULL; i++) {
         const DynInnerCode *inner = &m->out->inner[i];
         PyObject *before = PyTuple_GET_ITEM(consts, inner->at);
@@ -750,61 +768,6 @@ static DynLoopCode *make_code(Maker *m, const uint32_t *headers, PyObject *const
 DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *const *ways, uint32_t n) {
     Maker m = {.c = c, .name = c->head != DYN_NONE ? c->code->co_name : NULL, .way = ways[n - 1]};
     return c->generator ? NULL : make_code(&m, headers, ways, n);
-}
-
-/* The units lead to the constant, or past it. false: one doesn't, which a tool for instructions has taken over. */
-static bool lead(DynLoopCode *l, bool to_constant) {
-    const uint8_t nop[2] = {NOP, 0}, *from = to_constant ? l->past : nop, *to = to_constant ? nop : l->past;
-    bool all = true;
-    for (uint32_t i = 0; i < l->nselves; i++) {
-        all &= dyn_code_swap_unit((PyCodeObject *)l->code, l->selves[i], from, to);
-    }
-    return all;
-}
-
-/* It is `way`, which the constants hold, or something that they borrow. */
-static void set_const(PyObject *consts, Py_ssize_t i, PyObject *way, PyObject *now) {
-    PyObject *before = PyTuple_GET_ITEM(consts, i);
-    if (now == way && before != way) {
-        Py_INCREF(way);
-    } else if (now != way && before == way) {
-        Py_DECREF(way);
-    }
-    PyTuple_SET_ITEM(consts, i, now);
-}
-
-static void aim(DynLoopCode *l, PyObject *way, PyObject *door, PyObject *function) {
-    PyObject *consts = ((PyCodeObject *)l->code)->co_consts, *const to[SELF_CONSTS] = {door, function};
-    const Py_ssize_t first = PyTuple_GET_SIZE(consts) - SELF_CONSTS;
-    bool aims = door != NULL && function != NULL, aimed = l->nselves > 0 && PyTuple_GET_ITEM(consts, first) != way;
-    if (l->nselves == 0 || aims == aimed) {
-        return;
-    }
-    bool stuck = l->selves != NULL && !aims && !lead(l, false);
-    for (uint32_t i = 0; i < SELF_CONSTS && !stuck; i++) {
-        set_const(consts, first + i, way, aims ? to[i] : way);
-    }
-    if (stuck) { /* the constants stay what they are, and hold that */
-        Py_INCREF(PyTuple_GET_ITEM(consts, first + 1));
-        PyTuple_SET_ITEM(consts, first, Py_NewRef(way));
-        l->nselves = 0;
-    } else if (l->selves != NULL && aims) {
-        (void)lead(l, true);
-    }
-}
-
-static void aim_all(DynLoopCode *l, PyObject *way, PyObject *door, PyObject *function) {
-    aim(l, way, door, function);
-    l->calls_itself = l->nselves > 0;
-    for (uint32_t i = 0; i < l->ninner; i++) {
-        aim_all(l->inner[i].made, way, door, function);
-        l->calls_itself |= l->inner[i].made->calls_itself;
-    }
-}
-
-void dyn_asm_loops_aim(DynLoopCode *l, PyObject *door, PyObject *function) {
-    PyObject *consts = ((PyCodeObject *)l->code)->co_consts;
-    aim_all(l, PyTuple_GET_ITEM(consts, PyTuple_GET_SIZE(consts) - SELF_CONSTS - 1), door, function);
 }
 
 void dyn_asm_loops_free(DynLoopCode *l) {

@@ -32,7 +32,8 @@ typedef struct DynLoopWay {
     uint64_t inner; /* A bit for each of the first 64 ways whose loops are nested in this one. */
 } DynLoopWay;
 
-#define DYN_MOST_INNER 8 /* generator expressions, lambdas and functions in a function, which call it */
+#define DYN_SELF_CONSTS 2 /* the last constants of loop code, for calls of itself */
+#define DYN_MOST_INNER 8  /* generator expressions, lambdas and functions in a function, which call it */
 typedef struct DynInnerCode {
     struct DynLoopCode *made; /* Owned: it has no ways. */
     Py_ssize_t at;            /* Which constant it is. */
@@ -47,7 +48,8 @@ typedef struct DynLoopCode {
     uint32_t *moved;   /* For each old unit, where its instruction stands in loop code: behind a header's way. */
     uint32_t nselves;  /* Places where the function calls itself … */
     uint32_t *selves;  /* … and the units that lead to the constant there, or NULL. */
-    uint8_t past[2];   /* What stands there, as opcode and argument, where it leads to the global. */
+    uint8_t past[2];   /* What stands there, as opcode and argument, where it leads to the global … */
+    uint8_t into[2];   /* … and where it leads to the constant. */
     bool calls_itself; /* Here, or in the code of … */
     DynInnerCode inner[DYN_MOST_INNER];
     uint32_t ninner;
