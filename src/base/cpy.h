@@ -107,6 +107,9 @@ DYN_HIDDEN PyObject *dyn_frame_throw(PyThreadState *ts, DynFrame *f, uint32_t at
  * reads `from`: tracers put their own there. may_patch: does CPython read instructions where they lie, each time? */
 DYN_HIDDEN bool dyn_code_swap_unit(PyCodeObject *code, uint32_t at, const uint8_t from[2], const uint8_t to[2]);
 DYN_HIDDEN bool dyn_cpy_may_patch(void);
+/* cpy_methods.c: where sites of the code have learnt that a class has `method`, they load `by` instead, until the class changes;
+ * both are borrowed. How many sites. */
+DYN_HIDDEN uint32_t dyn_code_replace_method(PyCodeObject *code, PyObject *method, PyObject *by);
 /* The frame goes over to another code object, with the same slots, and stands at its beginning; may it? It is handed back by
  * go_on, or when it is fresh by default evaluation. */
 DYN_HIDDEN bool dyn_frame_may_change(PyThreadState *ts, DynFrame *f, PyCodeObject *code);

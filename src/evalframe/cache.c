@@ -331,7 +331,7 @@ static bool given_array(PyObject *const *args, size_t n) {
 /* Calls without arrays were tried and gave nothing: from now on only one that is handed an array is recorded. The arguments may
  * be bound, NULL where a slot has none, or not. */
 static bool lacks_arrays(const DynCache *c, PyObject *const *args, size_t n) {
-    return c->without_arrays >= MAX_REFUSALS && !given_array(args, n);
+    return dyn_cache_wants_arrays(c) && !given_array(args, n);
 }
 
 void dyn_cache_want_arrays(DynCache *c) { c->without_arrays = MAX_REFUSALS; }
@@ -341,6 +341,8 @@ void dyn_cache_try_no_more(DynCache *c) {
         c->without_arrays = MAX_REFUSALS;
     }
 }
+
+bool dyn_cache_wants_arrays(const DynCache *c) { return c->without_arrays >= MAX_REFUSALS; }
 
 bool dyn_cache_passes(const DynCache *c, PyObject *const *args, size_t n) {
     return c->entries.n == 0 && c->dead == DYN_R_OK && lacks_arrays(c, args, n);

@@ -4,6 +4,7 @@
  * graph. No entry: the call is recorded (hook.c), or the function runs as it is. The door holds its function and its cache. */
 #include "evalframe/hook.h"
 #include "evalframe/loops.h"
+#include "evalframe/sites.h"
 #include <structmember.h>
 
 typedef struct DynDoor {
@@ -12,8 +13,13 @@ typedef struct DynDoor {
     DynCache *cache;
     PyObject *dict; /* strong: the function's own __dict__ */
     PyObject *weakrefs;
-    bool frozen; /* dynoc.run: nothing new is recorded */
+    bool frozen;        /* dynoc.run: nothing new is recorded */
+    uint32_t next_look; /* calls until it is asked whether sites of its caller may pass it by, … */
+    uint32_t looks;     /* … which was asked so often in vain */
 } DynDoor;
+
+#define MANY_LOOKS 64   /* from then on, … */
+#define LOOK_AGAIN 128u /* … every so many calls */
 
 PyObject *dyn_door_function(PyObject *door) { return ((DynDoor *)door)->func; }
 
@@ -238,6 +244,12 @@ void dyn_door_step_aside(PyThreadState *ts, DynCache *c) {
     }
 }
 
+static void look_at_site(DynDoor *d, PyThreadState *ts) {
+    DynLooked looked = dyn_sites_look(ts, (PyObject *)d, d->looks == MANY_LOOKS);
+    d->looks += looked == DYN_LOOKED_IN_VAIN && d->looks < MANY_LOOKS;
+    d->next_look = looked == DYN_LOOKED_IN_VAIN && d->looks == MANY_LOOKS ? LOOK_AGAIN : 1;
+}
+
 static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     DynDoor *d = (DynDoor *)self;
     PyObject *func = d->func;
@@ -251,6 +263,9 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
     }
     if (dyn_cpy_short_of_stack() || dyn_cpy_is_raising(ts)) {
         return dyn_hook_plain(func, args, nargsf, kwnames);
+    }
+    if (DYN_UNLIKELY(--d->next_look == 0)) {
+        look_at_site(d, ts);
     }
     if (!dyn_loops_serve(d->cache) && dyn_cache_idles(d->cache)) {
         return dyn_loops_call_plain(d->cache, func, args, nargsf, kwnames);
@@ -512,6 +527,8 @@ PyObject *dyn_door_new(PyObject *func, DynCache *cache, bool frozen) {
     d->dict = dict;
     d->weakrefs = NULL;
     d->frozen = frozen;
+    d->next_look = 1;
+    d->looks = 0;
     PyObject_GC_Track((PyObject *)d);
     return (PyObject *)d;
 }

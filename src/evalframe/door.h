@@ -142,6 +142,7 @@ DYN_HIDDEN int dyn_cache_add(DynCache *c, DynEntry *e); /* takes e over; -1: mem
 DYN_HIDDEN bool dyn_cache_may_record(DynCache *c, PyObject *const *slots);
 /* Is it known without binding these arguments that there is no entry for them, nor will be? Calls without arrays gave nothing. */
 DYN_HIDDEN bool dyn_cache_passes(const DynCache *c, PyObject *const *args, size_t n);
+DYN_HIDDEN bool dyn_cache_wants_arrays(const DynCache *c); /* … without looking at arguments */
 DYN_HIDDEN void dyn_cache_refused(DynCache *c, DynReason why);
 /* A long recording came to nothing: if there was no array work, no other call without arrays is recorded. */
 DYN_HIDDEN void dyn_cache_try_no_more(DynCache *c);

@@ -133,6 +133,7 @@ struct DynLoops {
     DynLoopCode *made;  /* … its loop code: NULL before the first region is planned */
     PyObject *function; /* strong: the function that runs loop code, for the one whose closure it has; or NULL */
     PyObject *door;     /* borrowed: calls of it by the function's own name are calls of `function`; or NULL */
+    PyObject *method;   /* borrowed: a door, in whose place sites of loop code call `function` as a method; or NULL */
     DynLoop *loops;
     uint32_t nloops;
     uint32_t headers[DYN_MOST_LOOPS]; /* of each of them, the code unit where it starts */
@@ -143,7 +144,8 @@ struct DynLoops {
     uint64_t longest;                 /* … and the longest one that was seen to its end; 0: none was. */
     DynCallSizes sizes;               /* of the arguments of those, the largest */
     DynCallTurns turns;               /* of its native calls and CPython's */
-    uint32_t brief;                   /* so many in a row were CPython's own and over at once */
+    uint32_t brief;                   /* so many in a row were CPython's own and over at once, … */
+    uint32_t uncounted;               /* … since when so many began */
     bool recording;                   /* a recording asks: what is to be said waits */
     bool short_loop;                  /* … and CPython is through with the loop before a compiler would be */
     bool unrolled;                    /* … and a graph would have its trips one behind the other */
@@ -191,6 +193,11 @@ DYN_HIDDEN PyObject *dyn_loops_call_plain(DynCache *c, PyObject *func, PyObject 
 DYN_HIDDEN void dyn_loops_forget_door(DynCache *c);
 /* … or those of the door are the function's own, until its name stands for something else. NULL: no more. */
 DYN_HIDDEN void dyn_loops_aim(DynLoops *l, PyObject *door);
+/* A call of the cache's function by its door, as a method, comes from its own loop code: calls from there are of `function`,
+ * until dyn_loops_aim is told that there are none. How many sites of the code that now holds for. */
+DYN_HIDDEN uint32_t dyn_loops_aim_methods(DynCache *c, PyObject *door, PyObject *code);
+/* Are all loops CPython's for now? Then the call is as well. What is native as a whole isn't from its middle on. */
+DYN_HIDDEN bool dyn_loops_all_rest(const DynLoops *l);
 /* A global is about to get another value; key NULL: all of them are. */
 DYN_HIDDEN void dyn_loops_global_changes(PyObject *globals, PyObject *key);
 /* Are its calls so short that none repays passing a door? They are counted anew then. */

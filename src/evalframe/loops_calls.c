@@ -15,12 +15,15 @@
 #define SMALL 16.      /* … unless it is small */
 #define WAITING_NS 2e7 /* calls that are shorter are CPython's while the compiler works, which takes some times as long */
 #define BRIEF_NS 2e3   /* a call that is over so soon doesn't repay being asked about, … */
-#define MANY_BRIEF 512 /* … as so many in a row tell */
+#define MANY_BRIEF 512 /* … as so many in a row tell; */
+#define SOME_BRIEF 64  /* and of those that follow so many … */
+#define COUNTED 8      /* … one in so many is timed, for the others too */
 
 typedef struct SeenCall {
     uint64_t began; /* as dyn_loops_ran counts */
     bool is_short;  /* it runs as CPython's own */
     bool alone;     /* no other call of the function was under way when it began */
+    double times;   /* it counts for so many calls */
 } SeenCall;
 
 /* ---- sizes */
@@ -98,7 +101,7 @@ static bool gets_due(const DynLoops *l, uint32_t i) {
 }
 
 static bool is_short_call(DynLoops *l, const DynCallSizes *sizes) {
-    bool is_short = l->longest > 0 && l->made->nselves == 0 && dyn_loops_may_put_off(l) && are_as_before(sizes, &l->sizes);
+    bool is_short = l->longest > 0 && !l->made->calls_itself && dyn_loops_may_put_off(l) && are_as_before(sizes, &l->sizes);
     for (uint32_t i = 0; i < l->nloops && is_short; i++) {
         DynLoop *loop = &l->loops[i];
         bool due = loop->state == DYN_LOOP_COLD && gets_due(l, i);
@@ -113,12 +116,13 @@ static bool is_short_call(DynLoops *l, const DynCallSizes *sizes) {
 }
 
 static SeenCall begin_call(DynLoops *l, bool is_short) {
+    double times = is_short && l->brief >= SOME_BRIEF ? COUNTED : 1;
     dyn_loops_begin_call(l);
     for (uint32_t i = 0; i < l->nloops; i++) {
         l->loops[i].ran_before = l->loops[i].ran_ns;
         l->loops[i].first = 0;
     }
-    return (SeenCall){.began = dyn_loops_ran(l), .is_short = is_short, .alone = l->calls == 1};
+    return (SeenCall){.began = dyn_loops_ran(l), .is_short = is_short, .alone = l->calls == 1, .times = times};
 }
 
 /* How long a loop can have run at most in a call that ends now: from its first trip to that of the loop behind it. */
@@ -159,7 +163,7 @@ static uint64_t end_call(DynLoops *l, const SeenCall *call, const DynCallSizes *
             loop->share = share_of(l, loop, ns);
             loop->ran_ns = loop->nested || loop->rests ? loop->ran_ns : loop->ran_before + loop->share * ns;
         } else if (loop->state == DYN_LOOP_COLD && !loop->nested) {
-            loop->ran_ns += loop->share * ns;
+            loop->ran_ns += loop->share * ns * call->times;
         }
     }
     if (done && call->alone) {
@@ -207,6 +211,21 @@ static void end_turn(DynLoops *l, DynTurnOf turn, uint64_t took) {
 
 static DynLoops *all_aimed;
 
+uint32_t dyn_loops_aim_methods(DynCache *c, PyObject *door, PyObject *code) {
+    DynLoops *l = c->known ? NULL : c->loops;
+    bool ours = l != NULL && l->made != NULL && l->made->code == code && (l->method == NULL || l->method == door);
+    uint32_t n = ours && l->function != NULL ? dyn_code_replace_method((PyCodeObject *)code, door, l->function) : 0;
+    l->method = n > 0 ? door : l->method;
+    return n;
+}
+
+static void aim_methods_at_nothing(DynLoops *l) {
+    if (l->method != NULL) {
+        dyn_code_replace_method((PyCodeObject *)l->made->code, l->function, l->method);
+        l->method = NULL;
+    }
+}
+
 static void aim_at_nothing(DynLoops *l) {
     DynLoops **at = &all_aimed;
     while (*at != NULL && *at != l) {
@@ -222,6 +241,7 @@ static void aim_at_nothing(DynLoops *l) {
 void dyn_loops_aim(DynLoops *l, PyObject *door) {
     if (door == NULL) {
         aim_at_nothing(l);
+        aim_methods_at_nothing(l);
         return;
     }
     bool told = !dyn_dict_tells() || dyn_dict_listen(PyFunction_GET_GLOBALS(l->function));
@@ -246,14 +266,14 @@ void dyn_loops_global_changes(PyObject *globals, PyObject *key) {
 
 void dyn_loops_forget_door(DynCache *c) {
     if (c->loops != NULL) {
-        aim_at_nothing(c->loops);
+        dyn_loops_aim(c->loops, NULL);
     }
 }
 
-/* The function that loop code is for is made as `func` is, as it is called by its own name, too. */
+/* The function that loop code is for is made as `func` is, as it may be called by its own name, too. */
 static PyObject *make_function(const DynLoops *l, PyObject *func) {
     PyObject *made = dyn_hit_function(l->made->code, func);
-    if (made != NULL && l->made->nselves > 0) {
+    if (made != NULL) {
         PyFunctionObject *m = (PyFunctionObject *)made;
         const PyFunctionObject *f = (const PyFunctionObject *)func;
         Py_XSETREF(m->func_defaults, Py_XNewRef(f->func_defaults));
@@ -267,15 +287,14 @@ static PyObject *make_function(const DynLoops *l, PyObject *func) {
 static bool is_made_as(const DynLoops *l, PyObject *func) {
     const PyFunctionObject *m = (const PyFunctionObject *)l->function, *f = (const PyFunctionObject *)func;
     bool made_alike = m != NULL && m->func_closure == f->func_closure && m->func_globals == f->func_globals;
-    bool called_alike = made_alike && m->func_defaults == f->func_defaults && m->func_kwdefaults == f->func_kwdefaults;
-    return l->made->nselves > 0 ? called_alike : made_alike;
+    return made_alike && m->func_defaults == f->func_defaults && m->func_kwdefaults == f->func_kwdefaults;
 }
 
 /* Where its own name stands for a door of the function, that is what its calls needn't pass. */
 static void aim_at_door(DynLoops *l, PyObject *func) {
     const DynCache *c = l->cache;
     PyObject *globals = PyFunction_GET_GLOBALS(func), *name = ((PyCodeObject *)l->code)->co_name;
-    bool may = l->made->nselves > 0 && c != NULL && !c->known && PyDict_CheckExact(globals);
+    bool may = l->made->calls_itself && c != NULL && !c->known && PyDict_CheckExact(globals);
     PyObject *named = may ? PyDict_GetItemWithError(globals, name) : NULL;
     PyErr_Clear();
     bool is_door = named != NULL && Py_IS_TYPE(named, &DynDoor_Type) && dyn_door_function(named) == func;
@@ -287,7 +306,7 @@ static void aim_at_door(DynLoops *l, PyObject *func) {
 PyObject *dyn_loops_function(DynCache *c, PyObject *func) {
     DynLoops *l = c->loops;
     if (is_made_as(l, func)) {
-        if (l->door == NULL && l->made->nselves > 0) {
+        if (l->door == NULL && l->made->calls_itself) {
             aim_at_door(l, func);
         }
         return Py_NewRef(l->function);
@@ -303,8 +322,7 @@ PyObject *dyn_loops_function(DynCache *c, PyObject *func) {
     return made;
 }
 
-/* Are all loops CPython's for now? Then the call is as well. What is native as a whole isn't from its middle on. */
-static bool rests(const DynLoops *l) {
+bool dyn_loops_all_rest(const DynLoops *l) {
     bool all = true;
     for (const DynLoop *loop = l->loops; loop < l->loops + l->nloops && all; loop++) {
         all = loop->function ? !loop->open : loop->state == DYN_LOOP_REFUSED || loop->state == DYN_LOOP_RETIRED;
@@ -330,7 +348,7 @@ static PyObject *call_in_loop_code(DynCache *c, PyObject *func, PyObject *const 
 /* May the call run in loop code, as it is now? The caller holds `l`, the cache's when it asked. */
 static bool has_loop_code(DynCache *c, DynLoops *l) {
     dyn_loops_refresh(l);
-    return c->loops == l && l->made != NULL && (l->made->nselves > 0 || !rests(l));
+    return c->loops == l && l->made != NULL && (l->made->calls_itself || !dyn_loops_all_rest(l));
 }
 
 static PyObject *call_without_loop_code(DynLoops *l, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
@@ -341,15 +359,23 @@ static PyObject *call_without_loop_code(DynLoops *l, PyObject *func, PyObject *c
     return result;
 }
 
+/* A call that is over before it could be timed, like most of those before it. */
+static bool goes_uncounted(DynLoops *l, const DynCallSizes *sizes) {
+    return l->brief >= SOME_BRIEF && l->calls == 0 && ++l->uncounted % COUNTED != 0 && are_as_before(sizes, &l->sizes);
+}
+
 PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     DynLoops *l = c->loops;
     DynCallSizes sizes;
+    size_t nkw = kwnames == NULL ? 0 : (size_t)PyTuple_GET_SIZE(kwnames);
+    measure(&sizes, args, (size_t)PyVectorcall_NARGS(nargsf) + nkw);
+    if (goes_uncounted(l, &sizes)) {
+        return dyn_hook_plain(func, args, nargsf, kwnames);
+    }
     l->refs++;
     if (!has_loop_code(c, l)) {
         return call_without_loop_code(l, func, args, nargsf, kwnames);
     }
-    size_t nkw = kwnames == NULL ? 0 : (size_t)PyTuple_GET_SIZE(kwnames);
-    measure(&sizes, args, (size_t)PyVectorcall_NARGS(nargsf) + nkw);
     DynTurnOf turn = dyn_loops_turn(l);
     SeenCall call = begin_call(l, is_short_call(l, &sizes));
     dyn_loops_decref(l);
@@ -378,7 +404,7 @@ static DynLoops *loops_with_selves(DynCache *c) {
             dyn_decode_free(decoded);
         }
     }
-    return c->loops != NULL && c->loops->made != NULL && c->loops->made->nselves > 0 ? c->loops : NULL;
+    return c->loops != NULL && c->loops->made != NULL && c->loops->made->calls_itself ? c->loops : NULL;
 }
 
 PyObject *dyn_loops_call_plain(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {

@@ -7,6 +7,7 @@
 #include "ir/derive.h"
 #include "evalframe/follow.h"
 #include "evalframe/optimizers.h"
+#include "evalframe/sites.h"
 #include "evalframe/guards/guards.h"
 #include "evalframe/hold.h"
 #include "evalframe/hook.h"
@@ -232,7 +233,8 @@ static int start_rooms(PyObject *module) {
     if (dyn_loops_init(module) < 0 || dyn_door_init(module) < 0 || dyn_pyentry_init(module) < 0 || dyn_watched_init(module) < 0) {
         return -1;
     }
-    if (dyn_decode_init(module) < 0 || dyn_asm_init(module) < 0 || dyn_region_door_init(module) < 0) {
+    if (dyn_decode_init(module) < 0 || dyn_asm_init(module) < 0 || dyn_region_door_init(module) < 0 ||
+        dyn_sites_init(module) < 0) {
         return -1;
     }
     if (dyn_sym_init_module(module) < 0 || dyn_graph_init_module(module) < 0) {

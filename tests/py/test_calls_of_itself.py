@@ -178,3 +178,73 @@ def test_reset_while_it_runs():
     plain, ours = make(source, "f")
     for _ in range(6):
         assert ours["f"](5) == plain["f"](5)
+
+
+WITHIN = {
+    "a generator expression": "sum(f(part) for part in tree)",
+    "two of them": "sum(max((f(part) for part in pair), default=0) for pair in (tree,))",
+    "a list": "sum([f(part) for part in tree])",
+    "a lambda": "sum(map(lambda part: f(part), tree))",
+    "a key": "f(max(tree, key=lambda part: f(part))) if tree else 1",
+}
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 15), reason="the stack borrows constants there, so it is passed (asm_loops.c)")
+@pytest.mark.parametrize("body", WITHIN.values(), ids=WITHIN)
+def test_calls_in_code_within(body):
+    source = f"""
+    def f(tree):
+        codes.append(sys._getframe().f_code)
+        return 1 if tree is None else {body}
+    """
+    plain, ours = make(source, "f")
+    tree = [None, [None, [None, [None]], [None]], [[None]]]
+    for _ in range(8):
+        assert ours["f"](tree) == plain["f"](tree)
+    ours["codes"].clear()
+    plain["codes"].clear()
+    assert ours["f"](tree) == plain["f"](tree)
+    codes = ours["codes"]
+    assert len(codes) == len(plain["codes"]) and len(set(map(id, codes))) == 1
+    assert codes[0] is not ours["f"].__code__
+
+
+@pytest.mark.parametrize("body", WITHIN.values(), ids=WITHIN)
+def test_its_name_is_bound_to_something_else_within(body):
+    source = f"""
+    def other(tree):
+        return 1000
+    def f(tree):
+        global f
+        if tree == [0]:
+            f = other
+        return 1 if not isinstance(tree, list) else {body}
+    """
+    plain, ours = make(source, "f")
+    tree = [1, [2, [0, 4, 5], [6]], [7]]
+    idle(ours, "f", tree)
+    results = []
+    for space in (plain, ours):
+        f = space["f"]
+        results.append([f([1, [0], [2]]), space["f"] is space["other"], f(tree)])
+        space["f"] = f
+        results[-1].append(f(tree))
+    assert results[0] == results[1]
+
+
+def test_what_is_made_within_outlives_the_door():
+    source = """
+    def f(n):
+        codes.append(sys._getframe().f_code)
+        return (f(k) for k in range(n)) if n > 1 else lambda: f(n + 2) if n else 0
+    """
+    results = []
+    for space in make(source, "f"):
+        for _ in range(8):
+            list(space["f"](3))
+        parts, last = space["f"](3), space["f"](1)
+        zero = next(parts)()
+        space["f"] = lambda n: ("another", n)
+        gc.collect()
+        results.append([zero, next(parts), last(), list(parts)])
+    assert results[0] == results[1]

@@ -11,7 +11,6 @@
 #define MOST_UNITS 30000  /* of a code for which loop code is made */
 #define MOST_PLACES 20000 /* of all its headers together */
 enum { PREFIXES = 2 };    /* of a jump between blocks and the rest, whose distance is set behind it */
-enum { SELF_CONSTS = 2 }; /* for calls of itself */
 
 /* One bytecode instruction of the original. */
 typedef struct Item {
@@ -31,6 +30,8 @@ typedef struct Maker {
     DynLoopCode *out;
     DYN_VEC(Item)
     items;
+    PyObject *name;    /* of a global that is called: it stands for the function; NULL: no global does */
+    PyObject *way;     /* what the constants for calls of itself are at first */
     uint32_t *item_at; /* for each old unit the item that starts there, or DYN_NONE */
     bool *far;         /* for each way: its block is farther than one unit can tell */
     uint32_t first_const;
@@ -268,10 +269,10 @@ static int if_false(uint32_t *caches) {
 static uint8_t prefixes_of(uint32_t arg) { return (uint8_t)((arg > 0xff) + (arg > 0xffff) + (arg > 0xffffff)); }
 
 /* The load of a global that is called behind it: has that the function's own name? */
-static bool calls_itself(const DynCode *c, const Item *it) {
+static bool calls_itself(const Maker *m, const Item *it) {
     enum { CALLED = 1, MAY = DYN_PY <= 314 }; /* from 3.15 on the stack borrows constants, and these may die */
-    bool called = MAY && c->head != DYN_NONE && it->op == LOAD_GLOBAL && (it->arg & CALLED) != 0;
-    return called && PyTuple_GET_ITEM(c->code->co_names, it->arg >> 1) == c->code->co_name;
+    bool called = MAY && m->name != NULL && it->op == LOAD_GLOBAL && (it->arg & CALLED) != 0;
+    return called && PyTuple_GET_ITEM(m->c->code->co_names, it->arg >> 1) == m->name;
 }
 
 static int read_items(Maker *m) {
@@ -290,7 +291,7 @@ static int read_items(Maker *m) {
         Item it = {.at = at, .next = next, .arg = arg, .target = DYN_NONE, .way = DYN_NONE, .op = code[2 * at]};
         it.jumps = (int8_t)dyn_jump_way(it.op);
         it.prefixes = prefixes_of(arg);
-        it.itself = calls_itself(m->c, &it);
+        it.itself = calls_itself(m, &it);
         m->out->nselves += it.itself;
         m->item_at[start] = m->items.n;
         if (dyn_vec_push(&m->items, it) < 0) {
@@ -326,11 +327,15 @@ static uint32_t self_const(const Maker *m, uint32_t i) { return m->first_const +
 
 static uint32_t const_units(uint32_t index) { return prefixes_of(index) + 1; }
 
+/* The first unit of what loads the constant leads to it itself, unless CPython makes something else of it (3.14), or it is only a
+ * prefix. */
+static bool leads_itself(const Maker *m) { return DYN_PY <= 313 && const_units(self_const(m, 1)) == 1; }
+
 /* What emit_constant or emit_question writes beside the instruction. */
 static uint32_t self_units(const Maker *m) {
     enum { WAY = 1, PUSHED_NULL = 1, PASSED = 1, COPIED = 1, COMPARED = 1, BRANCHED = 1, DROPPED = 1 };
     if (m->tells) {
-        return WAY + PUSHED_NULL + const_units(self_const(m, 1)) + PASSED;
+        return (leads_itself(m) ? 0 : WAY) + PUSHED_NULL + const_units(self_const(m, 1)) + PASSED;
     }
     const uint32_t pushed_null = 1 + dyn_call_null_first();
     uint32_t caches;
@@ -402,13 +407,25 @@ static void emit_question(Maker *m, const Item *it) {
     }
 }
 
+static void emit_second_of_callable(Maker *m) {
+    if (dyn_call_null_first()) {
+        dyn_asm_emit(m->a, LOAD_CONST, self_const(m, 1));
+    } else {
+        dyn_asm_emit(m->a, PUSH_NULL, 0);
+    }
+}
+
 /* The constant, or past it the global. What leads there has no line, so that tools for lines don't change it. */
 static void emit_constant(Maker *m, const Item *it, DynPosition p, uint32_t *nth) {
     m->out->selves[(*nth)++] = dyn_asm_units(m->a);
     dyn_asm_locate(m->a, (DynPosition){-1, -1, -1, -1});
     dyn_asm_put(m->a, m->out->past[0], m->out->past[1]);
     dyn_asm_locate(m->a, p);
-    dyn_asm_emit_callable(m->a, self_const(m, 1));
+    if (leads_itself(m)) {
+        emit_second_of_callable(m);
+    } else {
+        dyn_asm_emit_callable(m->a, self_const(m, 1));
+    }
     dyn_asm_put(m->a, JUMP_FORWARD, own_units(it));
     emit_load(m, it, it->arg);
 }
@@ -620,8 +637,11 @@ static int prepare(Maker *m, const uint32_t *headers) {
     int done = depth == NULL || read_items(m) < 0 ? -1 : 0;
     if (m->tells && done == 0) {
         const uint32_t callable = const_units(self_const(m, 1)) + 1;
+        const uint8_t first = dyn_call_null_first() ? PUSH_NULL : LOAD_CONST;
         out->past[0] = JUMP_FORWARD;
-        out->past[1] = (uint8_t)(callable + 1);
+        out->past[1] = (uint8_t)(callable + !leads_itself(m));
+        out->into[0] = leads_itself(m) ? first : NOP;
+        out->into[1] = out->into[0] == LOAD_CONST ? (uint8_t)self_const(m, 1) : 0;
         out->selves = PyMem_RawMalloc((out->nselves + 1) * sizeof *out->selves);
         done = out->selves == NULL ? -1 : 0;
     }
@@ -664,34 +684,70 @@ static DynLoopCode *new_result(const DynCode *c, uint32_t n) {
 }
 
 /* The original's, the ways in, and those for calls of itself. The collector isn't to see what these borrow. */
-static PyObject *consts_of(const DynCode *c, PyObject *const *ways, uint32_t n) {
-    PyObject *more[n + SELF_CONSTS];
+static PyObject *consts_of(const Maker *m, PyObject *const *ways, uint32_t n) {
+    PyObject *more[n + DYN_SELF_CONSTS];
     memcpy(more, ways, n * sizeof *more);
-    for (uint32_t i = 0; i < SELF_CONSTS; i++) {
-        more[n + i] = ways[n - 1];
+    for (uint32_t i = 0; i < DYN_SELF_CONSTS; i++) {
+        more[n + i] = m->way;
     }
-    PyObject *consts = dyn_asm_consts_with(c->code, (int)(n + SELF_CONSTS), more);
+    PyObject *consts = dyn_asm_consts_with(m->c->code, (int)(n + DYN_SELF_CONSTS), more);
+    for (uint32_t i = 0; i < m->out->ninner && consts != NULL; i++) {
+        const DynInnerCode *inner = &m->out->inner[i];
+        PyObject *before = PyTuple_GET_ITEM(consts, inner->at);
+        PyTuple_SET_ITEM(consts, inner->at, Py_NewRef(inner->made->code));
+        Py_DECREF(before);
+    }
     if (consts != NULL) {
         PyObject_GC_UnTrack(consts);
     }
     return consts;
 }
 
-DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *const *ways, uint32_t n) {
+static DynLoopCode *make_code(Maker *m, const uint32_t *headers, PyObject *const *ways, uint32_t n);
+
+/* The code of a generator expression, a lambda or a function in the function, which calls it by its global name: NULL if it
+ * doesn't, or there can be none. */
+static DynLoopCode *make_inner(const Maker *m, PyCodeObject *code) {
+    DynCode *c = m->name != NULL && dyn_code_calls_global(code, m->name) ? dyn_decode(code) : NULL;
+    Maker inner = {.c = c, .name = m->name, .way = m->way};
+    DynLoopCode *made = c == NULL ? NULL : make_code(&inner, NULL, NULL, 0);
+    dyn_decode_free(c);
+    PyErr_Clear();
+    return made;
+}
+
+static void make_all_inner(Maker *m) {
+    PyObject *consts = m->c->code->co_consts;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(consts) && m->out->ninner < DYN_MOST_INNER; i++) {
+        PyObject *code = PyTuple_GET_ITEM(consts, i);
+        DynLoopCode *made = PyCode_Check(code) ? make_inner(m, (PyCodeObject *)code) : NULL;
+        if (made != NULL) {
+            m->out->inner[m->out->ninner++] = (DynInnerCode){made, i};
+            m->out->calls_itself |= made->calls_itself;
+        }
+    }
+}
+
+static DynLoopCode *make_code(Maker *m, const uint32_t *headers, PyObject *const *ways, uint32_t n) {
+    const DynCode *c = m->c;
     DynAsm a = {0};
-    Maker m = {.c = c, .a = &a, .tells = dyn_dict_tells(), .first_const = (uint32_t)PyTuple_GET_SIZE(c->code->co_consts)};
-    DynLoopCode *result = c->nunits > MOST_UNITS || c->generator ? NULL : new_result(c, n);
-    m.out = result;
-    m.item_at = result == NULL ? NULL : PyMem_RawMalloc((c->nunits + 1) * sizeof *m.item_at);
-    m.far = m.item_at == NULL ? NULL : PyMem_RawCalloc((size_t)n + 1, sizeof *m.far);
-    for (uint32_t i = 0; m.item_at != NULL && i < c->nunits; i++) {
-        m.item_at[i] = DYN_NONE;
+    DynLoopCode *result = c->nunits > MOST_UNITS ? NULL : new_result(c, n);
+    m->a = &a;
+    m->out = result;
+    m->tells = dyn_dict_tells();
+    m->first_const = (uint32_t)PyTuple_GET_SIZE(c->code->co_consts);
+    m->item_at = result == NULL ? NULL : PyMem_RawMalloc((c->nunits + 1) * sizeof *m->item_at);
+    m->far = m->item_at == NULL ? NULL : PyMem_RawCalloc((size_t)n + 1, sizeof *m->far);
+    for (uint32_t i = 0; m->item_at != NULL && i < c->nunits; i++) {
+        m->item_at[i] = DYN_NONE;
     }
     PyObject *consts = NULL;
-    if (m.far != NULL && prepare(&m, headers) == 0) {
-        find_far(&m);
-        emit(&m);
-        consts = m.failed ? NULL : consts_of(c, ways, n);
+    if (m->far != NULL && prepare(m, headers) == 0) {
+        find_far(m);
+        emit(m);
+        result->calls_itself = result->nselves > 0;
+        make_all_inner(m);
+        consts = m->failed ? NULL : consts_of(m, ways, n);
     }
     if (consts != NULL) {
         DynSlots s = dyn_asm_same_slots(c->code);
@@ -699,9 +755,9 @@ DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *
         Py_DECREF(consts);
     }
     dyn_asm_finish(&a);
-    dyn_vec_free(&m.items);
-    PyMem_RawFree(m.item_at);
-    PyMem_RawFree(m.far);
+    dyn_vec_free(&m->items);
+    PyMem_RawFree(m->item_at);
+    PyMem_RawFree(m->far);
     if (result != NULL && result->code == NULL) {
         dyn_asm_loops_free(result);
         result = NULL;
@@ -709,51 +765,17 @@ DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *
     return result;
 }
 
-/* The units lead to the constant, or past it. false: one doesn't, which a tool for instructions has taken over. */
-static bool lead(DynLoopCode *l, bool to_constant) {
-    const uint8_t nop[2] = {NOP, 0}, *from = to_constant ? l->past : nop, *to = to_constant ? nop : l->past;
-    bool all = true;
-    for (uint32_t i = 0; i < l->nselves; i++) {
-        all &= dyn_code_swap_unit((PyCodeObject *)l->code, l->selves[i], from, to);
-    }
-    return all;
-}
-
-/* It is `way`, which the constants hold, or something that they borrow. */
-static void set_const(PyObject *consts, Py_ssize_t i, PyObject *way, PyObject *now) {
-    PyObject *before = PyTuple_GET_ITEM(consts, i);
-    if (now == way && before != way) {
-        Py_INCREF(way);
-    } else if (now != way && before == way) {
-        Py_DECREF(way);
-    }
-    PyTuple_SET_ITEM(consts, i, now);
-}
-
-void dyn_asm_loops_aim(DynLoopCode *l, PyObject *door, PyObject *function) {
-    PyObject *consts = ((PyCodeObject *)l->code)->co_consts, *const to[SELF_CONSTS] = {door, function};
-    const Py_ssize_t first = PyTuple_GET_SIZE(consts) - SELF_CONSTS;
-    PyObject *way = PyTuple_GET_ITEM(consts, first - 1);
-    bool aims = door != NULL && function != NULL, aimed = l->nselves > 0 && PyTuple_GET_ITEM(consts, first) != way;
-    if (l->nselves == 0 || aims == aimed) {
-        return;
-    }
-    bool stuck = l->selves != NULL && !aims && !lead(l, false);
-    for (uint32_t i = 0; i < SELF_CONSTS && !stuck; i++) {
-        set_const(consts, first + i, way, aims ? to[i] : way);
-    }
-    if (stuck) { /* the constants stay what they are, and hold that */
-        Py_INCREF(PyTuple_GET_ITEM(consts, first + 1));
-        PyTuple_SET_ITEM(consts, first, Py_NewRef(way));
-        l->nselves = 0;
-    } else if (l->selves != NULL && aims) {
-        (void)lead(l, true);
-    }
+DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *const *ways, uint32_t n) {
+    Maker m = {.c = c, .name = c->head != DYN_NONE ? c->code->co_name : NULL, .way = ways[n - 1]};
+    return c->generator ? NULL : make_code(&m, headers, ways, n);
 }
 
 void dyn_asm_loops_free(DynLoopCode *l) {
     for (uint32_t i = 0; l->ways != NULL && i < l->nways; i++) {
         PyMem_RawFree(l->ways[i].places);
+    }
+    for (uint32_t i = 0; i < l->ninner; i++) {
+        dyn_asm_loops_free(l->inner[i].made);
     }
     Py_XDECREF(l->code);
     PyMem_RawFree(l->ways);

@@ -13,7 +13,8 @@
  * Where the function calls itself by its global name, a constant may stand for what the name does. Where somebody tells when
  * dicts change (dyn_dict_tells), a unit like that in front of a header leads to the constant, or past it to the global. Elsewhere
  * the global is compared with one constant, and replaced by another where it is the same. Those are the last way in, which is no
- * function, until dyn_asm_loops_aim says otherwise. */
+ * function, until dyn_asm_loops_aim says otherwise. Generator expressions, lambdas and functions in it that do so have such code,
+ * too: the function's constants have it in the place of theirs. */
 #ifndef DYN_ASM_LOOPS_H
 #define DYN_ASM_LOOPS_H
 #include "tracer/bytecode/decode.h"
@@ -31,16 +32,27 @@ typedef struct DynLoopWay {
     uint64_t inner; /* A bit for each of the first 64 ways whose loops are nested in this one. */
 } DynLoopWay;
 
+#define DYN_SELF_CONSTS 2 /* the last constants of loop code, for calls of itself */
+#define DYN_MOST_INNER 8  /* generator expressions, lambdas and functions in a function, which call it */
+typedef struct DynInnerCode {
+    struct DynLoopCode *made; /* Owned: it has no ways. */
+    Py_ssize_t at;            /* Which constant it is. */
+} DynInnerCode;
+
 typedef struct DynLoopCode {
     PyObject *code;   /* Strong. */
     DynLoopWay *ways; /* In the order of the headers that were asked for. */
     uint32_t nways;
-    uint32_t nunits;  /* Of the original. */
-    int32_t *depth;   /* For each old unit where an instruction starts, the stack values in front of it; else -1. */
-    uint32_t *moved;  /* For each old unit, where its instruction stands in loop code: behind a header's way. */
-    uint32_t nselves; /* Places where the function calls itself … */
-    uint32_t *selves; /* … and the units that lead to the constant there, or NULL. */
-    uint8_t past[2];  /* What stands there, as opcode and argument, where it leads to the global. */
+    uint32_t nunits;   /* Of the original. */
+    int32_t *depth;    /* For each old unit where an instruction starts, the stack values in front of it; else -1. */
+    uint32_t *moved;   /* For each old unit, where its instruction stands in loop code: behind a header's way. */
+    uint32_t nselves;  /* Places where the function calls itself … */
+    uint32_t *selves;  /* … and the units that lead to the constant there, or NULL. */
+    uint8_t past[2];   /* What stands there, as opcode and argument, where it leads to the global … */
+    uint8_t into[2];   /* … and where it leads to the constant. */
+    bool calls_itself; /* Here, or in the code of … */
+    DynInnerCode inner[DYN_MOST_INNER];
+    uint32_t ninner;
 } DynLoopCode;
 
 /* The stack values in front of each canonical instruction, -1 where it can't be reached: a new array (PyMem_Raw), or NULL without

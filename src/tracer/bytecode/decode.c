@@ -444,12 +444,24 @@ static bool loads_global(PyCodeObject *code, uint32_t name) {
     return loads;
 }
 
+bool dyn_code_calls_global(PyCodeObject *code, PyObject *name) {
+    bool calls = false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names) && !calls; i++) {
+        calls = PyTuple_GET_ITEM(code->co_names, i) == name && loads_global(code, (uint32_t)i);
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts) && !calls; i++) {
+        PyObject *inner = PyTuple_GET_ITEM(code->co_consts, i);
+        calls = PyCode_Check(inner) && dyn_code_calls_global((PyCodeObject *)inner, name);
+    }
+    return calls;
+}
+
 /* A function by a global, or a variable of the one that it was made in; a method by an attribute. */
 bool dyn_code_calls_itself(PyCodeObject *code) {
     enum { FREE = 0x80 }; /* CPython's CO_FAST_FREE */
-    bool calls = false;
+    bool calls = dyn_code_calls_global(code, code->co_name);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names) && !calls; i++) {
-        calls = PyTuple_GET_ITEM(code->co_names, i) == code->co_name && (is_method(code) || loads_global(code, (uint32_t)i));
+        calls = PyTuple_GET_ITEM(code->co_names, i) == code->co_name && is_method(code);
     }
     for (int i = 0; i < dyn_code_nlocalsplus(code) && !calls; i++) {
         calls = (dyn_code_local_kind(code, i) & FREE) != 0 && dyn_code_local_name(code, i) == code->co_name;
