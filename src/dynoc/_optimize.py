@@ -283,7 +283,7 @@ def enable(
 
     Arrays themselves tell who makes them: a function is found when it (or what it calls) has made some, and is recorded at its
     next call. A program without arrays pays next to nothing. Unless ``config.plain_loops`` is off, its long loops are found too:
-    when a function with a loop over numbers has run for about a tenth of a second (over objects: when the program has taken ten
+    when a function with a loop over numbers has run for about a fifth of a second (over objects: when the program has taken ten
     seconds), NumPy is imported, and such loops are looked at. On
     CPython 3.11 found functions are served by the frame-evaluation hook, which is in only while it pays.
 

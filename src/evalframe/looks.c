@@ -85,20 +85,15 @@ static DynLooks look_at_instance(PyObject *o, Look how) {
 /* Modules that native loops know functions and classes of, and that have nothing to do with arrays. */
 static const char *const known_modules[] = {"math", "cmath", "random", "operator", "collections", "heapq"};
 
-/* … and some that programs use in front of their loops, behind them, and to make what those go over. */
-static const char *const modules_beside[] = {"time", "sys", "itertools", "functools", "string", "argparse"};
-
-static bool is_one_of(PyObject *o, const char *const *names, size_t n) {
+bool dyn_looks_at_known_module(PyObject *o) {
     const char *name = PyModule_CheckExact(o) ? PyModule_GetName(o) : NULL;
-    bool is = false;
+    bool known = false;
     PyErr_Clear();
-    for (size_t i = 0; name != NULL && i < n && !is; i++) {
-        is = strcmp(name, names[i]) == 0;
+    for (size_t i = 0; name != NULL && i < DYN_COUNTOF(known_modules) && !known; i++) {
+        known = strcmp(name, known_modules[i]) == 0;
     }
-    return is;
+    return known;
 }
-
-bool dyn_looks_at_known_module(PyObject *o) { return is_one_of(o, known_modules, DYN_COUNTOF(known_modules)); }
 
 static bool is_number_or_text(PyObject *o) {
     return o == Py_None || PyLong_CheckExact(o) || PyBool_Check(o) || PyFloat_CheckExact(o) || PyComplex_CheckExact(o) ||
@@ -142,8 +137,7 @@ static DynLooks look_at(PyObject *o, Look how) {
     if (instance) {
         return look_at_instance(o, how);
     }
-    bool known = dyn_looks_at_known_module(o) || is_one_of(o, modules_beside, DYN_COUNTOF(modules_beside));
-    return known ? DYN_LOOKS_LIKE_NUMBERS : DYN_LOOKS_LIKE_NOTHING;
+    return dyn_looks_at_known_module(o) ? DYN_LOOKS_LIKE_NUMBERS : DYN_LOOKS_LIKE_NOTHING;
 }
 
 DynLooks dyn_looks_of_frame(DynFrame *f) {

@@ -9,7 +9,7 @@
 #include "tracer/bytecode/decode.h"
 #include <time.h>
 
-#define MANY 12    /* meetings with a function that make its loop worth it if it is over numbers: .1 s, what starting takes, */
+#define MANY 20    /* meetings with a function that make its loop worth it if it is over numbers: .16 s, */
 #define LONG_S 10  /* or over objects, when the program has run for so long that starting takes a hundredth of that */
 #define DEPTH 6    /* functions on the stack that are looked at */
 #define COUNTED 16 /* functions that are counted at a time */
