@@ -111,18 +111,6 @@ DYN_HIDDEN bool dyn_cpy_may_patch(void);
  * go_on, or when it is fresh by default evaluation. */
 DYN_HIDDEN bool dyn_frame_may_change(PyThreadState *ts, DynFrame *f, PyCodeObject *code);
 DYN_HIDDEN void dyn_frame_change_code(DynFrame *f, PyCodeObject *code);
-/* cpy_switch.c: … or in its midst. The iterator of the for loop at which the frame stands calls `switch` when it is asked for an
- * item, and if that says true gives any: the frame goes on at unit `to` of the code, with `depth` stack values there, the last of
- * which is that other iterator. may_switch: is there any chance, for the loop behind whose FOR_ITER, its caches included, unit
- * `at` is? */
-typedef struct DynFrameSwitch {
-    PyCodeObject *code;
-    PyObject *iterator;
-    uint32_t at, to, depth;
-} DynFrameSwitch;
-DYN_HIDDEN bool dyn_frame_may_switch(DynFrame *f, uint32_t at);
-DYN_HIDDEN bool dyn_frame_switch(PyThreadState *ts, DynFrame *f, const DynFrameSwitch *to);
-DYN_HIDDEN uint32_t dyn_frame_unit(DynFrame *f); /* of a frame that runs: one of the instruction that it is at */
 
 /* The main thread calls it between two of its next instructions. Any thread, without the GIL; -1: there are too many already. */
 DYN_HIDDEN bool dyn_cpy_is_main_thread(void); /* the calling thread is the one that serves signals and calls such as the next */

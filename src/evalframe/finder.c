@@ -364,17 +364,6 @@ static bool may_be_plain(DynFrame *f) {
     return dyn_code_repeats(code) && (dyn_code_word(code) == IN_EPOCH(FOUND) || dyn_looks_of_frame(f) < DYN_LOOKS_LIKE_NOTHING);
 }
 
-/* Of what was found, calls that are under way needn't stay in CPython to their end. */
-static void offer(DynFrame *f) {
-    PyObject *func = dyn_frame_func(f), *code = (PyObject *)dyn_frame_code(f);
-    bool found =
-        PyFunction_Check(func) && PyFunction_GET_CODE(func) == code && dyn_code_word((PyCodeObject *)code) == IN_EPOCH(FOUND);
-    DynKnown *row = found ? row_of(func) : NULL;
-    if (row != NULL && !dyn_profit_rests(row->cache)) {
-        dyn_loops_offer(row->cache, f);
-    }
-}
-
 /* Who is at it? Steps of changing length, so that no rhythm of the program hides a function. */
 static bool look_at_stack(bool by_tick) {
     PyThreadState *ts = PyThreadState_Get();
@@ -385,11 +374,7 @@ static bool look_at_stack(bool by_tick) {
     bool settled = true;
     DynFrame *f = dyn_frame_complete(dyn_frame_current(ts));
     for (int depth = 0; f != NULL && depth < DEPTH && dyn_frame_code(f)->co_flags & CO_OPTIMIZED; depth++) {
-        bool counts = !by_tick || may_be_plain(f);
-        settled &= counts ? hold_against(f, by_tick ? SAMPLE_HEAT : 1) : true;
-        if (by_tick && counts) {
-            offer(f);
-        }
+        settled &= !by_tick || may_be_plain(f) ? hold_against(f, by_tick ? SAMPLE_HEAT : 1) : true;
         f = dyn_frame_caller(f);
     }
     end_looking(before);

@@ -764,5 +764,5 @@ int dyn_loops_init(PyObject *module) {
     (void)dyn_ticks_prepare(); /* without ticks loops that can't be counted are asked about instead */
     dyn_build_tell(poll_pending);
     dyn_dict_tell(dyn_loops_global_changes);
-    return dyn_way_in_init() < 0 || dyn_loops_switch_init(module) < 0 ? -1 : PyModule_AddFunctions(module, methods);
+    return dyn_way_in_init() < 0 ? -1 : PyModule_AddFunctions(module, methods);
 }

@@ -2,8 +2,7 @@
  * loop.
  *
  * loops.c keeps what is known of a function's loops and opens and closes ways; loops_calls.c makes calls in loop code;
- * loops_arrive.c is what a way-in block asks; loops_switch.c has frames that run already go over to loop code; loops_null.c is a
- * region for tests, which needs no compiler. A DynLoops belongs to
+ * loops_arrive.c is what a way-in block asks; loops_null.c is a region for tests, which needs no compiler. A DynLoops belongs to
  * a cache (cache.c), and while a call of its function runs natively to that call too. With the GIL. */
 #ifndef DYN_LOOPS_H
 #define DYN_LOOPS_H
@@ -287,8 +286,4 @@ DYN_HIDDEN PyObject *dyn_way_in_new(DynLoops *l, uint32_t index);
 DYN_HIDDEN void dyn_way_in_belongs_to(PyObject *way_in, const DynLoopCode *made);
 DYN_HIDDEN void dyn_way_in_detach(PyObject *way_in);
 DYN_HIDDEN int dyn_way_in_init(void);
-
-/* ---- loops_switch.c: the function of this frame was found while it runs: it goes over to loop code where it can. */
-DYN_HIDDEN void dyn_loops_offer(DynCache *c, DynFrame *f);
-DYN_HIDDEN int dyn_loops_switch_init(PyObject *module);
 #endif
