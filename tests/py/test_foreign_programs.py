@@ -1,4 +1,4 @@
-"""Programs with functions of C in their loops, through ctypes, cffi and SciPy: values, exceptions and effects are as without dynoc,
+"""Programs with functions of C in their loops (ctypes, cffi, SciPy): values, exceptions and effects are as without dynoc,
 whether the loop is native, a graph's or CPython's."""
 
 import ctypes
