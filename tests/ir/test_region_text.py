@@ -306,3 +306,57 @@ def test_a_divisor_that_stays_is_looked_at_once():
     text = with_ranges("r11 = ddiv r11 r15 else x1\n  " + COUNT).replace("DDIII\n", "DDIIID\n").replace("slots=3", "slots=4")
     fast = fast_and_front(text.replace("int(r14) |", "int(r14) float(r15) |"))
     assert "r11 = cdiv r11 r15\n" in fast and "ddiv" not in fast and " = dne r15 " in fast
+
+
+# A sum over a[0:n, 0:3], whose inner loop says in front of it how many trips it has.
+FEW = """\
+region header=16 slots=2 stack=1 extra=0
+regs PPIIIIIIIDDIIII
+entry b1: array.f64.1.c(r0 r1 r2 r3) float(r10) | iter.1:2(r4 r5 r6)
+b0 @0:
+  jmp b1
+b1 @5:
+  br r5 b2 b3
+b2 @6:
+  r7 = int 1
+  r8 = int -1
+  r4 = iaddw r4 r7
+  r5 = iaddw r5 r8
+  r11 = int 3
+  r12 = int 0
+  r13 = isub r11 r12 else x1
+  jmp b4
+b3 @9:
+  leave x0
+b4 @10:
+  br r13 b5 b6
+b5 @11:
+  r11 = idx r12 r2 else x1
+  r14 = iaddw r13 r8
+  r9 = ld.f64 r1 r11
+  r10 = dadd r10 r9
+  r12 = iaddw r12 r7
+  r13 = imov r14
+  jmp b4
+b6 @12:
+  poll else x1
+  jmp b1
+exit x0 at 30 stack=0 more=1 OK: array.f64.1.c(r0 r1 r2 r3) float(r10) | iter.1:2(r4 r5 r6)
+exit x1 at 16 stack=1 more=0 EXCEPTION: array.f64.1.c(r0 r1 r2 r3) float(r10) | iter.1:2(r4 r5 r6)
+"""
+
+
+def test_a_loop_of_a_few_trips_becomes_straight_code():
+    text = optimised(FEW)
+    blocks = blocks_of(text)
+    assert "b5" not in blocks and "r13 = isub" in blocks["b2"] and blocks["b2"].endswith("jmp b7\n")
+    assert [blocks[f"b{i}"] for i in (7, 9, 11, 13)] == [f"  jmp b{i}\n" for i in (8, 10, 12, 6)]
+    for i, block in enumerate(blocks[f"b{i}"] for i in (8, 10, 12)):
+        assert f"r12 = int {i + 1}\n" in block and f"r13 = int {2 - i}\n" in block and " br " not in block
+    assert "  r9 = ld.f64 r1 r11\n" in text and re.search(r"br r\d+ b\d+ b1\n", text)  # the outer loop has its copy
+
+
+@pytest.mark.parametrize("old, new", [("r11 = int 3", "r11 = int 9"), ("r13 = imov r14", "r13 = iaddw r14 r2")])
+def test_a_loop_of_many_trips_or_of_nobody_knows_how_many_stays_one(old, new):
+    blocks = blocks_of(optimised(FEW.replace(old, new)))
+    assert blocks["b2"].endswith("jmp b4\n") or "idx r12 r2 else x1" in blocks["b5"]

@@ -76,7 +76,8 @@ DYN_HIDDEN void dyn_region_free_spares(DynRegionSpares *spares);
 DYN_HIDDEN PyObject *dyn_region_blank(DynRegionRun *run, DynRegionKind kind, uint8_t dtype, uint8_t n);
 /* Is memory out for the next object of the way out? Test: dyn_region_starve says when. */
 DYN_HIDDEN bool dyn_region_is_starved(void);
-DYN_HIDDEN void dyn_region_hoist(DynRegion *r); /* hoist.c: where memory is out, checks stay where they are */
+DYN_HIDDEN void dyn_region_unroll(DynRegion *r); /* unroll.c: where memory is out, loops stay loops */
+DYN_HIDDEN void dyn_region_hoist(DynRegion *r);  /* hoist.c: where memory is out, checks stay where they are */
 /* emit.c: is a function of others called, which may take long, and clear the processor's flags? */
 DYN_HIDDEN bool dyn_region_calls_out(DynRegionOp op);
 /* trips.c: a loop that hoist.c has copied, without checks. `front` has no end yet, and chooses by register `all`. Gives the

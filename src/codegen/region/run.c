@@ -14,6 +14,7 @@
 void dyn_region_optimise(DynRegion *r) {
     DynStr error = {0};
     if (!r->optimised) {
+        dyn_region_unroll(r);
         dyn_region_hoist(r);
         r->optimised = true;
         r->malformed = dyn_region_verify(r, &error) < 0;
