@@ -101,7 +101,8 @@ def test_what_a_rule_gave_up_is_not_taken_for_what_the_call_gives():
             assert fast(x, y.copy()).tolist() == f(x, y.copy()).tolist()
 
 
-@pytest.mark.parametrize("size", [4, 70_000], ids=["few", "many"])  # of many no copy is kept, from which the call could be made again
+# Of many no copy is kept, from which the call could be made again.
+@pytest.mark.parametrize("size", [4, 70_000], ids=["few", "many"])
 @pytest.mark.parametrize("state", ["ignore", "warn", "raise"])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_float_that_does_not_fit_whatever_is_said_of_flags(state, size):
