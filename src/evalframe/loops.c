@@ -468,6 +468,9 @@ void dyn_loops_decref(DynLoops *l) {
 
 void dyn_loops_drop(DynCache *c) {
     DynLoops *l = c->loops;
+    if (c->loops_on) { /* calls without arrays begin with loops again, though there may be nothing to record in them */
+        dyn_cache_begin_anew(c);
+    }
     c->loops = NULL;
     c->loops_on = c->loops_known = c->selves_known = false;
     if (l != NULL) {
