@@ -128,7 +128,8 @@ DYN_HIDDEN DynFrame *dyn_frame_caller(DynFrame *f);
 DYN_HIDDEN bool dyn_func_has_doors(void);
 DYN_HIDDEN bool dyn_func_has_door(PyObject *func, vectorcallfunc door);
 DYN_HIDDEN bool dyn_func_set_door(PyObject *func, vectorcallfunc door); /* false: it has somebody else's, or there are no doors */
-DYN_HIDDEN void dyn_func_take_door(PyObject *func, vectorcallfunc door); /* if it is this one */
+/* If it is this one. `version`: as below. */
+DYN_HIDDEN void dyn_func_take_door(PyObject *func, vectorcallfunc door, uint32_t version);
 /* Of a new function: a dict, a tuple of names and values, or from 3.14 a function that gives them; NULL: none. */
 DYN_HIDDEN void dyn_func_set_annotations(PyObject *func, PyObject *annotations);
 /* Call a function past its door. */
@@ -136,7 +137,8 @@ DYN_HIDDEN PyObject *dyn_func_call(PyObject *func, PyObject *const *args, size_t
 /* `made` is told of each new function (NULL: no more). false: nobody is told, on 3.11 or where CPython's watchers are all taken.
  */
 DYN_HIDDEN bool dyn_func_watch(void (*made)(PyObject *func));
-DYN_HIDDEN void dyn_func_give_version(PyObject *func); /* its code's, as one has that Python code made */
+/* Its code's, as one has that Python code made; where the code has none, this one. */
+DYN_HIDDEN void dyn_func_give_version(PyObject *func, uint32_t version);
 /* Of the functions that will be made of code; 0: call sites ask each for its door. Returns what it was. */
 DYN_HIDDEN uint32_t dyn_code_swap_version(PyCodeObject *code, uint32_t version);
 /* A number kept on a code object, 0 at first. DYN_CODE_OWN: dynoc has made the code. */

@@ -39,10 +39,11 @@ bool dyn_func_set_door(PyObject *func, vectorcallfunc door) {
 #endif
 }
 
-void dyn_func_take_door(PyObject *func, vectorcallfunc door) {
+void dyn_func_take_door(PyObject *func, vectorcallfunc door, uint32_t version) {
 #if DYN_PY >= 312
     if (((PyFunctionObject *)func)->vectorcall == door) {
         PyFunction_SetVectorcall((PyFunctionObject *)func, own_vectorcall);
+        dyn_func_give_version(func, version);
     }
 #endif
 }
@@ -116,10 +117,12 @@ uint32_t dyn_code_swap_version(PyCodeObject *code, uint32_t version) {
 #endif
 }
 
-/* From 3.13 on a function that PyFunction_New made has no version, and sites that call it aren't specialised. */
-void dyn_func_give_version(PyObject *func) {
+/* From 3.13 on a function that PyFunction_New made, or whose way of being called was changed, has no version for good, and sites
+ * that call it aren't specialised. What they take from the version is which code it has. */
+void dyn_func_give_version(PyObject *func, uint32_t version) {
 #if DYN_PY >= 313
-    ((PyFunctionObject *)func)->func_version = ((PyCodeObject *)PyFunction_GET_CODE(func))->co_version;
+    uint32_t own = ((PyCodeObject *)PyFunction_GET_CODE(func))->co_version;
+    ((PyFunctionObject *)func)->func_version = own != 0 ? own : version;
 #endif
 }
 

@@ -336,6 +336,8 @@ static bool lacks_arrays(const DynCache *c, PyObject *const *args, size_t n) {
 
 void dyn_cache_want_arrays(DynCache *c) { c->without_arrays = MAX_REFUSALS; }
 
+void dyn_cache_begin_anew(DynCache *c) { c->without_arrays = c->useless = 0; }
+
 void dyn_cache_try_no_more(DynCache *c) {
     if (c->without_arrays > 0) {
         c->without_arrays = MAX_REFUSALS;

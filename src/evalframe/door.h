@@ -147,7 +147,8 @@ DYN_HIDDEN void dyn_cache_refused(DynCache *c, DynReason why);
 /* A long recording came to nothing: if there was no array work, no other call without arrays is recorded. */
 DYN_HIDDEN void dyn_cache_try_no_more(DynCache *c);
 DYN_HIDDEN void dyn_cache_want_arrays(
-    DynCache *c); /* calls without arrays gain nothing by recording, as is seen without trying */
+    DynCache *c);                                  /* calls without arrays gain nothing by recording, as is seen without trying */
+DYN_HIDDEN void dyn_cache_begin_anew(DynCache *c); /* nothing is known of calls without arrays any more */
 /* Calls go straight through where nothing will be recorded. Where that is because of gradients, it ends when they are off. */
 static inline bool dyn_cache_may_wake(const DynCache *c) { return c->dead == DYN_R_REQUIRES_GRAD; }
 DYN_HIDDEN bool dyn_cache_wakes(DynCache *c);

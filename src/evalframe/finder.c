@@ -84,8 +84,9 @@ static void give_door(DynKnown *row, PyObject *func) {
     }
 }
 
-static void take_door(DynKnown *row, PyObject *func) {
-    dyn_func_take_door(func, door);
+static void take_door(PyObject *func) {
+    DynKnown *row = dyn_known_find(PyFunction_GET_CODE(func));
+    dyn_func_take_door(func, door, row != NULL && row->remade ? row->version : 0);
     if (row != NULL) {
         row->taken = true;
     }
@@ -95,7 +96,7 @@ static void take_door(DynKnown *row, PyObject *func) {
 static void give_up(DynCache *c, PyObject *func) {
     DynKnown *row = row_of(func);
     c->useless = 0;
-    take_door(row, func);
+    take_door(func);
     if (row != NULL) {
         row->away = row->patience = row->patience >= MAX_PATIENCE ? MAX_PATIENCE : row->patience * 2;
     }
@@ -109,7 +110,7 @@ static PyObject *door(PyObject *func, PyObject *const *args, size_t nargsf, PyOb
     /* Tools are told of a function with a door as of a function in C, and its calls use C stack. */
     PyThreadState *ts = PyThreadState_Get();
     if (row == NULL || dyn_cpy_is_traced(ts) || dyn_cpy_deep_in_stack()) {
-        take_door(row, func);
+        take_door(func);
         return dyn_func_call(func, args, nargsf, kwnames);
     }
     if (DYN_UNLIKELY(dyn_cpy_is_raising(ts))) {
@@ -129,7 +130,7 @@ static PyObject *door(PyObject *func, PyObject *const *args, size_t nargsf, PyOb
     } else if (DYN_UNLIKELY(c->useless >= USELESS || (c->entries.n == 0 && dyn_loops_calls_are_brief(c)))) {
         give_up(c, func);
     } else if (DYN_UNLIKELY(c->profit.retired)) {
-        take_door(row_of(func), func);
+        take_door(func);
     }
     dyn_cache_decref(c);
     return result;

@@ -10,6 +10,8 @@
 #include "evalframe/ticks.h"
 #include "ir/place.h"
 
+#define ANEW_NS 5e7 /* of calls in loop code, of which planning it again takes some hundredths */
+
 static const DynLoopEngine native = {dyn_region_headers,  dyn_region_plan, dyn_region_build, dyn_region_state,
                                      dyn_region_failure,  dyn_region_run,  dyn_region_exit,  dyn_region_print_source,
                                      dyn_region_traverse, dyn_region_free};
@@ -466,8 +468,13 @@ void dyn_loops_decref(DynLoops *l) {
     PyMem_RawFree(l);
 }
 
+/* Calls without arrays begin with loops again, though there may be nothing to record in them, where those paid for being planned
+ * once more: a program may collect all the time. */
 void dyn_loops_drop(DynCache *c) {
     DynLoops *l = c->loops;
+    if (c->loops_on && dyn_cycles_ns((double)dyn_loops_ran(l)) >= ANEW_NS) {
+        dyn_cache_begin_anew(c);
+    }
     c->loops = NULL;
     c->loops_on = c->loops_known = c->selves_known = false;
     if (l != NULL) {

@@ -279,7 +279,7 @@ static PyObject *make_function(const DynLoops *l, PyObject *func) {
         Py_XSETREF(m->func_defaults, Py_XNewRef(f->func_defaults));
         Py_XSETREF(m->func_kwdefaults, Py_XNewRef(f->func_kwdefaults));
         Py_XSETREF(m->func_qualname, Py_XNewRef(f->func_qualname));
-        dyn_func_give_version(made);
+        dyn_func_give_version(made, 0);
     }
     return made;
 }

@@ -1,5 +1,7 @@
 """Generators and coroutines that a recorded function delegates to or deletes."""
 
+import itertools
+
 import numpy as np
 import pytest
 from outcomes import outcome_of, same
@@ -70,6 +72,59 @@ def test_an_inlined_function_deletes_a_generator_that_runs_code(fn, backend):
     fast = dynoc.optimize(fn, backend=backend, wait=True)
     for n in (1, 2, 3, 2.5):
         assert outcome_of(fast, (np.arange(3.0), n)) == outcome_of(fn, (np.arange(3.0), n))
+
+
+class Guarded:
+    """Iterators in C over a generator that runs code when it is left before its end."""
+
+    def __init__(self, make):
+        self.log, self.make = [], make
+
+    def numbers(self, n):
+        try:
+            for i in range(n):
+                yield i
+        finally:
+            self.log.append("end")
+
+    def first_above(self, x, limit):
+        for v in self.make(self.numbers(10)):
+            x = x + 1
+            if (v if isinstance(v, int) else v[-1]) > limit:
+                break
+        self.log.append("after")
+        return x, self.log[:]
+
+    def one_only(self, x, n):
+        it = self.make(self.numbers(n))
+        next(it, None)
+        it = None
+        self.log.append("after")
+        return x * 2, self.log[:]
+
+
+ITERATORS = {
+    "enumerate": enumerate,
+    "zip": lambda it: zip("abcdefghijklmn", it),
+    "map": lambda it: map(abs, it),
+    "filter": lambda it: filter(None, it),
+    "islice": lambda it: itertools.islice(it, 1, None),
+    "chain": lambda it: itertools.chain((-1,), it),
+    "takewhile": lambda it: itertools.takewhile(lambda v: v < 8, it),
+    "pairwise": itertools.pairwise,
+    "accumulate": itertools.accumulate,
+    "iter": iter,
+    "nested": lambda it: enumerate(i for i in it),
+}
+
+
+@pytest.mark.parametrize("name", ["first_above", "one_only"])
+@pytest.mark.parametrize("make", ITERATORS.values(), ids=ITERATORS)
+def test_a_generator_that_an_iterator_holds_runs_its_code_when_it_dies(make, name):
+    fast = dynoc.optimize(getattr(Guarded, name), wait=True)
+    for n in (5, 3, 20, 5, 1):
+        got, expected = (f(Guarded(make), np.arange(3.0), n) for f in (fast, getattr(Guarded, name)))
+        assert (got[0].tolist(), got[1]) == (expected[0].tolist(), expected[1]), n
 
 
 # ---- generator expressions, which ask for their iterator before they begin from 3.15 on

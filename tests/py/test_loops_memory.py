@@ -5,12 +5,14 @@ CPython's: what a recording is in the middle of is another matter.
 """
 
 import gc
+import sys
 import types
 import weakref
 
 import numpy as np
 import pytest
 from compare import dynoc
+from process import output_of
 
 TEXT = """
 class Point:
@@ -181,3 +183,39 @@ def test_arrays_in_loops_die_with_their_last_reference():
     dead = weakref.ref(a)
     del a
     assert dead() is None
+
+
+# A full collection drops the loops of found functions; their calls have no arrays, by which they would be recorded again.
+COLLECTED = """
+import gc, time
+import numpy
+import dynoc
+
+dynoc.enable()
+
+def total(n):
+    s = 0
+    for i in range(n):
+        s += i * i % 7
+    return s
+
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+def becomes_native(f, n):
+    before, until = dynoc.counters["loops"]["native"], time.monotonic() + 50
+    while dynoc.counters["loops"]["native"] == before and time.monotonic() < until:
+        f(n)
+    until = time.monotonic() + 0.3  # it pays for being planned again
+    while time.monotonic() < until:
+        f(n)
+    return dynoc.counters["loops"]["native"] > before
+
+print(*[becomes_native(NAME, SIZE) for turn in range(3) if gc.collect() >= 0])
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="3.11 finds functions in windows, of which the next may be long in coming")
+@pytest.mark.parametrize(("name", "size"), [("total", 300), ("fib", 12)])
+def test_a_loop_is_native_again_behind_a_full_collection(name, size):
+    assert output_of(COLLECTED.replace("NAME", name).replace("SIZE", str(size)), timeout=170) == "True True True"

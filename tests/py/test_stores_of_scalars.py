@@ -99,3 +99,23 @@ def test_what_a_rule_gave_up_is_not_taken_for_what_the_call_gives():
         for i in range(4):
             x, y = np.full(3, 1j + i), np.full(3, i + 0.5)
             assert fast(x, y.copy()).tolist() == f(x, y.copy()).tolist()
+
+
+# Of many no copy is kept, from which the call could be made again.
+@pytest.mark.parametrize("size", [4, 70_000], ids=["few", "many"])
+@pytest.mark.parametrize("state", ["ignore", "warn", "raise"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_float_that_does_not_fit_whatever_is_said_of_flags(state, size):
+    def lowered(y, x, i):
+        y[i] -= 1.0
+        x[1] = y[2]
+        return x[:4] * 2
+
+    fast = dynoc.optimize(lowered, wait=True)
+    for v in (3.0, 2.5, float("inf"), float("nan"), 1e30, -7.0):
+        with np.errstate(all=state):
+            got, expected = (
+                (outcome(lambda x, y: f(y, x, 0), x, y), x[:4].tolist(), str(y))
+                for f, x, y in ((f, np.zeros(size, int), np.array([1, 2, v, 3])) for f in (fast, lowered))
+            )
+        assert got == expected

@@ -1,5 +1,6 @@
 """Whole-program mode: enable() without wait finds functions that work on arrays with no hook installed."""
 
+import dis
 import gc
 import sys
 import threading
@@ -378,6 +379,14 @@ def passes_a_door(fn, argument):
     return fn in seen
 
 
+@dynoc.skip
+def is_specialised(call):
+    """CPython makes calls from this place without asking how the function wants to be called."""
+    for _ in range(2000):
+        call()
+    return any(i.opname.startswith("CALL_PY_") for i in dis.get_instructions(call, adaptive=True))
+
+
 @pytest.mark.skipif(not DOORS, reason="a function without a door costs nothing")
 def test_a_function_with_a_loop_of_few_trips_gets_its_own_way_back(monkeypatch):
     """A door took three times as long as the call behind it, for ever."""
@@ -400,6 +409,7 @@ def test_a_function_with_a_loop_of_few_trips_gets_its_own_way_back(monkeypatch):
         for i in range(30_000):
             assert ones(i & 3) < 3
         assert not passes_a_door(ones, 3)
+        assert is_specialised(lambda: ones(3))
 
 
 # ---- others who look

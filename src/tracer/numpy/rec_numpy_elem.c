@@ -589,7 +589,8 @@ uint32_t dyn_np_copy(DynRec *r, uint32_t a, DynDtype dt) {
     return id;
 }
 
-/* Floats that don't fit into 4 or 8 bytes show by the flag that the conversion raises. */
+/* A flag would tell of floats that don't fit into 4 or 8 bytes, but not under np.errstate(all="ignore"), nor where too much was
+ * written to make the call again. */
 bool dyn_np_may_not_fit(PyObject *value, int from, DynDtype to) {
     bool known = from >= 0 && from < DYN_DTYPE_COUNT && to < DYN_DTYPE_COUNT;
     if (!known || !PyArray_IsScalar(value, Generic) || !dyn_dtype_is_integer(to)) {
@@ -600,7 +601,7 @@ bool dyn_np_may_not_fit(PyObject *value, int from, DynDtype to) {
     switch (dyn_dtypes[from].kind) {
     case 'i': return !is_signed || given > size;
     case 'u': return is_signed ? given >= size : given > size;
-    case 'f': return !is_signed || size < 4;
+    case 'f': return true;
     default: return false;
     }
 }

@@ -275,16 +275,13 @@ static const DynInstr *passes_by(const RecGenerator *g, const DynInstr *in) {
     return in->op == DYN_I_RERAISE ? in : NULL;
 }
 
-/* The handlers that cover the yield at which it stands do something when it dies: not those of the compiler's own, which turn
+/* The handlers that cover this yield do something when the generator dies there: not those of the compiler's own, which turn
  * StopIteration into RuntimeError, and end what is delegated to, nor those of other exceptions. */
-static bool stands_in_handler(const RecGenerator *g, const RecGeneratorState *s) {
+static bool is_guarded(const RecGenerator *g, const DynInstr *in) {
     const DynCode *c = g->frame.code;
-    const DynInstr *in = stands_at(g, s), *leaves;
+    const DynInstr *leaves;
     DynHandler h;
-    if (in == NULL) {
-        return false;
-    }
-    for (in--; dyn_cpy_find_handler(c->code, in->at, &h);) {
+    while (dyn_cpy_find_handler(c->code, in->at, &h)) {
         uint32_t target = h.target < c->nunits ? c->at_unit[h.target] : DYN_NONE;
         in = target == DYN_NONE ? NULL : &c->v.at[target];
         if (in != NULL && (leaves = passes_by(g, in)) != NULL) {
@@ -299,6 +296,26 @@ static bool stands_in_handler(const RecGenerator *g, const RecGeneratorState *s)
         }
     }
     return false;
+}
+
+static bool stands_in_handler(const RecGenerator *g, const RecGeneratorState *s) {
+    const DynInstr *in = stands_at(g, s);
+    return in != NULL && is_guarded(g, in - 1);
+}
+
+bool rec_generator_may_guard(DynRec *r, DynVal *v) {
+    const RecGenerator *g = r->generators.at[v->generator];
+    const DynCode *c = g->frame.code;
+    bool guards = g->lost;
+    for (uint32_t i = 0; i < c->v.n && !guards; i++) {
+        const DynInstr *in = &c->v.at[i];
+        guards = (in->op == DYN_I_YIELD_VALUE || in->op == DYN_I_SEND) && is_guarded(g, in);
+    }
+    for (uint32_t i = 0; i < g->now.ssp && !guards; i++) { /* it goes over another, which dies with it */
+        DynVal *held = g->now.shadow[i];
+        guards = held != NULL && held != v && held->kind == DV_GENERATOR && rec_generator_may_guard(r, held);
+    }
+    return guards;
 }
 
 /* It stands in `yield from`. */

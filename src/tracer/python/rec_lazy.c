@@ -241,7 +241,7 @@ int rec_lazy_sources(DynRec *r, RecLazy *z, const RecCall *c, uint32_t first, ui
     z->n = n;
     z->from = DYN_NEW_N(&r->arena, DynOperand, n + 1);
     for (uint32_t i = 0; z->from != NULL && i < n; i++) {
-        z->from[i] = rec_get_iter(r, c->args[first + i]);
+        z->from[i] = rec_get_iter_to_hold(r, c->args[first + i]);
         if (z->from[i].v == NULL) {
             return -1;
         }

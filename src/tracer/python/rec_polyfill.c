@@ -133,7 +133,7 @@ static int tap(DynRec *r, char role, DynOperand *o, DynOperand *tapped, DynOpera
         tapped->v = real != NULL && rec_keep(r, o->real) == 0 ? rec_object(r, real) : NULL;
     } else {
         bool constant = o->v->kind == DV_CONST;
-        *o = rec_get_iter(r, *o);
+        *o = rec_get_iter_to_hold(r, *o);
         if (o->v == NULL) {
             return -1;
         }

@@ -148,7 +148,7 @@ DynVal *rec_on_tee(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     if (n < 0 || n > MOST_TEES || find_tee_type(c->callable.real) < 0) {
         return REC_DECLINED;
     }
-    DynOperand it = rec_get_iter(r, c->args[0]);
+    DynOperand it = rec_get_iter_to_hold(r, c->args[0]);
     bool is_tee = it.v != NULL && it.v->kind == DV_LAZY && it.v->iter.lazy->step == step_tee;
     struct RecShared *s = it.v != NULL ? shared_of(r, it) : NULL;
     DynVal **all = s != NULL && s->ntees + n <= MOST_TEES ? DYN_NEW_N(&r->arena, DynVal *, n + 1) : NULL;

@@ -242,6 +242,12 @@ DynOperand rec_get_iter(DynRec *r, DynOperand o) {
     return (DynOperand){v, it};
 }
 
+DynOperand rec_get_iter_to_hold(DynRec *r, DynOperand o) {
+    DynOperand it = rec_get_iter(r, o);
+    bool late = it.v != NULL && it.v->kind == DV_GENERATOR && rec_generator_may_guard(r, it.v);
+    return late ? (DynOperand){0} : it;
+}
+
 static PyObject *take_many(DynRec *r, DynOperand it, DynVal **v, bool all, RecStops stops) {
     PyObject *list = PyList_New(0), *item;
     rec_begin_taking(r); /* before the list: filling it changes nothing that is older than the instruction */

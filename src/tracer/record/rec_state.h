@@ -459,6 +459,7 @@ DYN_HIDDEN void rec_generators_settle(DynRec *r, bool known); /* the steps that 
 DYN_HIDDEN int rec_generators_told(DynRec *r);
 /* There is one that will run code when it dies. */
 DYN_HIDDEN bool rec_generators_guarded(const DynRec *r);
+DYN_HIDDEN bool rec_generator_may_guard(DynRec *r, DynVal *v); /* It runs code where it dies at one of its yields. */
 DYN_HIDDEN uint32_t rec_generator_recipe(DynRec *r, DynVal *v);
 DYN_HIDDEN bool rec_generator_finished(DynRec *r, DynVal *v);                 /* as recipes tell it */
 DYN_HIDDEN DynVal *rec_generator_local(DynRec *r, DynVal *v, PyObject *name); /* NULL: unbound, or none of that name */
@@ -487,6 +488,9 @@ DYN_HIDDEN void rec_ended(DynRec *r, DynVal *it);                               
 DYN_HIDDEN DynVal *rec_take_failed(DynRec *r, DynReason why, const char *detail); /* NULL */
 /* iter(o): v NULL when nothing is known, and nothing was done. */
 DYN_HIDDEN DynOperand rec_get_iter(DynRec *r, DynOperand o);
+/* For an iterator in C that takes of it. v NULL too: it is a generator that runs code when it dies. The recording, which keeps
+ * what such an iterator takes of, would have it die late. */
+DYN_HIDDEN DynOperand rec_get_iter_to_hold(DynRec *r, DynOperand o);
 DYN_HIDDEN bool rec_is_iterator(const DynVal *v);
 /* All items of an iterator, as a list: new reference (NULL: raised) and its shadow (NULL: unknown). */
 DYN_HIDDEN PyObject *rec_take_all(DynRec *r, DynOperand it, DynVal **v);
