@@ -153,7 +153,7 @@ static DynFollowJudged judged(const Job *j) {
     if (dyn_profit_is_measured(j->root)) {
         return DYN_FOLLOW_JUDGES_ALL;
     }
-    bool last = j->capture->end == DYN_END_RETURN && j->capture->graph.device == 0;
+    bool last = j->capture->end == DYN_END_RETURN;
     return last && dyn_profit_is_judged(j->root) ? DYN_FOLLOW_JUDGES_CALLS : DYN_FOLLOW_TAKES_ALL;
 }
 
