@@ -1,6 +1,7 @@
 """Methods with a door that call themselves through `self`: where they are left to CPython these calls pass the door by, as long
 as the class has it by that name. What can be seen is CPython's."""
 
+import gc
 import sys
 import textwrap
 import traceback
@@ -150,3 +151,38 @@ def test_exceptions_and_depth():
         with pytest.raises(RecursionError):
             space["deep"].down(10**7)
     assert rows[0] == rows[1]
+
+
+WALK = """
+class Walk:
+    def __init__(self):
+        self.steps = 1
+    def count(self, tree):
+        n = 1
+        for part in tree:
+            n += self.count(part)
+        return n
+walk = Walk()
+"""
+
+
+def test_looking_for_a_method_makes_no_dict():
+    """Up to CPython 3.12 an instance with a dict of its own has its methods looked up anew at each call, for good."""
+    for space in make(WALK, "Walk.count"):
+        walk = space["walk"]
+        for _ in range(50):
+            assert walk.count(((), ((), ()), ())) == 6
+        assert not any(type(held) is dict for held in gc.get_referents(walk))
+
+
+def test_a_method_that_the_instance_hides_is_the_instance_s():
+    for space in make(WALK, "Walk.count"):
+        walk = space["walk"]
+        counts = []
+        for k in range(60):
+            if k == 30:
+                walk.count = lambda tree: 100
+            if k == 45:
+                del walk.count
+            counts.append(space["Walk"].count(walk, ((), ())))
+        assert counts == [3] * 30 + [201] * 15 + [3] * 15

@@ -5,9 +5,21 @@
 #include "base/tensors.h"
 #include "tracer/record/rec_state.h"
 
+/* A method that the class shows, not the instance. CPython is asked, which makes no dict for that: up to 3.12 the methods of an
+ * instance that has one are looked up anew at each call. */
+static bool is_shown_by_class(PyObject *o, PyObject *name) {
+    PyObject *method = dyn_cpy_lookup_special(Py_TYPE(o), name);
+    int unbound = 0;
+    if (method != NULL && Py_TYPE(method)->tp_flags & Py_TPFLAGS_METHOD_DESCRIPTOR &&
+        Py_TYPE(o)->tp_getattro == PyObject_GenericGetAttr) {
+        Py_XDECREF(dyn_cpy_get_method(o, name, &unbound));
+    }
+    return unbound;
+}
+
 /* Is `name` in the instance's own dict? Instances without a dict have none. */
 static bool in_instance(PyObject *o, PyObject *name) {
-    if (Py_TYPE(o)->tp_dictoffset == 0 && !(Py_TYPE(o)->tp_flags & (1UL << 4))) {
+    if ((Py_TYPE(o)->tp_dictoffset == 0 && !(Py_TYPE(o)->tp_flags & (1UL << 4))) || is_shown_by_class(o, name)) {
         return false;
     }
     PyObject *dict = PyObject_GenericGetDict(o, NULL);
