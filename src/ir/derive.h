@@ -15,6 +15,8 @@ DYN_HIDDEN bool dyn_derive_chains(const DynGraph *g, uint32_t id);
  * sets autocast, which calls are to see. */
 DYN_HIDDEN bool dyn_derive_is_small(const DynGraph *g, DynOp op, uint32_t rows, uint32_t weight); /* LINEAR or MATMUL */
 DYN_HIDDEN bool dyn_derive_is_product(const DynGraph *g, uint32_t id);
+/* Does a matrix lie by columns, or else by rows, without gaps? */
+DYN_HIDDEN bool dyn_derive_lies(const DynGraph *g, uint32_t id, bool by_columns);
 /* May gradients flow through the node? A float that was made while they were recorded. */
 DYN_HIDDEN bool dyn_derive_follows(const DynNode *n);
 /* Adds gradient nodes behind the first n nodes of g. gradients[i], for each of these: in, the node that is the gradient of what

@@ -311,11 +311,10 @@ static int through_product_of_vector(Derive *d, uint32_t id, uint32_t gradient, 
     return is_wanted(d, args[1]) ? contribute_value(d, args[1].id, two(&e, DYN_OP_MULTIPLY, of_node(g), of_node(a))) : 0;
 }
 
-/* Does a matrix lie by columns, or else by rows, without gaps? */
-static bool lies(const Derive *d, uint32_t id, bool by_columns) {
-    const DynNode *n = node_at(d, id);
+bool dyn_derive_lies(const DynGraph *g, uint32_t id, bool by_columns) {
+    const DynNode *n = dyn_graph_node(g, id);
     bool turned = false;
-    for (; n->ndim == 2 && n->op == DYN_OP_PERMUTE; n = node_at(d, n->args[0].id)) {
+    for (; n->ndim == 2 && n->op == DYN_OP_PERMUTE; n = dyn_graph_node(g, n->args[0].id)) {
         turned = turned != (n->aux[0] == 1);
     }
     bool dense = n->ndim == 2 && (!(n->flags & DYN_NODE_VIEW) || n->op == DYN_OP_RESHAPE);
@@ -324,7 +323,7 @@ static bool lies(const Derive *d, uint32_t id, bool by_columns) {
 
 /* Gradients of a @ b lie as a and b do, as PyTorch's: of what lies by columns the transposed gradient is computed. */
 static uint32_t of_first(Derive *d, uint32_t id, uint32_t gradient, uint32_t a, uint32_t b) {
-    if (!lies(d, a, true)) {
+    if (!dyn_derive_lies(d->g, a, true)) {
         return product(d, id, gradient, transposed(d, b));
     }
     return transposed(d, product(d, id, b, transposed(d, gradient)));
@@ -350,7 +349,8 @@ static int through_matmul(Derive *d, uint32_t id, uint32_t gradient) {
     if (needs_b && dyn_derive_contribute(d, n.args[0].id, of_first(d, id, gradient, n.args[0].id, b)) < 0) {
         return -1;
     }
-    return needs_a ? dyn_derive_contribute(d, n.args[1].id, of_second(d, id, gradient, a, lies(d, n.args[1].id, true))) : 0;
+    bool by_columns = dyn_derive_lies(d->g, n.args[1].id, true);
+    return needs_a ? dyn_derive_contribute(d, n.args[1].id, of_second(d, id, gradient, a, by_columns)) : 0;
 }
 
 /* a @ b.T: a has the gradient times b, and b what the second matrix of the product has, transposed. */
@@ -366,7 +366,7 @@ static int through_linear(Derive *d, uint32_t id, uint32_t gradient) {
         return 0;
     }
     uint32_t a = dyn_derive_value_at(d, id, args[0].id);
-    bool by_columns = lies(d, args[1].id, false);
+    bool by_columns = dyn_derive_lies(d->g, args[1].id, false);
     return dyn_derive_contribute(d, args[1].id, transposed(d, of_second(d, id, gradient, a, by_columns)));
 }
 

@@ -830,6 +830,29 @@ def test_small_product_is_a_sum(device, dtype):
         assert launched(device, fast, *args)[2] == 0
 
 
+@pytest.mark.parametrize("shape", [(5, 7, 3), (120, 90, 130)])
+@pytest.mark.parametrize("turned", [(), (0,), (1,), (0, 1)])
+def test_gradients_of_a_product_lie_as_its_operands(device, shape, turned):
+    m, k, n = shape
+
+    def leaves():
+        x, y = randn(m, k), randn(k, n, seed=1)
+        return [(z.t().contiguous().t() if i in turned else z).requires_grad_() for i, z in enumerate((x, y))]
+
+    for f in (
+        lambda x, y: torch.tanh(x @ y),
+        lambda x, y: torch.tanh(torch.mm(x, y + 1)),
+        lambda x, y: torch.tanh(F.linear(x, y.t())),
+        lambda x, y: torch.tanh(y.t() @ x.t()),
+    ):
+        fast = dynoc.optimize(f, wait=True)
+        for _ in range(3):
+            want, got = ((z, torch.autograd.grad(g(*z).sum(), z)) for g, z in ((f, leaves()), (fast, leaves())))
+            for a, b in zip(want[1], got[1], strict=True):
+                torch.testing.assert_close(b, a, rtol=1e-3, atol=1e-4)
+                assert b.stride() == a.stride()
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_product_by_cublas(device, dtype):
     x, w = torch.randn(80, 130, dtype=dtype), torch.randn(140, 130, dtype=dtype)

@@ -17,13 +17,16 @@ static bool products_are_exact(void) {
 /* On a device a product of few numbers is a sum of products like any other, which one launch makes: cuBLAS's call takes the host
  * longer, and for some small sizes the device too (docs/lab/cuda.md). The sizes stay within these: a guard says so. */
 #define PRODUCTS_OF_A_SUM (1 << 20)
-static bool is_sum(DynRec *r, uint32_t a, uint32_t b, bool linear) {
+static bool is_sum(DynRec *r, const NpCall *c, uint32_t a, uint32_t b, bool linear) {
     const DynNode *x = dyn_np_node_at(r, a), *y = dyn_np_node_at(r, b);
     const DynGraph *g = dyn_rec_graph(r);
     bool plain = x->dtype == y->dtype && (x->dtype == DYN_F32 || x->dtype == DYN_F64) && y->ndim == 2;
     bool may = g->device != 0 && !g->cupy && !g->sets_casts && dyn_rec_own_products(r);
     if (!may || !plain || x->ndim < 2 || x->ndim >= DYN_MAX_NDIM || !products_are_exact()) {
         return false;
+    }
+    if (rec_torch_follows(c->result) && dyn_derive_lies(g, a, true)) {
+        return false; /* its gradient lies by columns too, which a sum's doesn't */
     }
     uint32_t results = y->shape[linear ? 0 : 1];
     uint32_t products = dyn_np_op(r, DYN_S_MUL, dyn_np_product(r, x->ndim, x->shape), results);
@@ -32,8 +35,17 @@ static bool is_sum(DynRec *r, uint32_t a, uint32_t b, bool linear) {
     return now && dyn_rec_expect(r, few) == 0;
 }
 
-/* a @ b, or a @ b.T (linear), of a matrix b, written down. */
+/* a @ b, or a @ b.T (linear), of a matrix b, written down. Gradients lie as b does (through_matmul), and numbers are read one
+ * behind the other: what lies by columns is taken transposed. */
 static uint32_t sum_of_products(DynRec *r, uint32_t a, uint32_t b, bool linear) {
+    if (dyn_derive_lies(dyn_rec_graph(r), b, !linear) != linear) {
+        static const int turn[] = {1, 0};
+        b = dyn_np_permute(r, b, turn);
+        linear = !linear;
+    }
+    if (b == DYN_NONE) {
+        return b;
+    }
     int ndim = dyn_np_node_at(r, a)->ndim, summed = linear ? ndim : ndim - 1;
     DynDtype dt = (DynDtype)dyn_np_node_at(r, a)->dtype;
     uint32_t rows = dyn_np_newaxis(r, a, 1u << (linear ? ndim - 1 : ndim), ndim + 1);
@@ -97,7 +109,7 @@ DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
     memcpy(shape, x->shape, sizeof(*shape) * x->ndim);
     shape[x->ndim - 1] = y->shape[0];
     DynDtype dt = (DynDtype)x->dtype;
-    if (is_sum(r, a, w, true)) {
+    if (is_sum(r, c, a, w, true)) {
         return with_bias(r, c, sum_of_products(r, a, w, true), dt);
     }
     if (c->slot[2].v != NULL && keeps_bias(r, c, a, w)) {
@@ -119,7 +131,7 @@ DynVal *tt_rule_matmul(DynRec *r, NpCall *c) {
     bool matrices = b != DYN_NONE && dyn_np_node_at(r, a)->ndim > 1 && dyn_np_node_at(r, b)->ndim == 2;
     bool mm = matrices && (c->b->op != 1 || dyn_np_node_at(r, a)->ndim == 2);
     const uint32_t *inner = mm ? dyn_np_node_at(r, a)->shape + dyn_np_node_at(r, a)->ndim - 1 : NULL;
-    if (mm && dyn_np_agree(r, *inner, dyn_np_node_at(r, b)->shape[0]) == 0 && is_sum(r, a, b, false)) {
+    if (mm && dyn_np_agree(r, *inner, dyn_np_node_at(r, b)->shape[0]) == 0 && is_sum(r, c, a, b, false)) {
         return dyn_np_result(r, sum_of_products(r, a, b, false), c->result);
     }
     return np_rule_matmul(r, c);
