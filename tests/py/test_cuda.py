@@ -887,6 +887,18 @@ def test_cublas_refuses(device):
     torch.testing.assert_close(fast(x, w), torch.relu(F.linear(x, w)))
 
 
+def test_deterministic_algorithms_are_pytorchs(device):
+    x, w = torch.randn(80, 130), torch.randn(140, 130)
+    fast = check(lambda x, w: torch.relu(F.linear(x, w)), x, w)
+    assert launched(device, fast, x, w)[2] == 1
+    torch.use_deterministic_algorithms(True)
+    try:
+        fast(x, w)
+        assert launched(device, fast, x, w)[2] == 0
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 def test_sizes_leave_those_of_a_sum(device):
     fast = dynoc.optimize(lambda x, w: torch.relu(F.linear(x, w)), wait=True)
     w = torch.randn(140, 130)

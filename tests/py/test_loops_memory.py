@@ -220,7 +220,9 @@ print(*[becomes_native(NAME, SIZE) for turn in range(3) if gc.collect() >= 0])
     ("name", "size"),
     [
         ("total", 300),
-        pytest.param("fib", 12, marks=pytest.mark.skipif(sys.version_info >= (3, 15), reason="there the door is passed (asm_loops.c)")),
+        pytest.param(
+            "fib", 12, marks=pytest.mark.skipif(sys.version_info >= (3, 15), reason="there it passes its door (asm_loops.c)")
+        ),
     ],
 )
 def test_a_loop_is_native_again_behind_a_full_collection(name, size):

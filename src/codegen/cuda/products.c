@@ -19,6 +19,7 @@ typedef int Gemm(void *handle, int trans_a, int trans_b, int m, int n, int k, co
 static struct {
     Gemm *single, *twice; /* of float32, and of float64 */
     PyObject *handle;     /* PyTorch's function that gives the current one; NULL: the stand-in of tests, which has none */
+    PyObject *strict;     /* … and the one that says whether only deterministic algorithms may run, which its calls look into */
 } blas;
 static enum { UNKNOWN, OPEN, CLOSED } state;
 static void *stand_in; /* whose routines they are, in tests; NULL: PyTorch's */
@@ -45,9 +46,10 @@ static void look_up(void) {
     memcpy(&blas.single, &single, sizeof(single));
     memcpy(&blas.twice, &twice, sizeof(twice));
     Py_CLEAR(blas.handle);
+    Py_XSETREF(blas.strict, dyn_torch_lookup(dyn_torch_module, "_C._get_deterministic_algorithms"));
     blas.handle = stand_in != NULL ? NULL : dyn_torch_lookup(dyn_torch_module, "_C._cuda_getCurrentBlasHandle");
     PyErr_Clear();
-    bool found = single != NULL && twice != NULL && (stand_in != NULL || blas.handle != NULL);
+    bool found = single != NULL && twice != NULL && blas.strict != NULL && (stand_in != NULL || blas.handle != NULL);
     state = found ? OPEN : CLOSED;
 }
 
@@ -70,6 +72,15 @@ static bool handle_of(void **handle) {
     Py_XDECREF(number);
     PyErr_Clear();
     return *handle != NULL;
+}
+
+/* PyTorch's own call raises then where the workspace isn't configured for it. */
+static bool is_strict(void) {
+    PyObject *strict = PyObject_CallNoArgs(blas.strict);
+    bool so = strict != Py_False;
+    Py_XDECREF(strict);
+    PyErr_Clear();
+    return so;
 }
 
 static bool is_current(const DynCall *c) {
@@ -164,7 +175,8 @@ static DynTaskEnd bind_product(DynCall *c, DynTask *t) {
     if (end != DYN_TASK_DONE) {
         return end;
     }
-    if (c->ranged || c->p->graph->cupy || !find_operands(c, n, &a, &b) || !is_there() || !is_current(c) || !handle_of(&handle)) {
+    bool plain = !c->ranged && !c->p->graph->cupy && find_operands(c, n, &a, &b);
+    if (!plain || !is_there() || is_strict() || !is_current(c) || !handle_of(&handle)) {
         return DYN_TASK_OTHERWISE;
     }
     PyObject *array = result_of(c, node);
