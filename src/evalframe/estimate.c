@@ -29,11 +29,10 @@
 #define PART_NS 10000.0      /* a part: a node of autograd's, … */
 #define OUTPUT_NS 2000.0     /* … and each tensor that it gives, or saves */
 #define STEP_NS 2000.0       /* a call or a view that is made from the graph in place of from bytecode */
-/* Of a graph that has no part at all, forward and back. */
-#define FOLLOWED_NS                                                                                                        \
-    6000.0             /* it is served: guards, and the processor's caches, which backward finds with other things in them \
-                        */
-#define CALL_NS 1000.0 /* a call or a view that is made from it */
+/* Of a graph that has no part at all, forward and back: that it is served (guards, and the processor's caches, which backward
+ * finds with other things in them), and each call or view that is made from it. */
+#define FOLLOWED_NS 6000.0
+#define CALL_NS 1000.0
 
 /* Elements that the operator goes over, in the call that symbols have these values in; sizes that only a call tells, and all of
  * them where sym is NULL, are what they were when it was recorded. */

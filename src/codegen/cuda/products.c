@@ -11,7 +11,7 @@
 #include "codegen/cuda/target.h"
 #include "codegen/native.h"
 
-#define MOST ((int64_t)1 << 31) /* sizes and steps are int */
+#define MOST ((int64_t)1 << 31) /* sizes are int */
 
 /* By columns, as BLAS has it: c (m × n) = alpha op(a) op(b) + beta c. 0, or a status. */
 typedef int Gemm(void *handle, int trans_a, int trans_b, int m, int n, int k, const void *alpha, const void *a, int a_step,
@@ -99,12 +99,10 @@ typedef struct Matrix {
 } Matrix;
 
 /* Leading axes that lie one behind the other are one. */
-static bool fold(const DynGeom *g, int ndim, int64_t size, Matrix *m, int64_t *down, int64_t *along) {
+static bool fold(const DynGeom *g, int ndim, Matrix *m) {
     m->data = g->data;
     m->rows = g->dims[ndim - 2];
     m->columns = g->dims[ndim - 1];
-    *down = g->strides[ndim - 2] / size;
-    *along = g->strides[ndim - 1] / size;
     for (int i = ndim - 3; i >= 0; i--) {
         if (g->strides[i] != g->strides[i + 1] * g->dims[i + 1]) {
             return false;
@@ -114,16 +112,15 @@ static bool fold(const DynGeom *g, int ndim, int64_t size, Matrix *m, int64_t *d
     return true;
 }
 
-/* Of a row, a column or an overlap it isn't told which of the two it is, and PyTorch has rules of its own. */
+/* Of a row or a column it isn't told which of the two it is, and PyTorch has rules of its own. */
 static bool find_matrix(const DynGeom *g, int ndim, int64_t size, Matrix *m) {
-    int64_t down, along;
-    if (ndim < 2 || !fold(g, ndim, size, m, &down, &along) || m->rows < 2 || m->columns < 2) {
+    int trans;
+    if (ndim < 2 || !fold(g, ndim, m) || m->rows < 2 || m->columns < 2) {
         return false;
     }
-    m->turned = along != 1;
-    m->step = m->turned ? along : down;
-    bool lies = m->turned ? down == 1 && along >= m->rows : down >= m->columns;
-    return lies && (!m->turned || ndim == 2) && m->rows < MOST && m->columns < MOST && m->step < MOST;
+    bool lies = dyn_blas_lies(g->strides[ndim - 2], g->strides[ndim - 1], m->rows, m->columns, size, &trans, &m->step);
+    m->turned = trans == DYN_BLAS_TRANS;
+    return lies && (!m->turned || ndim == 2) && m->rows < MOST && m->columns < MOST;
 }
 
 static bool find_operands(const DynCall *c, const DynNode *n, Matrix *a, Matrix *b) {
@@ -140,19 +137,6 @@ static bool find_operands(const DynCall *c, const DynNode *n, Matrix *a, Matrix 
         *b = (Matrix){b->data, b->columns, b->rows, b->step, !b->turned};
     }
     return a->columns == b->rows;
-}
-
-static PyObject *result_of(const DynCall *c, uint32_t node) {
-    const DynNode *n = dyn_graph_node(c->p->graph, node);
-    int64_t dims[DYN_MAX_NDIM];
-    for (int d = 0; d < n->ndim; d++) {
-        dims[d] = c->run->sym[n->shape[d]].i;
-    }
-    PyObject *array = dyn_call_new_array(c, node, n->dtype, n->ndim, dims, NULL);
-    if (array == NULL) {
-        PyErr_Clear();
-    }
-    return array;
 }
 
 /* What lies by rows is, by columns, its transpose: c' = b' a'. */
@@ -179,7 +163,7 @@ static DynTaskEnd bind_product(DynCall *c, DynTask *t) {
     if (!plain || !is_there() || is_strict() || !is_current(c) || !handle_of(&handle)) {
         return DYN_TASK_OTHERWISE;
     }
-    PyObject *array = result_of(c, node);
+    PyObject *array = dyn_call_new_result(c, node);
     if (array == NULL || dyn_call_geom(array, &out) < 0 || multiply(handle, (DynDtype)n->dtype, &a, &b, out.data) != 0) {
         PyErr_Clear();
         Py_XDECREF(array);

@@ -173,14 +173,13 @@ static void emit_registers(const DynRegion *r, const uint8_t *used, DynStr *out)
     dyn_str_putc(out, '\n');
 }
 
-/* Blocks that control comes to from this one. */
-static void reach(const DynRegion *r, uint32_t block, uint8_t *seen) {
+void dyn_region_reach(const DynRegion *r, uint32_t block, uint8_t *seen) {
     uint32_t to[2], n;
     while (!seen[block]) {
         seen[block] = 1;
         n = dyn_region_ways(&r->blocks.at[block], to);
         if (n == 2) {
-            reach(r, to[1], seen);
+            dyn_region_reach(r, to[1], seen);
         }
         block = n > 0 ? to[0] : block;
     }
@@ -257,7 +256,7 @@ static void emit_routine(const DynRegion *r, uint32_t which, uint8_t *seen, uint
     const DynRegionRoutine *f = &r->routines.at[which];
     memset(seen, 0, r->blocks.n);
     memset(used, 0, r->regs.n);
-    reach(r, f->block, seen);
+    dyn_region_reach(r, f->block, seen);
     mark_used(r, f, seen, used);
     emit_head(r, which, true, out);
     dyn_str_printf(out, "  V_ *V = A->values, F[%u];\n", DYN_ROUTINE_VALUES);
@@ -291,7 +290,7 @@ static void emit_routines(const DynRegion *r, uint8_t *seen, DynStr *out) {
     }
     memset(seen, 0, r->blocks.n);
     for (uint32_t i = 0; i < r->entries.n; i++) {
-        reach(r, r->entries.at[i].block, seen);
+        dyn_region_reach(r, r->entries.at[i].block, seen);
     }
 }
 

@@ -78,6 +78,8 @@ DYN_HIDDEN PyObject *dyn_region_blank(DynRegionRun *run, DynRegionKind kind, uin
 DYN_HIDDEN bool dyn_region_is_starved(void);
 DYN_HIDDEN void dyn_region_unroll(DynRegion *r); /* unroll.c: where memory is out, loops stay loops */
 DYN_HIDDEN void dyn_region_hoist(DynRegion *r);  /* hoist.c: where memory is out, checks stay where they are */
+/* emit.c: `seen` gets the blocks that control comes to from this one. */
+DYN_HIDDEN void dyn_region_reach(const DynRegion *r, uint32_t block, uint8_t *seen);
 /* emit.c: is a function of others called, which may take long, and clear the processor's flags? */
 DYN_HIDDEN bool dyn_region_calls_out(DynRegionOp op);
 /* trips.c: a loop that hoist.c has copied, without checks. `front` has no end yet, and chooses by register `all`. Gives the

@@ -278,10 +278,9 @@ static void make_copies(Unrolled *u, uint32_t from) {
 
 /* The jump at the end of a block. false: it stays, or a loop within comes first. */
 static bool unroll_behind(Unrolled *u, uint32_t from) {
-    uint32_t head;
     bool within = false;
     u->failed = false;
-    head = few_trips(u, from, &u->left);
+    uint32_t head = few_trips(u, from, &u->left);
     if (head == DYN_NONE || u->r->blocks.n + MOST_COPIES > ROOM || u->added > MOST_ADDED) {
         return false;
     }
@@ -290,7 +289,6 @@ static bool unroll_behind(Unrolled *u, uint32_t from) {
     u->n = u->instructions = 0;
     find_copies(u, head, &within);
     bool made = !u->failed && !within && !u->needed[from];
-
     if (made) {
         make_copies(u, from);
     }
@@ -301,27 +299,15 @@ static bool unroll_behind(Unrolled *u, uint32_t from) {
     return made && !u->failed;
 }
 
-static void see(const DynRegion *r, uint32_t block, uint8_t *seen) {
-    uint32_t to[2], ways;
-    while (!seen[block]) {
-        seen[block] = 1;
-        ways = dyn_region_ways(&r->blocks.at[block], to);
-        if (ways == 2) {
-            see(r, to[1], seen);
-        }
-        block = ways > 0 ? to[0] : block;
-    }
-}
-
 /* Loops that nothing comes to any more aren't looked at, or compiled. */
 static void empty_unreached(DynRegion *r, uint8_t *seen) {
     memset(seen, 0, r->blocks.n);
-    see(r, 0, seen);
+    dyn_region_reach(r, 0, seen);
     for (uint32_t i = 0; i < r->entries.n; i++) {
-        see(r, r->entries.at[i].block, seen);
+        dyn_region_reach(r, r->entries.at[i].block, seen);
     }
     for (uint32_t i = 0; i < r->routines.n; i++) {
-        see(r, r->routines.at[i].block, seen);
+        dyn_region_reach(r, r->routines.at[i].block, seen);
     }
     for (uint32_t i = 0; i < r->blocks.n; i++) {
         r->blocks.at[i].v.n = seen[i] ? r->blocks.at[i].v.n : 0;
@@ -339,8 +325,8 @@ void dyn_region_unroll(DynRegion *r) {
     u.counts = u.refused + ROOM;
     for (bool again = bytes != NULL && u.regs != NULL; again;) {
         again = false;
-        for (uint32_t i = r->blocks.n;
-             i-- > 1;) { /* the last ones made are those of later trips, where kinds don't change any more */
+        /* The last ones made are those of later trips, where kinds don't change any more. */
+        for (uint32_t i = r->blocks.n; i-- > 1;) {
             again = unroll_behind(&u, i) || again;
         }
         any = any || again;

@@ -140,8 +140,7 @@ static bool has_rows(int64_t step, int64_t along, int64_t length, int64_t size) 
     return step / size >= length && step / size <= MOST;
 }
 
-/* How a matrix lies: by rows, or by columns (it is the transpose of one by rows). False: otherwise. */
-static bool is_matrix(int64_t down, int64_t along, int64_t rows, int64_t columns, int64_t size, int *trans, int64_t *step) {
+bool dyn_blas_lies(int64_t down, int64_t along, int64_t rows, int64_t columns, int64_t size, int *trans, int64_t *step) {
     bool by_rows = has_rows(down, along, columns, size);
     *trans = by_rows ? DYN_BLAS_NO_TRANS : DYN_BLAS_TRANS;
     *step = (by_rows ? down : along) / size;
@@ -177,7 +176,7 @@ static bool find_gemv(DynBlas *p, const int64_t *x, const int64_t *y) {
     bool left = p->columns == 1; /* the matrix is on the left; else it is the transpose of what lies on the right */
     int64_t rows = left ? p->rows : p->columns;
     int trans;
-    if (!is_matrix(left ? x[0] : y[1], left ? x[1] : y[0], rows, p->terms, p->size, &trans, &p->a_step) ||
+    if (!dyn_blas_lies(left ? x[0] : y[1], left ? x[1] : y[0], rows, p->terms, p->size, &trans, &p->a_step) ||
         !is_vector(left ? y[0] : x[1], p->size, &p->b_step)) {
         return false;
     }
@@ -198,8 +197,8 @@ static bool find_gemv(DynBlas *p, const int64_t *x, const int64_t *y) {
 }
 
 static bool find_gemm(DynBlas *p, const int64_t *x, const int64_t *y) {
-    if (!is_matrix(x[0], x[1], p->rows, p->terms, p->size, &p->trans_a, &p->a_step) ||
-        !is_matrix(y[0], y[1], p->terms, p->columns, p->size, &p->trans_b, &p->b_step)) {
+    if (!dyn_blas_lies(x[0], x[1], p->rows, p->terms, p->size, &p->trans_a, &p->a_step) ||
+        !dyn_blas_lies(y[0], y[1], p->terms, p->columns, p->size, &p->trans_b, &p->b_step)) {
         return false;
     }
     p->routine = DYN_BLAS_GEMM;

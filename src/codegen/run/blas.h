@@ -19,6 +19,10 @@ typedef struct DynBlas {
     bool torch; /* by PyTorch's library */
 } DynBlas;
 
+/* How a matrix lies, `down` and `along` being bytes: by rows, or by columns (it is the transpose of one by rows), and `step`
+ * elements from one to the next. False: otherwise. */
+DYN_HIDDEN bool dyn_blas_lies(int64_t down, int64_t along, int64_t rows, int64_t columns, int64_t size, int *trans,
+                              int64_t *step);
 /* Is a @ b, both of that dtype and of rank 1 or more, a call of BLAS in NumPy? Then it is the same one here. False too where
  * NumPy has a BLAS that can't be found. With the GIL. */
 DYN_HIDDEN bool dyn_blas_find(DynBlas *p, DynDtype dtype, const DynGeom *a, int a_ndim, const DynGeom *b, int b_ndim);

@@ -112,6 +112,9 @@ DYN_HIDDEN int dyn_call_make_late_arrays(DynCall *c,
 DYN_HIDDEN int dyn_call_make_array(DynCall *c, uint32_t place);
 DYN_HIDDEN PyObject *dyn_call_new_array(const DynCall *c, uint32_t place, uint8_t dtype, int ndim, const int64_t *dims,
                                         const DynLayout *layout);
+/* For the result of a call that is made otherwise, in C order. NULL, without an exception: no memory, which the call is to say.
+ */
+DYN_HIDDEN PyObject *dyn_call_new_result(const DynCall *c, uint32_t node);
 DYN_HIDDEN int dyn_call_view(DynCall *c, uint32_t place);       /* The geometry of a view, or of a DENSE place; no exception. */
 DYN_HIDDEN PyObject *dyn_call_value(DynCall *c, uint32_t node); /* What Python gets for a node: new reference. */
 

@@ -100,6 +100,19 @@ PyObject *dyn_call_new_array(const DynCall *c, uint32_t place, uint8_t dtype, in
     return c->a->target->allocate(c, place, dtype, ndim, dims, layout);
 }
 
+PyObject *dyn_call_new_result(const DynCall *c, uint32_t node) {
+    const DynNode *n = dyn_graph_node(c->p->graph, node);
+    int64_t dims[DYN_MAX_NDIM];
+    for (int d = 0; d < n->ndim; d++) {
+        dims[d] = c->run->sym[n->shape[d]].i;
+    }
+    PyObject *array = dyn_call_new_array(c, node, n->dtype, n->ndim, dims, NULL);
+    if (array == NULL) {
+        PyErr_Clear();
+    }
+    return array;
+}
+
 int dyn_call_make_array(DynCall *c, uint32_t i) {
     const DynLoops *p = c->p;
     const DynMem *m = &p->places[i];

@@ -30,21 +30,15 @@ static bool find_product(DynCall *c, uint32_t node, DynLink *l) {
     return dyn_blas_find(&l->blas, dtype, x, a->ndim, y, b->ndim);
 }
 
-/* Its result, and how many products of numbers it is; NULL: no memory, which NumPy is to say. */
-static PyObject *array_of_product(const DynCall *c, uint32_t node, int64_t *terms) {
+/* How many products of numbers it is. */
+static int64_t terms_of(const DynCall *c, uint32_t node) {
     const DynNode *n = dyn_graph_node(c->p->graph, node);
     uint32_t left = n->args[0].id;
-    int64_t dims[DYN_MAX_NDIM];
-    *terms = c->geoms[left].dims[dyn_graph_node(c->p->graph, left)->ndim - 1];
+    int64_t terms = c->geoms[left].dims[dyn_graph_node(c->p->graph, left)->ndim - 1];
     for (int d = 0; d < n->ndim; d++) {
-        dims[d] = c->run->sym[n->shape[d]].i;
-        *terms *= dims[d];
+        terms *= c->run->sym[n->shape[d]].i;
     }
-    PyObject *array = dyn_call_new_array(c, node, n->dtype, n->ndim, dims, NULL);
-    if (array == NULL) {
-        PyErr_Clear();
-    }
-    return array;
+    return terms;
 }
 
 /* A large product of tensors, which PyTorch's library makes. */
@@ -64,7 +58,6 @@ static void choose_panel(DynLink *l) {
 static DynTaskEnd bind_product(DynCall *c, DynTask *t) {
     uint32_t node = c->p->steps.at[t->first].id;
     DynLink *l = &t->product.link;
-    int64_t terms;
     DynGeom out;
     DynTaskEnd end = dyn_call_arrive(c, t->first);
     if (end != DYN_TASK_DONE) {
@@ -78,7 +71,7 @@ static DynTaskEnd bind_product(DynCall *c, DynTask *t) {
         return DYN_TASK_OTHERWISE;
     }
     choose_panel(l);
-    t->product.array = array_of_product(c, node, &terms);
+    t->product.array = dyn_call_new_result(c, node);
     if (t->product.array == NULL) {
         return DYN_TASK_OTHERWISE;
     }
@@ -88,7 +81,7 @@ static DynTaskEnd bind_product(DynCall *c, DynTask *t) {
         return DYN_TASK_OTHERWISE;
     }
     l->out = out.data;
-    t->cost = 2 * (double)terms;
+    t->cost = 2 * (double)terms_of(c, node);
     return DYN_TASK_DONE;
 }
 
@@ -128,7 +121,6 @@ static bool runs_by_blocks(DynCall *c, uint32_t node, DynLink *l) {
 
 /* One step of a chain, bound. False: it has to be done alone. */
 static bool bind_link(DynCall *c, const DynStep *step, DynLink *l, int64_t *cost) {
-    int64_t terms;
     if (step->kind == DYN_STEP_KERNEL) {
         l->kind = DYN_LINK_KERNEL;
         if (dyn_call_bind(c, &c->p->kernels.at[step->id], &l->bound) < 0) {
@@ -140,13 +132,13 @@ static bool bind_link(DynCall *c, const DynStep *step, DynLink *l, int64_t *cost
     if (!find_product(c, step->id, l) || (l->kind == DYN_LINK_BLAS && !runs_by_blocks(c, step->id, l))) {
         return false;
     }
-    c->objects[step->id] = array_of_product(c, step->id, &terms);
+    c->objects[step->id] = dyn_call_new_result(c, step->id);
     if (c->objects[step->id] == NULL) {
         return false;
     }
     dyn_call_geom(c->objects[step->id], &c->geoms[step->id]);
     l->out = c->geoms[step->id].data;
-    *cost += terms / DYN_BLAS_TERMS;
+    *cost += terms_of(c, step->id) / DYN_BLAS_TERMS;
     return true;
 }
 

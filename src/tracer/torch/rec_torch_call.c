@@ -21,7 +21,7 @@ static bool is_sum(DynRec *r, const NpCall *c, uint32_t a, uint32_t b, bool line
     const DynNode *x = dyn_np_node_at(r, a), *y = dyn_np_node_at(r, b);
     const DynGraph *g = dyn_rec_graph(r);
     bool plain = x->dtype == y->dtype && (x->dtype == DYN_F32 || x->dtype == DYN_F64) && y->ndim == 2;
-    bool may = g->device != 0 && !g->cupy && !g->sets_casts && dyn_rec_own_products(r);
+    bool may = g->device != 0 && !g->sets_casts && dyn_rec_own_products(r);
     if (!may || !plain || x->ndim < 2 || x->ndim >= DYN_MAX_NDIM || !products_are_exact()) {
         return false;
     }
@@ -128,11 +128,11 @@ DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
 DynVal *tt_rule_matmul(DynRec *r, NpCall *c) {
     bool plain = c->npos == 2 && c->kwnames == NULL;
     uint32_t a = plain ? dyn_tt_tensor_of(r, c->slot[0]) : DYN_NONE, b = a == DYN_NONE ? a : dyn_tt_tensor_of(r, c->slot[1]);
-    bool matrices = b != DYN_NONE && dyn_np_node_at(r, a)->ndim > 1 && dyn_np_node_at(r, b)->ndim == 2;
-    bool mm = matrices && (c->b->op != 1 || dyn_np_node_at(r, a)->ndim == 2);
-    const uint32_t *inner = mm ? dyn_np_node_at(r, a)->shape + dyn_np_node_at(r, a)->ndim - 1 : NULL;
-    if (mm && dyn_np_agree(r, *inner, dyn_np_node_at(r, b)->shape[0]) == 0 && is_sum(r, c, a, b, false)) {
-        return dyn_np_result(r, sum_of_products(r, a, b, false), c->result);
+    if (b != DYN_NONE && is_sum(r, c, a, b, false)) {
+        const DynNode *x = dyn_np_node_at(r, a);
+        return dyn_np_agree(r, x->shape[x->ndim - 1], dyn_np_node_at(r, b)->shape[0]) < 0
+                   ? NULL
+                   : dyn_np_result(r, sum_of_products(r, a, b, false), c->result);
     }
     return np_rule_matmul(r, c);
 }
