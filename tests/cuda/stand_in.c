@@ -185,27 +185,102 @@ API int cuLaunchKernel(void *kernel, unsigned gx, unsigned gy, unsigned gz, unsi
     return k->run(k->function, parameters[0], grid, block, k->barriers) ? ASSERT : 0;
 }
 
-/* cuBLAS, in so far: the sums of products in double precision. What is captured is left to the caller. */
-#define GEMM(name, type)                                                                                                    \
-    API int name(void *handle, int trans_a, int trans_b, int m, int n, int k, const type *alpha, const type *a, int a_step, \
-                 const type *b, int b_step, const type *beta, type *c, int c_step) {                                        \
-        int error = enter(#name);                                                                                           \
-        if (error != 0 || captured != NULL) {                                                                               \
-            return error != 0 ? error : 15; /* CUBLAS_STATUS_NOT_SUPPORTED */                                               \
-        }                                                                                                                   \
-        for (long i = 0; i < (long)m * n; i++) {                                                                            \
-            long row = i % m, column = i / m;                                                                               \
-            double sum = 0;                                                                                                 \
-            for (int j = 0; j < k; j++) {                                                                                   \
-                double x = trans_a ? a[row * a_step + j] : a[row + (long)j * a_step];                                       \
-                sum += x * (trans_b ? b[column + (long)j * b_step] : b[column * b_step + j]);                               \
-            }                                                                                                               \
-            c[row + column * c_step] = (type)(*alpha * sum + (*beta == 0 ? 0 : *beta * c[row + column * c_step]));          \
-        }                                                                                                                   \
-        return 0;                                                                                                           \
+/* cuBLAS, in so far. What is captured is left to the caller. */
+API int cublasDgemm_v2(void *handle, int trans_a, int trans_b, int m, int n, int k, const double *alpha, const double *a,
+                       int a_step, const double *b, int b_step, const double *beta, double *c, int c_step) {
+    int error = enter("cublasDgemm_v2");
+    if (error != 0 || captured != NULL) {
+        return error != 0 ? error : 15; /* CUBLAS_STATUS_NOT_SUPPORTED */
     }
-GEMM(cublasSgemm_v2, float)
-GEMM(cublasDgemm_v2, double)
+    for (long i = 0; i < (long)m * n; i++) {
+        long row = i % m, column = i / m;
+        double sum = 0;
+        for (int j = 0; j < k; j++) {
+            double x = trans_a ? a[row * a_step + j] : a[row + (long)j * a_step];
+            sum += x * (trans_b ? b[column + (long)j * b_step] : b[column * b_step + j]);
+        }
+        c[row + column * c_step] = *alpha * sum;
+    }
+    return 0;
+}
+/* … and its light interface: products of float, summed up in double precision, with a bias or without. */
+typedef struct Product {
+    int turns[2], adds; /* transposes; CUBLASLT_EPILOGUE_BIAS */
+    const float *bias;
+} Product;
+typedef struct Layout {
+    int type;
+    long rows, columns, step;
+} Layout;
+typedef struct Choice {
+    unsigned long algorithm[8], workspace;
+    int status;
+    float waves;
+    int reserved[4];
+} Choice;
+API int cublasLtMatmulDescCreate(Product **out, int computes, int scales) {
+    *out = calloc(1, sizeof(**out));
+    return enter("cublasLtMatmulDescCreate");
+}
+API int cublasLtMatmulDescSetAttribute(Product *of, int attribute, const void *at, size_t size) {
+    void *const places[] = {[3] = &of->turns[0], [4] = &of->turns[1], [7] = &of->adds, [8] = &of->bias};
+    memcpy(places[attribute], at, size);
+    return enter("cublasLtMatmulDescSetAttribute");
+}
+API int cublasLtMatmulDescDestroy(Product *of) {
+    free(of);
+    return enter("cublasLtMatmulDescDestroy");
+}
+API int cublasLtMatrixLayoutCreate(Layout **out, int type, unsigned long rows, unsigned long columns, long step) {
+    *out = malloc(sizeof(**out));
+    **out = (Layout){type, (long)rows, (long)columns, step};
+    return enter("cublasLtMatrixLayoutCreate");
+}
+API int cublasLtMatrixLayoutDestroy(Layout *of) {
+    free(of);
+    return enter("cublasLtMatrixLayoutDestroy");
+}
+API int cublasLtMatmulPreferenceCreate(void **out) {
+    *out = malloc(1);
+    return enter("cublasLtMatmulPreferenceCreate");
+}
+API int cublasLtMatmulPreferenceSetAttribute(void *of, int attribute, const void *at, size_t size) {
+    return enter("cublasLtMatmulPreferenceSetAttribute");
+}
+API int cublasLtMatmulPreferenceDestroy(void *of) {
+    free(of);
+    return enter("cublasLtMatmulPreferenceDestroy");
+}
+API int cublasLtMatmulAlgoGetHeuristic(void *handle, const Product *of, const Layout *a, const Layout *b, const Layout *c,
+                                       const Layout *out, void *preference, int most, Choice *choices, int *found) {
+    choices[0] = (Choice){.workspace = out->columns > 32 ? 64 : 0};
+    *found = out->type == 0;
+    return enter("cublasLtMatmulAlgoGetHeuristic");
+}
+API int cublasGetMathMode(void *handle, int *mode) {
+    *mode = 0;
+    return enter("cublasGetMathMode");
+}
+static double element(const Layout *l, const float *data, int turned, long row, long column) {
+    return data[turned ? row * l->step + column : row + column * l->step];
+}
+API int cublasLtMatmul(void *handle, const Product *of, const float *alpha, const float *a, const Layout *al, const float *b,
+                       const Layout *bl, const void *beta, const float *c, const Layout *cl, float *out, const Layout *l,
+                       const void *algorithm, void *work, size_t size, void *stream) {
+    int error = enter("cublasLtMatmul");
+    if (error != 0 || captured != NULL || (size == 0) != (work == NULL)) {
+        return error != 0 ? error : 15; /* CUBLAS_STATUS_NOT_SUPPORTED */
+    }
+    for (long i = 0; i < l->rows * l->columns; i++) {
+        long row = i % l->rows, column = i / l->rows;
+        double sum = of->adds == 4 ? element(l, of->bias, 0, row, 0) : 0;
+        for (long j = 0; j < (of->turns[0] ? al->rows : al->columns); j++) {
+            sum += element(al, a, of->turns[0], row, j) * element(bl, b, of->turns[1], j, column);
+        }
+        out[row + column * l->step] = (float)sum;
+    }
+    return 0;
+}
 
 API int cuMemsetD32Async(void *at, unsigned value, size_t n, void *stream) {
     for (size_t i = 0; i < n; i++) {

@@ -498,29 +498,6 @@ def test_calls_that_cannot_be_made_again_are_compiled_at_once(device):
     assert dynoc.counters["tier"]["native"] - before == len(fast.entries)
 
 
-@pytest.mark.parametrize(
-    "rows, columns, precision, apart",
-    [
-        (40, 1024, "highest", True),
-        (8, 2048, "highest", True),
-        (40, 1024, "high", False),
-        (40, 64, "highest", False),
-        (2, 1024, "highest", False),
-        (1200, 1024, "highest", False),
-    ],
-)
-def test_a_bias_is_added_apart_where_the_product_is_faster_so(device, rows, columns, precision, apart):
-    layer, x = torch.nn.Linear(1024, columns), randn(rows, 1024)
-    torch.set_float32_matmul_precision(precision)
-    try:
-        with torch.no_grad():
-            fast = check(lambda x: layer(x) * 2, x, rtol=1e-4)
-    finally:
-        torch.set_float32_matmul_precision("highest")
-    text = str(fast.entries[0].graph)
-    assert (" = add(" in text) == apart, text
-
-
 def test_what_stores_of_the_graph_fill_keeps_no_values(device):
     """Such a call is made again as a whole where one behind it fails: nothing is kept for who goes on."""
     layer = torch.nn.LayerNorm(8)  # a call
@@ -810,7 +787,7 @@ def test_text_of_a_kernel(device):
 
 def launched(device, f, *args):
     """What f(*args) gives, and how many kernels and products of cuBLAS's it launched."""
-    names = (b"cuLaunchKernel", b"cublasSgemm_v2", b"cublasDgemm_v2")
+    names = (b"cuLaunchKernel", b"cublasLtMatmul", b"cublasDgemm_v2")
     before = [device.stand_in_count(name) for name in names]
     result = f(*args)
     after = [device.stand_in_count(name) for name in names]
@@ -871,8 +848,42 @@ def test_product_by_cublas(device, dtype):
         assert (kernels, products) == (1, 1)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("rows", [1, 20, 80])
+def test_product_with_its_bias_by_cublas(device, dtype, rows):
+    k, n = 1060, 1030
+    x, w, b = (torch.randn(*shape, dtype=dtype) / 8 for shape in ((rows, k), (n, k), (n,)))
+    for f, args in (
+        (lambda x, w, b: torch.relu(F.linear(x, w, b)), (x, w, b)),
+        (lambda x, w, b: torch.relu(F.linear(x, w, b)), (x.view(rows, 1, k), w, b)),
+        (lambda x, w, b: torch.relu(F.linear(x, w, b)), (x.view(1, rows, k), w.t().contiguous().t(), b)),
+        (lambda x, w, b: torch.relu(torch.addmm(b, x, w.t())), (x, w, b)),
+    ):
+        fast = check(f, *args, rtol=1e-4)
+        for _ in range(3):
+            result, kernels, products = launched(device, fast, *args)
+        torch.testing.assert_close(result, f(*args), rtol=1e-4, atol=1e-4)
+        assert (kernels, products) == (1, dtype == torch.float32)  # in double precision it is PyTorch's call
+
+
 @pytest.mark.parametrize(
-    "shapes", [((1, 1500), (1500, 1000)), ((1000, 1500), (1500, 1)), ((1100, 1), (1, 1000)), ((0, 1500), (1500, 1000))]
+    "f",
+    [
+        lambda x, w, b: torch.relu(F.linear(x, w, b[::2])),
+        lambda x, w, b: torch.relu(torch.addmm(b[None, ::2], x, w.t())),
+        lambda x, w, b: torch.relu(torch.addmm(x[:, :1], x, w.t())),
+        lambda x, w, b: torch.relu(torch.addmm(b[::2], x, w.t(), beta=2)),
+        lambda x, w, b: torch.relu(torch.addmm(b[::2], x, w.t(), alpha=2)),
+    ],
+)
+def test_bias_that_cublas_does_not_add(device, f):
+    x, w, b = torch.randn(40, 1060), torch.randn(1030, 1060), torch.randn(2060)
+    fast = check(f, x, w, b, rtol=1e-4, least=0)
+    assert launched(device, fast, x, w, b)[2] == 0
+
+
+@pytest.mark.parametrize(
+    "shapes", [((1000, 1500), (1500, 1)), ((1100, 1), (1, 1000)), ((0, 1500), (1500, 1000))]
 )
 def test_product_that_cublas_is_not_asked_for(device, shapes):
     x, y = (torch.randn(*shape) for shape in shapes)
@@ -883,7 +894,7 @@ def test_product_that_cublas_is_not_asked_for(device, shapes):
 def test_cublas_refuses(device):
     x, w = torch.randn(80, 130), torch.randn(140, 130)
     fast = check(lambda x, w: torch.relu(F.linear(x, w)), x, w)
-    device.stand_in_fail(b"cublasSgemm_v2", 13, 0)
+    device.stand_in_fail(b"cublasLtMatmul", 13, 0)
     torch.testing.assert_close(fast(x, w), torch.relu(F.linear(x, w)))
 
 

@@ -174,26 +174,12 @@ static int launch_map(const Stream *s, DynCudaLine *l) {
     return done == 0 ? launch_piece(s, l) : done;
 }
 
-/* ---- counts of blocks that share a result and are done
- *
- * Launches in one stream follow each other, so that a stream's counts serve them all, in turn. A launch that is captured may run
- * beside others of its stream: it has counts of its own. */
+/* ---- counts of blocks that share a result and are done */
 
 #define COUNTS (1 << 14) /* of a stream; a launch takes less than a thousand */
-#define MOST_STREAMS 32  /* that have counts; those beyond have some made for each launch */
 
-typedef struct Counts {
-    const DynCudaInfo *info;
-    void *stream;
-    PyObject *holder; /* owned; it stays, as streams do */
-    char *at;
-    int64_t next;
-} Counts;
-static Counts counts[MOST_STREAMS]; /* with the GIL */
-static int ncounts;
-
-/* Counts for this launch alone. */
-static char *own_counts(const Stream *s, int64_t n, PyObject **holder) {
+/* So many counts that are 0. */
+static char *new_counts(const Stream *s, int64_t n, PyObject **holder) {
     DynCudaContext *before;
     char *at = dyn_cuda_memory(s->c, 4 * n, holder);
     DynCudaError error = at == NULL ? 1 : dyn_cuda_enter(s->info, &before);
@@ -204,37 +190,17 @@ static char *own_counts(const Stream *s, int64_t n, PyObject **holder) {
     return error == 0 ? at : NULL;
 }
 
-static Counts *counts_of(const Stream *s) {
-    for (int i = 0; i < ncounts; i++) {
-        if (counts[i].stream == s->stream && counts[i].info == s->info) {
-            return &counts[i];
-        }
-    }
-    bool of_threads = s->stream == (void *)2; /* CU_STREAM_PER_THREAD is one name for many */
-    if (of_threads || ncounts == MOST_STREAMS) {
-        return NULL;
-    }
-    Counts *made = &counts[ncounts];
-    *made = (Counts){.info = s->info, .stream = s->stream};
-    made->at = own_counts(s, COUNTS, &made->holder);
-    if (made->at == NULL) {
-        Py_CLEAR(made->holder);
-        return NULL;
-    }
-    ncounts++;
-    return made;
-}
-
 /* n counts that are 0; NULL: there is no memory. *holder: the launch's own, or NULL. */
 static char *take_counts(const Stream *s, int64_t n, PyObject **holder) {
-    int captures = 0;
-    bool asked = dyn_cuda.StreamIsCapturing(s->stream, &captures) == 0;
-    Counts *own = !asked || captures || n > COUNTS ? NULL : counts_of(s);
-    if (own == NULL) {
-        return own_counts(s, n, holder);
+    DynCudaStream *own = n > COUNTS ? NULL : dyn_cuda_stream(s->info, s->stream);
+    if (own != NULL && own->counts == NULL) {
+        own->counts = new_counts(s, COUNTS, &own->counts_holder);
+    }
+    if (own == NULL || own->counts == NULL) {
+        return new_counts(s, n, holder);
     }
     own->next = own->next + n > COUNTS ? 0 : own->next;
-    char *at = own->at + 4 * own->next;
+    char *at = own->counts + 4 * own->next;
     own->next += n;
     return at;
 }

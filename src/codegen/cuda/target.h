@@ -51,6 +51,21 @@ DYN_HIDDEN void dyn_cuda_arrange_row(DynCudaLine *l);       /* of a group's kern
 /* target.c: so many bytes on the call's device, which the tensor *holder holds. NULL: there are none; *holder may be set. */
 DYN_HIDDEN char *dyn_cuda_memory(const DynCall *c, int64_t bytes, PyObject **holder);
 
+/* streams.c: what a stream has for its launches. */
+typedef struct DynCudaStream {
+    const DynCudaInfo *info;
+    void *stream;
+    char *counts; /* of blocks that are done, launch.c's; NULL: none yet */
+    int64_t next; /* the first that no launch has had in this round */
+    char *work;   /* memory to work in, for products */
+    int64_t work_bytes;
+    PyObject *counts_holder, *work_holder; /* owned */
+} DynCudaStream;
+/* NULL: launches in it have their own, as it is being captured, stands for several, or there are too many. */
+DYN_HIDDEN DynCudaStream *dyn_cuda_stream(const DynCudaInfo *info, void *stream);
+/* Memory to work in for one launch. NULL: there is none; *holder: a tensor that has it, or NULL. */
+DYN_HIDDEN char *dyn_cuda_workspace(const DynCall *c, void *stream, int64_t bytes, PyObject **holder);
+
 /* nvrtc.c: a kernel of a loaded object, with the GIL; NULL: it isn't in it. */
 DYN_HIDDEN DynCudaKernel *dyn_cuda_kernel(const DynLoaded *l, int number, DynCudaForm form);
 /* Another function of a loaded object; NULL: it isn't in it. */

@@ -57,31 +57,23 @@ static uint32_t sum_of_products(DynRec *r, uint32_t a, uint32_t b, bool linear) 
     return products == DYN_NONE ? products : dyn_tt_reduce(r, DYN_OP_SUM, products, 1, &summed, false);
 }
 
-/* cuBLAS has other kernels for a product with its bias than for one without. In single precision, of some dozens to a thousand
- * rows and a large weight, the former take up to four times as long (docs/lab/cuda.md has the sizes). */
-#define LARGE_WEIGHT (1 << 19)
-#define LARGEST_WEIGHT (1 << 21)
-static bool is_faster_apart(DynRec *r, const DynNode *x, const DynNode *weight) {
-    int64_t rows = 1, elements = dyn_np_hint(r, weight->shape[0]) * dyn_np_hint(r, weight->shape[1]);
-    for (int i = 0; i + 1 < x->ndim; i++) {
-        rows *= dyn_np_hint(r, x->shape[i]);
-    }
-    bool sizes = rows <= 1024 && ((rows >= 32 && elements >= LARGE_WEIGHT) || (rows >= 8 && elements >= LARGEST_WEIGHT));
-    bool single = x->dtype == DYN_F32 && weight->dtype == DYN_F32 && !dyn_rec_graph(r)->sets_casts;
-    return sizes && single && products_are_exact();
+/* Is linear with its bias better one call? Of halves PyTorch rounds once, behind the sum; where autograd follows it, and it isn't
+ * small, the sum would be a node of its own, which PyTorch's call does without; and on a device the product's kernel adds it. */
+static bool keeps_bias(DynRec *r, const NpCall *c, uint32_t a, uint32_t w) {
+    const DynGraph *g = dyn_rec_graph(r);
+    bool followed = rec_torch_follows(c->result), inside = dyn_rec_own_products(r) && dyn_derive_is_small(g, DYN_OP_LINEAR, a, w);
+    bool half = dyn_dtype_is_half((DynDtype)dyn_np_node_at(r, a)->dtype);
+    return half || (followed ? !inside : g->device != 0);
 }
 
-/* Is linear with its bias better one call of PyTorch's? Of halves PyTorch rounds once, behind the sum; where autograd follows it,
- * and it isn't small, the sum would be a node of its own, which PyTorch's call does without; and on a device the product's kernel
- * mostly adds it. */
-static bool keeps_bias(DynRec *r, const NpCall *c, uint32_t a, uint32_t w) {
-    const DynNode *x = dyn_np_node_at(r, a);
-    DynGraph *g = dyn_rec_graph(r);
-    bool followed = rec_torch_follows(c->result), inside = dyn_rec_own_products(r) && dyn_derive_is_small(g, DYN_OP_LINEAR, a, w);
-    if (dyn_dtype_is_half((DynDtype)x->dtype)) {
-        return true;
+/* A call of `n` operands, which a device's back end may make as that operator where autograd doesn't follow it. */
+static DynVal *product_call(DynRec *r, NpCall *c, DynOp op, int n, const uint32_t *shape) {
+    DynVal *v = dyn_np_sized_extern(r, c->b->callable, c->b->path, c->slot, n, c->result, shape);
+    DynNode *node = v == NULL ? NULL : dyn_np_node_at(r, rec_node_of(v));
+    if (node != NULL && dyn_rec_graph(r)->device != 0 && !rec_torch_follows(c->result) && node->nargs == n) {
+        node->op = op;
     }
-    return followed ? !inside : g->device != 0 && !is_faster_apart(r, x, dyn_np_node_at(r, w));
+    return v;
 }
 
 /* The product, whose node is given, with linear's bias where there is one. */
@@ -113,7 +105,7 @@ DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
         return with_bias(r, c, sum_of_products(r, a, w, true), dt);
     }
     if (c->slot[2].v != NULL && keeps_bias(r, c, a, w)) {
-        return dyn_np_sized_call(r, c, dyn_np_node_at(r, a)->ndim, shape);
+        return product_call(r, c, DYN_OP_LINEAR, 3, shape);
     }
     DynVal *v =
         dyn_np_sized_extern(r, c->b->callable, c->b->path, c->slot, 2, c->result, shape); /* of this shape and dtype too */
@@ -151,7 +143,8 @@ DynVal *tt_rule_addmm(DynRec *r, NpCall *c) {
     }
     memcpy(shape, x->shape, sizeof(*shape) * ndim);
     shape[ndim - 1] = y->shape[ndim - 1];
-    return dyn_np_sized_call(r, c, ndim, shape);
+    bool plain = ndim == 2 && c->npos == 3 && c->kwnames == NULL && c->out.v == NULL;
+    return plain ? product_call(r, c, DYN_OP_ADDMM, 3, shape) : dyn_np_sized_call(r, c, ndim, shape);
 }
 
 /* torch.embedding: rows of the weight, the first operand, in the places of the second. */
