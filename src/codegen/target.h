@@ -11,7 +11,8 @@ struct DynDescent;
 struct DynTarget {
     const char *name;                     /* As logs say it. */
     const struct DynToolchain *toolchain; /* What makes objects of text (build/build.h). */
-    /* Loop IR → text. 0, or -1 with a reason and a sentence. With the GIL; the text is the same for the same loop IR. */
+    /* Loop IR → text. 0, or -1 with a reason and a sentence. With the GIL; the text is the same for the same loop IR.
+     * Kernels of a device whose code is the same get one number. */
     int (*emit)(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error);
     /* That text, of so many characters, in two parts, each compiled by itself: what a call like the recorded one needs, and what
      * it doesn't. -1: it isn't worth it, nobody could do meanwhile what the second does, or there is no memory. */

@@ -399,6 +399,24 @@ def test_rows_longer_than_those_seen_first(device):
     assert len(fast.entries) == 1 and "held" in fast.entries[0].source
 
 
+def test_layers_alike_are_one_function(device):
+    """… of however many places: rows that threads hold are told among those of their group."""
+
+    def f(x, y):
+        for _ in range(14):
+            x = softmax(torch.bmm(torch.tanh(x) * 2, y)) + 1
+        return softmax(torch.bmm(x, y) * 3)
+
+    fast = dynoc.optimize(f, wait=True)
+    for n in (40, 40, 100, 7):
+        x, y = randn(2, n, n, seed=n), randn(2, n, n, seed=n + 1)
+        torch.testing.assert_close(fast(x, y), f(x, y))
+    assert len(fast.entries) == 1
+    text = fast.entries[0].source
+    functions = [text.count(f"DYN_KERNEL({threads}, ") for threads in (256, 512)]
+    assert functions == [3, 6], functions  # in front, between two layers, behind the last one, at the end
+
+
 @pytest.mark.parametrize("columns", [1, 5, 31, 33, 130, 1001, 4097])
 @pytest.mark.parametrize("name", ["map", "rows", "columns", "held", "kept"])
 def test_lines_that_do_not_come_out_even(device, name, columns):
@@ -500,7 +518,7 @@ def test_calls_that_cannot_be_made_again_are_compiled_at_once(device):
 
 def test_what_stores_of_the_graph_fill_keeps_no_values(device):
     """Such a call is made again as a whole where one behind it fails: nothing is kept for who goes on."""
-    layer = torch.nn.LayerNorm(8)  # a call
+    layer = torch.nn.Conv1d(4, 4, 1)  # a call
 
     def joins(x, y):
         return layer(torch.cat([torch.sin(x) * 2 + 1, torch.exp(y) - x], 1))

@@ -41,7 +41,7 @@
 #define DYN_CUDA_HELD_THREADS 512   /* of a group whose threads hold rows in registers: */
 #define DYN_CUDA_MOST_HELD 8        /* so many groups of V elements of each row at the most, … */
 #define DYN_CUDA_HELD_BYTES 256     /* … which are so many bytes */
-#define DYN_CUDA_MOST_PLACES 64     /* whose rows are held, or laid anew; of more, the others lie where the plan has them */
+#define DYN_CUDA_MOST_ROWS 64       /* of a group that are held, or laid anew; of more, all lie where the plan has them */
 #define DYN_CUDA_HEAD 5             /* words in front of size */
 #define DYN_CUDA_GROUP_HEAD 3       /* words of a group in front of its kernels' */
 #define DYN_CUDA_MOST_WORDS 500     /* of what a function is handed: 4 KB */
@@ -82,6 +82,12 @@ DYN_HIDDEN extern const char dyn_cuda_prologue[]; /* what stands in front of eve
 DYN_HIDDEN int dyn_cuda_emit(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error);
 /* Of each kernel the functions that bits of `forms` say, by its number (of a group, its first); NULL: all. */
 DYN_HIDDEN int dyn_cuda_emit_forms(const DynLoops *p, const DynCudaInfo *info, const uint32_t *forms, DynStr *out);
+DYN_HIDDEN int dyn_cuda_emit_step(const DynLoops *p, uint32_t step, uint32_t forms,
+                                  DynStr *out); /* of the kernels that begin there */
+/* alike.c: the step behind a kernel that runs alone, with its tails, or behind a group. */
+DYN_HIDDEN uint32_t dyn_cuda_step_end(const DynLoops *p, uint32_t step);
+/* Kernels whose text is that of others before get their numbers. 0, or -1: no memory, or an expression can't be written. */
+DYN_HIDDEN int dyn_cuda_number_alike(const DynLoops *p);
 /* emit_values.c: the type of a value, instruction i, for lane j of its group (`result` counts reductions), and of a reduction
  * what combines two values and what it begins with. -1: an expression can't be written. */
 DYN_HIDDEN const char *dyn_cuda_type(DynDtype dt);
@@ -101,8 +107,9 @@ DYN_HIDDEN int dyn_cuda_group_words(const DynLoops *p, uint32_t step);        /*
 /* What a thread holds in registers of the rows of a group. */
 typedef struct DynCudaHeld {
     int groups; /* of V elements of each row, by the sizes seen first; 0: none, for there are no such rows or they are too long */
-    int singles;     /* … or elements, where V is 1 */
-    uint64_t places; /* a bit for each place that is such a row */
+    int singles;   /* … or elements, where V is 1 */
+    uint64_t rows; /* a bit for each of the group's rows, in the order of places */
 } DynCudaHeld;
-DYN_HIDDEN DynCudaHeld dyn_cuda_held(const DynLoops *p, uint32_t first); /* of the group whose first step is given */
+DYN_HIDDEN bool dyn_cuda_is_row(const DynLoops *p, uint32_t group, uint32_t place); /* is the place one of the group's rows? */
+DYN_HIDDEN DynCudaHeld dyn_cuda_held(const DynLoops *p, uint32_t first);            /* of the group whose first step is given */
 #endif

@@ -137,12 +137,15 @@ static int each_of(int64_t n, int most) {
 }
 
 DynCudaHeld dyn_cuda_held(const DynLoops *p, uint32_t first) {
-    uint32_t end = dyn_loops_group_end(p, first), n = p->nplaces < DYN_CUDA_MOST_PLACES ? p->nplaces : DYN_CUDA_MOST_PLACES;
-    DynCudaHeld h = {.places = 0};
-    int bytes = 0, most = DYN_CUDA_MOST_HELD, widest = 1;
-    for (uint32_t i = 0; i < n; i++) {
+    uint32_t end = dyn_loops_group_end(p, first), group = dyn_loops_kernel_at(p, first)->group;
+    DynCudaHeld h = {.rows = 0};
+    int bytes = 0, most = DYN_CUDA_MOST_HELD, widest = 1, row = 0;
+    for (uint32_t i = 0; i < p->nplaces && row < DYN_CUDA_MOST_ROWS; i++) {
+        if (!dyn_cuda_is_row(p, group, i)) {
+            continue;
+        }
         int lanes = held_lanes(p, first, end, i);
-        h.places |= (uint64_t)(lanes > 0) << i;
+        h.rows |= (uint64_t)(lanes > 0) << row++;
         widest = lanes > widest ? lanes : widest;
         bytes += lanes > 0 ? 16 : 0;
     }
@@ -158,16 +161,32 @@ DynCudaHeld dyn_cuda_held(const DynLoops *p, uint32_t first) {
     return h;
 }
 
-/* Does the kernel's operand lie in such a row? */
-static bool holds(const DynLoops *p, const DynKernel *k, uint32_t operand) {
-    uint32_t first = 0, place = k->operands.at[operand].place;
-    if (k->group == DYN_NONE) {
-        return false;
+bool dyn_cuda_is_row(const DynLoops *p, uint32_t group, uint32_t place) {
+    return p->places[place].kind == DYN_P_ROW && p->places[place].group == group;
+}
+
+/* Which of its group's rows it is, or -1: none that may be held. */
+static int row_number(const DynLoops *p, uint32_t group, uint32_t place) {
+    int row = 0;
+    for (uint32_t i = 0; i < place; i++) {
+        row += dyn_cuda_is_row(p, group, i);
     }
+    return dyn_cuda_is_row(p, group, place) && row < DYN_CUDA_MOST_ROWS ? row : -1;
+}
+
+/* … of a kernel's group. */
+static DynCudaHeld held_of(const DynLoops *p, const DynKernel *k) {
+    uint32_t first = 0;
     while (dyn_loops_kernel_at(p, first) == NULL || dyn_loops_kernel_at(p, first)->group != k->group) {
         first++;
     }
-    return place < DYN_CUDA_MOST_PLACES && (dyn_cuda_held(p, first).places >> place & 1);
+    return dyn_cuda_held(p, first);
+}
+
+/* Does the kernel's operand lie in such a row? */
+static bool holds(const DynLoops *p, const DynKernel *k, uint32_t operand) {
+    int row = k->group == DYN_NONE ? -1 : row_number(p, k->group, k->operands.at[operand].place);
+    return row >= 0 && (held_of(p, k).rows >> row & 1);
 }
 
 /* ---- the body for one group of lanes */
@@ -235,7 +254,7 @@ static void put_load(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_
     int last = dyn_cuda_rank(k) - 1;
     dyn_str_printf(out, "        %s x%u[V]; ", dyn_emit_memory_type((DynDtype)o->dtype), i);
     if (holds(p, k, i)) {
-        dyn_str_printf(out, "if (HELD) dyn_copy<V>(x%u, held.h%u[h]); else ", i, o->place);
+        dyn_str_printf(out, "if (HELD) dyn_copy<V>(x%u, held.h%d[h]); else ", i, row_number(p, k->group, o->place));
     }
     if (stands_in_row(p, k, i)) {
         dyn_str_printf(out, "if (FAST) dyn_spread<V>(x%u, c%u[0]); else ", i, i);
@@ -291,7 +310,8 @@ static void put_stores(DynStr *out, const DynLoops *p, const DynKernel *k) {
         if (is_stored(k, i)) {
             dyn_str_puts(out, "        ");
             if (holds(p, k, i)) {
-                dyn_str_printf(out, "if (HELD) dyn_copy<V>(held.h%u[h], y%u); else ", k->operands.at[i].place, i);
+                dyn_str_printf(out, "if (HELD) dyn_copy<V>(held.h%d[h], y%u); else ",
+                               row_number(p, k->group, k->operands.at[i].place), i);
             } else if (k->group != DYN_NONE) {
                 dyn_str_puts(out, "if (!here) {} else ");
             }
@@ -643,7 +663,8 @@ static void put_held(DynStr *out, const DynLoops *p, uint32_t step, uint32_t end
             const DynOperand *o = &k->operands.at[i];
             if (o->out && holds(p, k, i)) {
                 const char *type = dyn_emit_memory_type((DynDtype)o->dtype);
-                dyn_str_printf(out, "%s h%u[K][GROUPED ? %d : 1]; ", type, o->place, dyn_cuda_lanes(p, k));
+                dyn_str_printf(out, "%s h%d[K][GROUPED ? %d : 1]; ", type, row_number(p, k->group, o->place),
+                               dyn_cuda_lanes(p, k));
             }
         }
     }
@@ -679,22 +700,28 @@ static int refuse(DynStr *error, DynReason *why, const char *what) {
     return -1;
 }
 
+int dyn_cuda_emit_step(const DynLoops *p, uint32_t step, uint32_t forms, DynStr *out) {
+    const DynKernel *k = dyn_loops_kernel_at(p, step);
+    if (k->group != DYN_NONE) {
+        return put_rows(out, p, step, forms);
+    }
+    return k->reduced ? put_reduction(out, p, step, forms) : put_elementwise(out, p, k, forms);
+}
+
 int dyn_cuda_emit_forms(const DynLoops *p, const DynCudaInfo *info, const uint32_t *forms, DynStr *out) {
-    int failed = 0;
+    int failed = 0, next = 0;
     dyn_str_printf(out, "// sm_%d\n%s", info->capability, dyn_cuda_prologue);
     for (uint32_t s = 0; s < p->steps.n; s++) {
         const DynKernel *k = dyn_loops_kernel_at(p, s);
         if (k == NULL) {
             continue;
         }
-        uint32_t some = forms == NULL ? ~0u : forms[k->number];
-        if (k->group != DYN_NONE) {
-            failed |= put_rows(out, p, s, some);
-            s = dyn_loops_group_end(p, s) - 1;
-        } else {
-            failed |= k->reduced ? put_reduction(out, p, s, some) : put_elementwise(out, p, k, some);
-            s = dyn_loops_tails_end(p, s) - 1;
+        uint32_t end = dyn_cuda_step_end(p, s);
+        if (k->number >= next) { /* else its code is that of one before */
+            failed |= dyn_cuda_emit_step(p, s, forms == NULL ? ~0u : forms[k->number], out);
+            next = dyn_loops_kernel_at(p, end - 1)->number + 1;
         }
+        s = end - 1;
     }
     return failed || out->failed ? -1 : 0;
 }
@@ -722,7 +749,7 @@ int dyn_cuda_emit(const DynLoops *p, DynStr *source, DynReason *why, DynStr *err
     if (!can_be_handed(p)) {
         return refuse(error, why, "kernels have more operands and axes than they can be handed");
     }
-    if (dyn_cuda_emit_forms(p, info, NULL, source) < 0) {
+    if (dyn_cuda_number_alike(p) < 0 || dyn_cuda_emit_forms(p, info, NULL, source) < 0) {
         refuse(error, why, "an expression of the operator table could not be written");
         *why = source->failed ? DYN_R_NO_MEMORY : *why;
         return -1;

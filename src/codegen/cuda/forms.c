@@ -80,7 +80,7 @@ void dyn_cuda_form_of_group(uint32_t step, DynCudaLine *lines, int n, DynCudaRow
     measure(r, lines, n, speed);
     r->each = speed == DYN_CUDA_GROUPED ? held.groups : held.singles;
     if (held.groups > 0 && speed != DYN_CUDA_ANY && r->longest <= (int64_t)r->each * DYN_CUDA_HELD_THREADS) {
-        r->places = held.places;
+        r->held = held.rows;
         r->form = form_of(DYN_CUDA_HELD_GROUP, speed);
         return;
     }
@@ -89,7 +89,7 @@ void dyn_cuda_form_of_group(uint32_t step, DynCudaLine *lines, int n, DynCudaRow
         measure(r, lines, n, speed);
     }
     r->each = DYN_CUDA_EACH_LANE * (speed == DYN_CUDA_SINGLE ? 4 : 1);
-    r->places = 0;
+    r->held = 0;
     r->form = form_of(DYN_CUDA_GROUP, speed);
 }
 
@@ -121,6 +121,7 @@ static int bind(const DynLoops *p, uint32_t step, const DynScalar *seen, const D
     return dyn_exec_bind(dyn_loops_kernel_at(p, step), NULL, geoms, seen, &l->b);
 }
 
+/* Adds the bit of the function that a launch needs: several may share their functions. */
 static int group_needs(const DynLoops *p, uint32_t step, const DynScalar *seen, const DynGeom *geoms, uint32_t *forms) {
     int n = (int)(dyn_loops_group_end(p, step) - step), done = 0;
     DynCudaLine *lines = PyMem_Malloc(sizeof(*lines) * (size_t)n);
@@ -131,7 +132,7 @@ static int group_needs(const DynLoops *p, uint32_t step, const DynScalar *seen, 
     }
     if (done == 0) {
         dyn_cuda_form_of_group(step, lines, n, &r);
-        *forms = 1u << r.form;
+        *forms |= 1u << r.form;
     }
     PyMem_Free(lines);
     return done;
@@ -145,10 +146,10 @@ static int kernel_needs(const DynLoops *p, uint32_t step, const DynCudaInfo *inf
         return -1;
     }
     if (!l.b.k->reduced) {
-        *forms = 1u << dyn_cuda_form_of_map(&l);
+        *forms |= 1u << dyn_cuda_form_of_map(&l);
         return 0;
     }
-    *forms = 1u << dyn_cuda_form_of_reduction(info, &l, &threads);
+    *forms |= 1u << dyn_cuda_form_of_reduction(info, &l, &threads);
     return 0;
 }
 

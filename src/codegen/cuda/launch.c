@@ -281,45 +281,68 @@ typedef struct Group {
     int nwords;
 } Group;
 
-/* Lays the group's rows one behind the other, but for those that threads hold: at[i] is where that of place i begins. */
-static void lay_rows(const DynCall *c, Group *g, int64_t *at) {
+/* Where the group's rows lie in the memory of a row: those that threads hold nowhere, the others one behind the other. */
+typedef struct Laid {
+    uint32_t place[DYN_CUDA_MOST_ROWS];
+    int64_t at[DYN_CUDA_MOST_ROWS];
+    int n; /* 0: all lie where the plan has them, as there are too many */
+} Laid;
+
+static void lay_rows(const DynCall *c, Group *g, Laid *laid) {
     const DynLoops *p = c->p;
-    int64_t next = (int64_t)c->row_size;
-    g->bytes = 0;
-    for (uint32_t i = p->nplaces; i-- > 0;) { /* the plan has them in the order of places */
+    int64_t next = (int64_t)c->row_size, bytes[DYN_CUDA_MOST_ROWS];
+    g->bytes = next;
+    laid->n = 0;
+    for (uint32_t i = p->nplaces; i-- > 0;) { /* the plan has them in the order of places, with those of other groups */
         if (p->places[i].kind != DYN_P_ROW) {
             continue;
         }
         int64_t begins = c->geoms[i].data - c->temps;
-        bool lies = p->places[i].group == g->kernel->group && !(g->r.places >> i & 1);
-        at[i] = g->bytes;
-        g->bytes += lies ? next - begins : 0;
+        if (p->places[i].group == g->kernel->group) {
+            if (laid->n == DYN_CUDA_MOST_ROWS) {
+                laid->n = 0;
+                return;
+            }
+            bytes[laid->n] = next - begins;
+            laid->place[laid->n++] = i;
+        }
         next = begins;
+    }
+    g->bytes = 0;
+    for (int row = 0; row < laid->n; row++) { /* the last place is the first of them */
+        bool held = g->r.held >> (laid->n - 1 - row) & 1;
+        laid->at[row] = g->bytes;
+        g->bytes += held ? 0 : bytes[row];
     }
 }
 
+static int64_t place_in_row(const DynCall *c, const Laid *laid, uint32_t place) {
+    for (int row = 0; row < laid->n; row++) {
+        if (laid->place[row] == place) {
+            return laid->at[row];
+        }
+    }
+    return c->geoms[place].data - c->temps;
+}
+
 /* Operands in the memory of one row are told by how far from its beginning they are. */
-static void find_rowed(const DynCall *c, const int64_t *at, DynCudaLine *l) {
+static void find_rowed(const DynCall *c, const Laid *laid, DynCudaLine *l) {
     for (int i = 0; i < l->b.nops; i++) {
         uint32_t place = dyn_loops_storage(c->p, l->b.k->operands.at[i].place);
         if (c->p->places[place].kind == DYN_P_ROW) {
-            int64_t from = l->b.base[i] - c->geoms[place].data, begins = c->geoms[place].data - c->temps;
+            int64_t from = l->b.base[i] - c->geoms[place].data;
             l->rowed |= 1u << i;
-            l->b.base[i] = (char *)(intptr_t)((at == NULL ? begins : at[place]) + from);
+            l->b.base[i] = (char *)(intptr_t)(place_in_row(c, laid, place) + from);
         }
     }
 }
 
 static void fill_members(const DynCall *c, Group *g, DynCudaLine *lines, int n) {
-    int64_t room[DYN_CUDA_MOST_PLACES];
-    int64_t *at = c->p->nplaces <= DYN_CUDA_MOST_PLACES ? room : NULL;
-    g->bytes = (int64_t)c->row_size;
+    Laid laid;
     g->nwords = DYN_CUDA_GROUP_HEAD;
-    if (at != NULL) {
-        lay_rows(c, g, at);
-    }
+    lay_rows(c, g, &laid);
     for (int i = 0; i < n; i++) {
-        find_rowed(c, at, &lines[i]);
+        find_rowed(c, &laid, &lines[i]);
         fill(&lines[i], g->words + g->nwords);
         g->first[i] = g->nwords;
         g->nwords += dyn_cuda_words(lines[i].b.k);

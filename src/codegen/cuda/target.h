@@ -23,7 +23,7 @@ typedef struct DynCudaRows {
     DynCudaForm form;
     int64_t rows, longest; /* longest: groups of V that a row has at the most */
     int each;              /* groups of V of a row that a thread is to have */
-    uint64_t places;       /* of rows that threads hold in registers */
+    uint64_t held;         /* a bit for each of its rows, in the order of places, that threads hold in registers */
 } DynCudaRows;
 
 #define DYN_CUDA_BUSY 8      /* blocks for each processor, from which on a reduction needn't be split */

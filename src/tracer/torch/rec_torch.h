@@ -66,8 +66,7 @@ DYN_HIDDEN DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node);
  * (DynFormula). -1: no memory. */
 DYN_HIDDEN int rec_torch_formula(DynRec *r, uint32_t node, const DynArg *operands, const char *text);
 
-/* Lie the graph's tensors on a device? PyTorch has kernels there for softmax and layers that normalise, which are not slower than
- * what their formulas become: these stay calls. */
+/* Lie the graph's tensors on a device? PyTorch has kernels of its own there. */
 static inline bool dyn_tt_has_own_kernel(DynRec *r) { return dyn_rec_graph(r)->device != 0; }
 
 /* ---- rec_torch_view.c, rec_torch_index.c */

@@ -18,6 +18,20 @@ static uint32_t rounded(DynRec *r, uint32_t a, DynDtype dt) {
     return dyn_dtype_is_half(dt) ? dyn_tt_cast(r, dyn_tt_cast(r, a, dt), wide) : a;
 }
 
+/* Softmax and layers that normalise: on devices gradients go through PyTorch's kernels, which keep what those need. Where there
+ * are none the formula is fused with what stands around it, and its launch takes the host a third of the call. */
+static bool stays_call(DynRec *r, const NpCall *c) { return dyn_tt_has_own_kernel(r) && rec_torch_follows(c->result); }
+
+static DynVal *call_like_input(DynRec *r, NpCall *c) {
+    uint32_t a = dyn_tt_tensor(r, c, "input"), shape[DYN_MAX_NDIM];
+    if (a == DYN_NONE) {
+        return dyn_np_unsupported(r);
+    }
+    const DynNode *n = dyn_np_node_at(r, a);
+    memcpy(shape, n->shape, sizeof(*shape) * n->ndim);
+    return dyn_np_sized_call(r, c, n->ndim, shape);
+}
+
 /* ---- softmax */
 
 /* Operator 0: exp(x - max) / sum of it; 1: its logarithm, x - max - log(sum), which along the last axis is kept in the dtype (as
@@ -26,8 +40,8 @@ DynVal *tt_rule_softmax(DynRec *r, NpCall *c) {
     DynDtype dt = DYN_NO_DTYPE;
     uint32_t a = dyn_tt_tensor(r, c, "input");
     int axis, naxes;
-    if (dyn_tt_has_own_kernel(r)) {
-        return dyn_np_unsupported(r);
+    if (dyn_tt_has_own_kernel(r)) { /* it is the faster one, but for some long rows (docs/lab/cuda.md) */
+        return call_like_input(r, c);
     }
     if (a == DYN_NONE || dyn_tt_axis(r, dyn_np_slot(c, "dim"), dyn_np_node_at(r, a)->ndim, &axis) < 0 ||
         dyn_tt_dtype(r, c, &dt) < 0) {
@@ -173,8 +187,8 @@ DynVal *tt_rule_layer_norm(DynRec *r, NpCall *c) {
     Affine x;
     int axes[DYN_MAX_NDIM];
     bool rms = c->b->op == 1;
-    if (dyn_tt_has_own_kernel(r)) {
-        return dyn_np_unsupported(r);
+    if (stays_call(r, c)) {
+        return call_like_input(r, c);
     }
     uint32_t a = operand(r, c, &dt);
     if (a == DYN_NONE || affine_of(r, c, dt, &x) < 0) {
@@ -206,8 +220,8 @@ DynVal *tt_rule_group_norm(DynRec *r, NpCall *c) {
     Affine x;
     int axes[DYN_MAX_NDIM];
     uint32_t a = operand(r, c, &dt), whole[DYN_MAX_NDIM], shape[DYN_MAX_NDIM];
-    if (dyn_tt_has_own_kernel(r)) {
-        return dyn_np_unsupported(r);
+    if (stays_call(r, c)) {
+        return call_like_input(r, c);
     }
     DynOperand groups = dyn_np_slot(c, "num_groups");
     double eps = 1e-5;
