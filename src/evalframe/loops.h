@@ -235,7 +235,7 @@ DYN_HIDDEN void dyn_loops_turn_ends(DynLoops *l, DynTurnOf turn, uint64_t took);
 
 /* ---- loops_guess.c */
 typedef struct DynLoopGuess {
-    bool unrolled;   /* a recording goes through all of its trips */
+    bool unrolled;   /* a recording goes through all of its trips, and through those of loops in it */
     bool few_trips;  /* it runs so seldom that a graph could have all of its trips */
     bool short_loop; /* so shortly that no compiler need hurry */
     double worth_ns; /* planning it, and writing C, is worth while when it has run for so long */

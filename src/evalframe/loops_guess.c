@@ -187,8 +187,8 @@ bool dyn_loops_outweigh(const DynCode *c, uint32_t header, PyObject *const *slot
     bool graph_pays = ns < TINY_NS && behind_ns < TINY_NS && has_array_beside(c, slots, nstack, header, members);
     PyMem_RawFree(times);
     PyMem_RawFree(members);
-    guess->unrolled = is_unrolled(c, header, slots, nstack);
     guess->few_trips = trips * most <= FEW_TRIPS;
+    guess->unrolled = guess->few_trips && is_unrolled(c, header, slots, nstack);
     guess->worth_ns = worth_of(n);
     guess->short_loop = ns < guess->worth_ns;
     return !graph_pays && (nnodes == 0 || ns + behind_ns > (double)nnodes * OPERATION_NS);

@@ -176,9 +176,9 @@ extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
 #define DYN_RF_MAYBE 8u     /* The last register says what it is: 0, what slot `ref` held at the entry; or dyn_region_what. */
 #define DYN_RF_TUPLE 16u    /* LIST: it is a tuple. */
 #define DYN_RF_FRESH 32u    /* INST: it is being made, and nobody else has it. */
-#define DYN_REGION_REGS 11
-#define DYN_REGION_RANK 4
-#define DYN_REGION_EXTRAS 48 /* The most objects that come in beside the slots. */
+#define DYN_REGION_RANK 6
+#define DYN_REGION_REGS (3 + 2 * DYN_REGION_RANK) /* Of an array: object, elements, sizes, strides, and what is read next. */
+#define DYN_REGION_EXTRAS 48                      /* The most objects that come in beside the slots. */
 typedef struct DynRegionValue {
     uint8_t kind; /* DynRegionKind */
     uint8_t dtype;

@@ -343,3 +343,59 @@ def test_sums_of_matrices_are_bit_by_bit_those_of_numpy(form):
             wanted = case.eager()
             case.plan()
             assert case.run(True)[0] == wanted, (shape, x.strides)
+
+
+def deep_nest(g, h, d, out, n):
+    for i in range(n):
+        for j in range(g.shape[1]):
+            for k in range(d.shape[0]):
+                for m in range(d.shape[1]):
+                    for p in range(d.shape[-2]):
+                        for q in range(d.shape[-1]):
+                            for a in range(h.shape[0]):
+                                if j - m >= 0:
+                                    left = g[i, j - m, a] @ h[a, p]
+                                    right = h[a, q] * d[k, m, a, p, q, 0]
+                                    out[i, j, a] += left @ right
+    return out
+
+
+@pytest.mark.parametrize("unit", [1.0, 1j])
+def test_a_nest_of_seven_loops_has_few_versions(unit):
+    """The variables of inner loops are unset in each loop's first trip. For a combination of these each its innermost loop
+    was written, and left where there were too many."""
+    g, h = (rows(4, 8) * unit).reshape(2, 2, 2, 2, 2), (rows(4, 4) * unit).reshape(2, 2, 2, 2)
+    d = (rows(4, 8) * unit).reshape(2, 2, 2, 2, 2, 1)
+    text = check(deep_nest, (g, h, d, np.zeros_like(g), 2), [iter(range(2))], forced=False)
+    assert "GRAPH_SIZE" not in text
+
+
+def test_a_nest_of_many_trips_is_not_left_to_a_graph():
+    """Each of its loops has two trips, but a recording would go through a hundred times as many."""
+    g, h = (rows(4, 8) * 1j).reshape(2, 2, 2, 2, 2), (rows(4, 4) * 1j).reshape(2, 2, 2, 2)
+    given = g, h, (rows(4, 8) * 1j).reshape(2, 2, 2, 2, 2, 1)
+    fast = dynoc.optimize(deep_nest, wait=True)
+    for _ in range(3):
+        assert fast(*given, np.zeros_like(g), 2).tobytes() == deep_nest(*given, np.zeros_like(g), 2).tobytes()
+    assert len(fast.loops) == 1 and fast.loops[0].startswith("native")
+
+
+def six_axes(a, b, total, n):
+    for i in range(n):
+        made = np.zeros((1, 2, 1, 2, 3, 2))
+        made[0] = b
+        sums = a * 2 + b
+        total += (sums * made).sum() + sums.max() + a[0, 1, 0, 1].T.sum() + made.mean()
+        for row in sums[0]:
+            total += row[0].sum()
+        piece = sums[:, ::-1, 0, :, :, 1:]
+        total += sums.sum(axis=-1).reshape(-1)[3] + piece.sum()
+        sums[0, 1, 0, 1, 2] = total
+    return total, made, sums, piece
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_six_axes(order):
+    a, b = rows(4, 6).reshape(1, 2, 1, 2, 3, 2), rows(4, 6)[::-1].reshape(2, 1, 2, 3, 2)
+    check(six_axes, (np.asarray(a, order=order), b, 0.0, 3), [iter(range(3))], forced=False)
+    check(six_axes, (a[:, ::-1, ..., ::-1], b, 0.0, 3), [iter(range(3))], forced=False)

@@ -58,9 +58,11 @@ static bool is_container(const PlanValue *v) {
 
 static void add_hint(Plan *p, uint32_t at, uint32_t slot, PlanValue *v) {
     PlanHint hint = {.at = at, .slot = slot};
+    bool told = (v->v.flags & DYN_RF_MAYBE) != 0; /* by a register already: a hint of a loop within this one */
     bool simple = v->v.kind != DYN_RK_ENTRY && !dyn_region_has_items(v->v.kind) && v->v.kind != DYN_RK_CONST &&
                   v->v.kind != DYN_RK_NULL && !is_container(v);
-    if (!simple || v->v.nregs + 1 >= DYN_REGION_REGS || v->v.ref != DYN_NONE || !begins_empty(p, at, slot)) {
+    bool fits = told || (v->v.nregs + 1 < DYN_REGION_REGS && v->v.ref == DYN_NONE);
+    if (!simple || !fits || !begins_empty(p, at, slot)) {
         return;
     }
     plan_reg(p, v);
@@ -68,12 +70,14 @@ static void add_hint(Plan *p, uint32_t at, uint32_t slot, PlanValue *v) {
     for (uint32_t i = 0; i < v->v.nregs; i++) {
         hint.types[i] = p->r->regs.at[v->v.regs[i]];
     }
-    if (plan_is_number(v) && hint.types[0] != 'S') {
+    if (!told && plan_is_number(v) && hint.types[0] != 'S') {
         hint.value.kind = (uint8_t)common_kind(hint.types[0]);
         hint.value.dtype = 0;
     }
-    hint.types[hint.value.nregs++] = 'I';
-    hint.value.flags |= DYN_RF_MAYBE | DYN_RF_DROPPABLE;
+    if (!told) {
+        hint.types[hint.value.nregs++] = 'I';
+        hint.value.flags |= DYN_RF_MAYBE | DYN_RF_DROPPABLE;
+    }
     if (dyn_vec_push(&p->hints, hint) < 0) {
         plan_stop(p, DYN_R_NO_MEMORY);
     }
@@ -98,7 +102,7 @@ void plan_forget_unread(Plan *p) {
         if (hint != NULL) {
             plan_reg(p, v);
             apply_hint(p, hint, v);
-        } else if (plan_is_head(f->loops, f->at) && !(v->v.flags & DYN_RF_MAYBE)) {
+        } else if (plan_is_head(f->loops, f->at)) {
             add_hint(p, f->at, s, v);
         }
     }
