@@ -76,6 +76,16 @@ DYN_HIDDEN void dyn_region_free_spares(DynRegionSpares *spares);
 DYN_HIDDEN PyObject *dyn_region_blank(DynRegionRun *run, DynRegionKind kind, uint8_t dtype, uint8_t n);
 /* Is memory out for the next object of the way out? Test: dyn_region_starve says when. */
 DYN_HIDDEN bool dyn_region_is_starved(void);
+/* live.c: the registers that are needed at the beginning of each block. The caller frees `rows` (PyMem_RawFree); false: memory is
+ * out. */
+typedef struct DynRegionLive {
+    uint64_t *rows; /* For each block so many words, a bit for each register. */
+    uint32_t nwords;
+} DynRegionLive;
+DYN_HIDDEN bool dyn_region_find_live(const DynRegion *r, DynRegionLive *live);
+static inline bool dyn_region_is_live(const DynRegionLive *live, uint32_t block, uint32_t reg) {
+    return (live->rows[(size_t)block * live->nwords + reg / 64] >> reg % 64 & 1) != 0;
+}
 DYN_HIDDEN void dyn_region_unroll(DynRegion *r); /* unroll.c: where memory is out, loops stay loops */
 DYN_HIDDEN void dyn_region_hoist(DynRegion *r);  /* hoist.c: where memory is out, checks stay where they are */
 /* emit.c: `seen` gets the blocks that control comes to from this one. */
