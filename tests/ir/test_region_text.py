@@ -296,6 +296,45 @@ def test_what_is_carried_from_trip_to_trip_in_another_way_stays_checked():
     assert "r14 = imul r14 r14 else b" in fast_and_front(with_ranges(code))
 
 
+CUT = """r15 = int 69069
+  r16 = imul r14 r15 else x1
+  r16 = iadd r16 r7 else x1
+  r17 = int 65535
+  r13 = iand r16 r17
+  r14 = imov r13
+  jmp b3
+b3 @7:
+  jmp b4
+b4 @7:
+"""
+
+
+def with_cut(code=CUT):
+    return with_ranges(code).replace("DDIII\n", "DDIIIIII\n")
+
+
+def test_what_is_cut_off_in_each_trip_does_not_overflow():
+    fast = fast_and_front(with_cut())
+    assert "r16 = imulw r14 r15\n  r16 = iaddw r16 r7\n" in fast and " imul r" not in fast
+    assert re.search(r"(r\d+) = int 65535\n(.*\n)*  r\d+ = ile r14 \1\n", fast)
+
+
+def test_numbers_modulo_a_power_of_two_are_computed_from_the_first_trips():
+    fast = fast_and_front(with_cut())
+    first = re.search(r"(r\d+) = imov r14\n  r\d+ = int 8\n", fast)[1]
+    a, c = 69069, 1
+    for _ in range(7):
+        a, c = a % 65536 * 69069, c % 65536 * 69069 + 1
+        numbers = rf"(r\d+) = int {a}\n  (r\d+) = int {c}\n  "
+        assert re.search(numbers + rf"(r\d+) = imulw {first} \1\n  (r\d+) = iaddw \3 \2\n  r13 = iand \4 r17\n", fast)
+
+
+@pytest.mark.parametrize("old, new", [("iadd r16 r7", "iadd r16 r4"), ("int 65535", "int 65534"), ("int 69069", "int 1")])
+def test_other_numbers_wait_for_each_trip(old, new):
+    fast = fast_and_front(with_cut(CUT.replace(old, new)))
+    assert not re.search(r"r\d+ = imov r14\n  r\d+ = int 8\n", fast)
+
+
 def test_a_root_of_ints_is_an_int():
     code = "r13 = imul r4 r4 else x1\n  r11 = i2dx r13 else x1\n  r11 = sqrt r11 else x1\n  r13 = d2i r11 else x1\n  " + COUNT
     fast = fast_and_front(with_ranges(code))

@@ -408,7 +408,7 @@ static void make_versions(Loop *l, uint32_t *copies) {
     q.n = l->n;
     bool made = !l->failed && dyn_region_ranges(l->r, &q);
     uint32_t first = made ? dyn_region_trips(l->r, &q) : DYN_NONE;
-    l->failed = first == DYN_NONE;
+    l->failed = first == DYN_NONE || !dyn_region_ahead(l->r, &q);
     if (!l->failed) {
         redirect(l, first);
     }

@@ -100,10 +100,13 @@ typedef struct DynRegionQuick {
     uint32_t left, after;   /* the register that ends it at 0, and the block behind it. */
     uint32_t next;          /* The counter, or DYN_NONE, */
     int64_t step;           /* and what is added to it in each trip. */
+    uint32_t until;         /* The register that ends the loop without when `left` is the same; trips.c makes it. */
     const uint32_t *blocks; /* Those of the loop without, */
     uint32_t n;             /* so many. */
 } DynRegionQuick;
-DYN_HIDDEN uint32_t dyn_region_trips(DynRegion *r, const DynRegionQuick *q);
+DYN_HIDDEN uint32_t dyn_region_trips(DynRegion *r, DynRegionQuick *q);
+/* ahead.c: recurrences of such a loop that need not wait for one trip after the other. false: memory is out, as above. */
+DYN_HIDDEN bool dyn_region_ahead(DynRegion *r, const DynRegionQuick *q);
 /* ranges.c: checks of such a loop that ranges of ints take out; front gets what they take, and `all` asks for more. */
 DYN_HIDDEN bool dyn_region_ranges(DynRegion *r, DynRegionQuick *q);
 /* stores.c: how many bytes an instruction stores in an array; 0: it is another one. */

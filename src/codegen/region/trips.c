@@ -17,7 +17,7 @@ enum { LEAST_ADDED = 8 };          /* … or than the checks in front, where fla
 
 typedef struct Trips {
     DynRegion *r;
-    const DynRegionQuick *q;
+    DynRegionQuick *q;
     uint8_t *carried;   /* For each register: the loop assigns it, and the loop with checks needs it at its head. */
     uint8_t *assigned;  /* For each register: the loop assigns it. */
     uint8_t *told;      /* For each register: what isn't finite makes it so, too, behind the trips. */
@@ -409,7 +409,7 @@ static void ask_behind(Trips *t, uint32_t done, uint32_t next, uint32_t again) {
 }
 
 static void make_trips(Trips *t) {
-    const DynRegionQuick *q = t->q;
+    DynRegionQuick *q = t->q;
     t->first = q->front;
     bool polls = calls(t);
     uint32_t begin = add_block(t), done = add_block(t), next = done;
@@ -419,6 +419,7 @@ static void make_trips(Trips *t) {
     uint32_t most = add(t, begin, DYN_RO_ICONST, DYN_NONE, DYN_NONE, TRIPS);
     uint32_t rest = add(t, begin, DYN_RO_ISUBW, q->left, most, 0);
     uint32_t until = add(t, begin, DYN_RO_IMAX0, rest, DYN_NONE, 0);
+    q->until = until;
     uint32_t again = make_again(t, begin, until, polls);
     if (again != DYN_NONE && t->nstores > 0) { /* there is room for fewer */
         t->r->blocks.at[begin].v.at[0].imm.i = DYN_REGION_SAVED;
@@ -444,7 +445,7 @@ static void make_trips(Trips *t) {
     }
 }
 
-uint32_t dyn_region_trips(DynRegion *r, const DynRegionQuick *q) {
+uint32_t dyn_region_trips(DynRegion *r, DynRegionQuick *q) {
     uint32_t n = r->regs.n;
     uint8_t *rows = PyMem_RawCalloc(3, n);
     if (rows == NULL) {
