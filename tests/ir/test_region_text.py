@@ -399,3 +399,58 @@ def test_a_loop_of_a_few_trips_becomes_straight_code():
 def test_a_loop_of_many_trips_or_of_nobody_knows_how_many_stays_one(old, new):
     blocks = blocks_of(optimised(FEW.replace(old, new)))
     assert blocks["b2"].endswith("jmp b4\n") or "idx r12 r2 else x1" in blocks["b5"]
+
+
+# while r1 <= r0: …, with r0 an int and r2 an axis's size. What is made in the loop is r3 to r7.
+WHILE = """\
+region header=2 slots=3 stack=0 extra=0
+regs IIIIIIIII
+entry b1: int(r0) int(r1) int(r2)
+b0 @0:
+  jmp b1
+b1 @0:
+  r3 = int 0
+  r4 = int 1
+  r8 = ile r3 r0
+  br r8 b2 b3
+b2 @0:
+CODE  jmp b1
+b3 @0:
+  leave x0
+exit x0 at 4 stack=0 more=0 OK: int(r0) int(r1) int(r2)
+"""
+
+
+KEPT = "idx r0 r2 else x0", "idx.low r0 r2 else x0"
+
+
+@pytest.mark.parametrize(
+    "code, becomes",
+    [
+        ("r0 = isub r0 r4 else x0", "r0 = isubw r0 r4"),
+        ("r0 = iadd r0 r4 else x0", None),
+        ("r1 = isub r1 r4 else x0", None),
+        (f"r5 = {KEPT[0]}", f"r5 = {KEPT[1]}"),
+        ("r5 = idx r1 r2 else x0", None),
+        (f"r5 = {KEPT[0]}; r6 = iadd r0 r4 else x0", f"r5 = {KEPT[1]}; r6 = iaddw r0 r4"),
+        (f"r5 = {KEPT[0]}; r6 = idx r0 r2 else x0", f"r5 = {KEPT[1]}; r6 = imov r0"),
+        (f"r5 = {KEPT[0]}; r2 = imov r1; r6 = {KEPT[0]}", f"r5 = {KEPT[1]}; r2 = imov r1; r6 = {KEPT[1]}"),
+        (f"r5 = {KEPT[0]}; r0 = imov r1; r6 = {KEPT[0]}", f"r5 = {KEPT[1]}; r0 = imov r1; r6 = {KEPT[0]}"),
+        ("r5 = iadd r0 r1 else x0; r5 = ishrw r5 r4; r6 = idx r5 r2 else x0", None),
+        (
+            "r5 = iadd r0 r0 else x0; r5 = ishrw r5 r4; r6 = idx r5 r2 else x0",
+            "r5 = iadd r0 r0 else x0; r5 = ishrw r5 r4; r6 = idx.low r5 r2 else x0",
+        ),
+    ],
+)
+def test_checks_that_a_branch_or_another_check_makes_needless(code, becomes):
+    lines = [f"  {line}\n" for line in code.split("; ")]
+    got = blocks_of(optimised(WHILE.replace("CODE", "".join(lines))))["b2"]
+    assert got.splitlines()[-1 - len(lines) : -1] == [f"  {line}" for line in (becomes or code).split("; ")]
+
+
+def test_what_holds_on_one_way_alone_is_not_known_behind_both():
+    text = WHILE.replace("CODE", "  r5 = idx r1 r2 else x0\n").replace("br r8 b2 b3", "br r8 b2 b2")
+    assert "r5 = idx r1 r2 else x0" in optimised(text)
+    text = WHILE.replace("CODE", "  r5 = idx r0 r2 else x0\n").replace("br r8 b2 b3", "br r8 b2 b2")
+    assert "r5 = idx r0 r2 else x0" in optimised(text)
