@@ -296,6 +296,16 @@ def test_what_is_carried_from_trip_to_trip_in_another_way_stays_checked():
     assert "r14 = imul r14 r14 else b" in fast_and_front(with_ranges(code))
 
 
+def test_an_index_behind_a_branch_is_checked_for_the_trips_that_come_to_it():
+    code = COUNT.replace("r13 = dle r10 r11", "r13 = ilt r8 r4")
+    code = code.replace("r14 = iadd r14 r7", "r13 = iadd r4 r8 else x1\n  r13 = idx r13 r2")
+    fast = fast_and_front(with_ranges(code))
+    assert "r13 = iaddw r4 r8\n  r13 = imov r13\n" in fast
+    assert re.search(r"(r\d+) = ilt r4 (r\d+)\n  r\d+ = iselect \1 \2 r4\n", fast)
+    stored = fast_and_front(with_ranges(code.replace("idx r13 r2 else x1", "idx r13 r2 else x1\n  st.f64 r1 r13 r11")))
+    assert "iselect" not in stored and "r13 = iaddw r4 r8\n  r13 = imov r13\n" in stored
+
+
 CUT = """r15 = int 69069
   r16 = imul r14 r15 else x1
   r16 = iadd r16 r7 else x1

@@ -101,7 +101,32 @@ def no_zero(a, k):
     return s
 
 
-PROGRAMS = [insertion, downwards, from_both_ends, bisection, sifted, neighbours, near_the_largest, no_zero]
+def stored_behind_branches(a, k):
+    for i in range(len(a)):
+        x = a[i] * 1e300
+        if i > k:
+            a[i - k] = x * x
+        if i + 2 <= len(a) - k:
+            a[i + 2 + k - 1] += 1.0
+    return a
+
+
+def from_the_edge(a, k):
+    out = np.zeros(len(a))
+    for i in range(len(a) - 1, -1, -1):
+        s = a[i]
+        if i > 0:
+            s += a[i - 1]
+        if i < len(a) - 1:
+            s += a[i + 1]
+        if k <= i:
+            s -= a[i - k]
+        out[i] = s
+    return out
+
+
+AROUND = [stored_behind_branches, from_the_edge, neighbours]
+PROGRAMS = [*AROUND, insertion, downwards, from_both_ends, bisection, sifted, near_the_largest, no_zero]
 
 
 @pytest.mark.parametrize("fn", PROGRAMS)

@@ -38,6 +38,22 @@ static void put_below(Facts *s, Fact *x, uint32_t reg, int8_t gap) {
     x->gap = gap;
 }
 
+const DynRegionInstr *dyn_region_condition(const DynRegionBlock *b, uint32_t reg) {
+    for (uint32_t k = b->v.n - 1; k-- > 0;) {
+        const DynRegionInstr *in = &b->v.at[k];
+        if (in->dst == reg) {
+            for (uint32_t m = k; m < b->v.n; m++) {
+                uint32_t dst = b->v.at[m].dst;
+                if (dst != DYN_NONE && (dst == in->arg[0] || dst == in->arg[1])) {
+                    return NULL;
+                }
+            }
+            return in;
+        }
+    }
+    return NULL;
+}
+
 /* ---- instructions */
 
 /* a + c without an overflow. */
@@ -197,29 +213,12 @@ static void learn_other(Fact *regs, uint32_t a, uint32_t b) {
     }
 }
 
-/* The instruction that makes the condition at the block's end, if its operands are still the same there; or NULL. */
-static const DynRegionInstr *condition_of(const DynRegionBlock *b, uint32_t reg) {
-    for (uint32_t k = b->v.n - 1; k-- > 0;) {
-        const DynRegionInstr *in = &b->v.at[k];
-        if (in->dst == reg) {
-            for (uint32_t m = k; m < b->v.n; m++) {
-                uint32_t dst = b->v.at[m].dst;
-                if (dst != DYN_NONE && (dst == in->arg[0] || dst == in->arg[1])) {
-                    return NULL;
-                }
-            }
-            return in;
-        }
-    }
-    return NULL;
-}
-
 /* `regs` at the end of a block that goes on there where the condition holds, or where it doesn't. */
 static void learn(Facts *s, const DynRegionBlock *b, bool holds, Fact *regs) {
-    const DynRegionInstr *in = condition_of(b, b->v.at[b->v.n - 1].arg[0]);
+    const DynRegionInstr *in = dyn_region_condition(b, b->v.at[b->v.n - 1].arg[0]);
     for (uint32_t k = 0; k < 2 && in != NULL && in->op == DYN_RO_NOT; k++) {
         holds = !holds;
-        in = condition_of(b, in->arg[0]);
+        in = dyn_region_condition(b, in->arg[0]);
     }
     if (in == NULL) {
         return;

@@ -89,6 +89,9 @@ static inline bool dyn_region_is_live(const DynRegionLive *live, uint32_t block,
 DYN_HIDDEN void dyn_region_unroll(DynRegion *r); /* unroll.c: where memory is out, loops stay loops */
 DYN_HIDDEN void dyn_region_hoist(DynRegion *r);  /* hoist.c: where memory is out, checks stay where they are */
 DYN_HIDDEN void dyn_region_facts(DynRegion *r);  /* facts.c: … and there, too */
+/* facts.c: the instruction of a block that ends with a branch which makes the register, if its operands are still the same at the
+ * branch; or NULL. */
+DYN_HIDDEN const DynRegionInstr *dyn_region_condition(const DynRegionBlock *b, uint32_t reg);
 /* emit.c: `seen` gets the blocks that control comes to from this one. */
 DYN_HIDDEN void dyn_region_reach(const DynRegion *r, uint32_t block, uint8_t *seen);
 /* emit.c: is a function of others called, which may take long, and clear the processor's flags? */
