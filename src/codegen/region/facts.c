@@ -104,7 +104,7 @@ static Fact check_index(Facts *s, DynRegionInstr *in, Fact *regs) {
     }
     out.low = a->low > 0 ? a->low : 0;
     put_below(s, &out, size, 1);
-    if (a->low >= 0) {
+    if (a->low >= 0 && !a->exact) { /* a compiler knows of numbers itself */
         in->op = DYN_RO_IDXLOW;
         put_below(s, a, size, 1);
     }
