@@ -296,6 +296,55 @@ def test_what_is_carried_from_trip_to_trip_in_another_way_stays_checked():
     assert "r14 = imul r14 r14 else b" in fast_and_front(with_ranges(code))
 
 
+def test_an_index_behind_a_branch_is_checked_for_the_trips_that_come_to_it():
+    code = COUNT.replace("r13 = dle r10 r11", "r13 = ilt r8 r4")
+    code = code.replace("r14 = iadd r14 r7", "r13 = iadd r4 r8 else x1\n  r13 = idx r13 r2")
+    fast = fast_and_front(with_ranges(code))
+    assert "r13 = iaddw r4 r8\n  r13 = imov r13\n" in fast
+    assert re.search(r"(r\d+) = ilt r4 (r\d+)\n  r\d+ = iselect \1 \2 r4\n", fast)
+    stored = fast_and_front(with_ranges(code.replace("idx r13 r2 else x1", "idx r13 r2 else x1\n  st.f64 r1 r13 r11")))
+    assert "iselect" not in stored and "r13 = iaddw r4 r8\n  r13 = imov r13\n" in stored
+
+
+CUT = """r15 = int 69069
+  r16 = imul r14 r15 else x1
+  r16 = iadd r16 r7 else x1
+  r17 = int 65535
+  r13 = iand r16 r17
+  r14 = imov r13
+  jmp b3
+b3 @7:
+  jmp b4
+b4 @7:
+"""
+
+
+def with_cut(code=CUT):
+    return with_ranges(code).replace("DDIII\n", "DDIIIIII\n")
+
+
+def test_what_is_cut_off_in_each_trip_does_not_overflow():
+    fast = fast_and_front(with_cut())
+    assert "r16 = imulw r14 r15\n  r16 = iaddw r16 r7\n" in fast and " imul r" not in fast
+    assert re.search(r"(r\d+) = int 65535\n(.*\n)*  r\d+ = ile r14 \1\n", fast)
+
+
+def test_numbers_modulo_a_power_of_two_are_computed_from_the_first_trips():
+    fast = fast_and_front(with_cut())
+    first = re.search(r"(r\d+) = imov r14\n  r\d+ = int 8\n", fast)[1]
+    a, c = 69069, 1
+    for _ in range(7):
+        a, c = a % 65536 * 69069, c % 65536 * 69069 + 1
+        numbers = rf"(r\d+) = int {a}\n  (r\d+) = int {c}\n  "
+        assert re.search(numbers + rf"(r\d+) = imulw {first} \1\n  (r\d+) = iaddw \3 \2\n  r13 = iand \4 r17\n", fast)
+
+
+@pytest.mark.parametrize("old, new", [("iadd r16 r7", "iadd r16 r4"), ("int 65535", "int 65534"), ("int 69069", "int 1")])
+def test_other_numbers_wait_for_each_trip(old, new):
+    fast = fast_and_front(with_cut(CUT.replace(old, new)))
+    assert not re.search(r"r\d+ = imov r14\n  r\d+ = int 8\n", fast)
+
+
 def test_a_root_of_ints_is_an_int():
     code = "r13 = imul r4 r4 else x1\n  r11 = i2dx r13 else x1\n  r11 = sqrt r11 else x1\n  r13 = d2i r11 else x1\n  " + COUNT
     fast = fast_and_front(with_ranges(code))
@@ -360,3 +409,58 @@ def test_a_loop_of_a_few_trips_becomes_straight_code():
 def test_a_loop_of_many_trips_or_of_nobody_knows_how_many_stays_one(old, new):
     blocks = blocks_of(optimised(FEW.replace(old, new)))
     assert blocks["b2"].endswith("jmp b4\n") or "idx r12 r2 else x1" in blocks["b5"]
+
+
+# while r1 <= r0: …, with r0 an int and r2 an axis's size. What is made in the loop is r3 to r7.
+WHILE = """\
+region header=2 slots=3 stack=0 extra=0
+regs IIIIIIIII
+entry b1: int(r0) int(r1) int(r2)
+b0 @0:
+  jmp b1
+b1 @0:
+  r3 = int 0
+  r4 = int 1
+  r8 = ile r3 r0
+  br r8 b2 b3
+b2 @0:
+CODE  jmp b1
+b3 @0:
+  leave x0
+exit x0 at 4 stack=0 more=0 OK: int(r0) int(r1) int(r2)
+"""
+
+
+KEPT = "idx r0 r2 else x0", "idx.low r0 r2 else x0"
+
+
+@pytest.mark.parametrize(
+    "code, becomes",
+    [
+        ("r0 = isub r0 r4 else x0", "r0 = isubw r0 r4"),
+        ("r0 = iadd r0 r4 else x0", None),
+        ("r1 = isub r1 r4 else x0", None),
+        (f"r5 = {KEPT[0]}", f"r5 = {KEPT[1]}"),
+        ("r5 = idx r1 r2 else x0", None),
+        (f"r5 = {KEPT[0]}; r6 = iadd r0 r4 else x0", f"r5 = {KEPT[1]}; r6 = iaddw r0 r4"),
+        (f"r5 = {KEPT[0]}; r6 = idx r0 r2 else x0", f"r5 = {KEPT[1]}; r6 = imov r0"),
+        (f"r5 = {KEPT[0]}; r2 = imov r1; r6 = {KEPT[0]}", f"r5 = {KEPT[1]}; r2 = imov r1; r6 = {KEPT[1]}"),
+        (f"r5 = {KEPT[0]}; r0 = imov r1; r6 = {KEPT[0]}", f"r5 = {KEPT[1]}; r0 = imov r1; r6 = {KEPT[0]}"),
+        ("r5 = iadd r0 r1 else x0; r5 = ishrw r5 r4; r6 = idx r5 r2 else x0", None),
+        (
+            "r5 = iadd r0 r0 else x0; r5 = ishrw r5 r4; r6 = idx r5 r2 else x0",
+            "r5 = iadd r0 r0 else x0; r5 = ishrw r5 r4; r6 = idx.low r5 r2 else x0",
+        ),
+    ],
+)
+def test_checks_that_a_branch_or_another_check_makes_needless(code, becomes):
+    lines = [f"  {line}\n" for line in code.split("; ")]
+    got = blocks_of(optimised(WHILE.replace("CODE", "".join(lines))))["b2"]
+    assert got.splitlines()[-1 - len(lines) : -1] == [f"  {line}" for line in (becomes or code).split("; ")]
+
+
+def test_what_holds_on_one_way_alone_is_not_known_behind_both():
+    text = WHILE.replace("CODE", "  r5 = idx r1 r2 else x0\n").replace("br r8 b2 b3", "br r8 b2 b2")
+    assert "r5 = idx r1 r2 else x0" in optimised(text)
+    text = WHILE.replace("CODE", "  r5 = idx r0 r2 else x0\n").replace("br r8 b2 b3", "br r8 b2 b2")
+    assert "r5 = idx r0 r2 else x0" in optimised(text)

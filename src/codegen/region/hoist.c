@@ -17,10 +17,23 @@ typedef struct Affine {
     int64_t c;
 } Affine;
 
+/* fixed + c; or nothing is known. */
+typedef struct Bound {
+    bool known;
+    uint32_t fixed;
+    int64_t c;
+} Bound;
+
+/* Between which numbers the counter was at the head of a trip that comes to some place: branches (`if i > 0`) tell. */
+typedef struct Guard {
+    Bound low, high;
+} Guard;
+
 /* base + fixed + c is an index of an axis with `size` elements; without a size: it is far from overflow. */
 typedef struct Check {
     uint32_t base, fixed, size;
     int64_t c;
+    Guard guard; /* Of the trips that come to the check. */
 } Check;
 
 typedef struct Loop {
@@ -28,12 +41,14 @@ typedef struct Loop {
     uint32_t head, nblocks, nregs;
     uint8_t *in;       /* For each block: it belongs to the loop. */
     uint8_t *assigned; /* For each register: the loop assigns it; MOVED: by a move. */
+    uint8_t *stored;   /* For each register: it may tell where something is stored. */
     uint32_t *order;   /* The blocks of the loop, each behind those that come before it in a trip. */
     uint32_t *ahead;   /* For each block: from how many places of the loop that aren't in `order` yet it is jumped to. */
     uint32_t *place;   /* For each block of the loop: where it is in `order`. */
     uint32_t n;
     Affine *at;    /* For each block of `order` and each register, at its beginning; behind them there is room for one more. */
-    uint8_t *seen; /* For each block: `at` holds something. */
+    Guard *guards; /* For each block of `order`. */
+    uint8_t *seen; /* For each block: `at` and `guards` hold something. */
     uint32_t next, left;
     int64_t step; /* Of `next`, in each trip. */
     Check checks[MOST_CHECKS];
@@ -130,6 +145,25 @@ static void find_assigned(Loop *l) {
     }
 }
 
+/* stores.c saves what is at those places in all trips, also in those that store nothing, so they have to lie inside then, too. */
+static void find_stored(Loop *l) {
+    memset(l->stored, 0, l->nregs);
+    for (bool again = true; again;) {
+        again = false;
+        for (uint32_t i = 0; i < l->n; i++) {
+            const DynRegionBlock *b = &l->r->blocks.at[l->order[i]];
+            for (uint32_t k = b->v.n; k-- > 0;) {
+                const DynRegionInstr *in = &b->v.at[k];
+                bool store = dyn_region_stored(in->op) > 0, makes = in->dst != DYN_NONE && l->stored[in->dst];
+                for (int a = 0; a < (store ? 2 : 3) && dyn_region_ops[in->op].args[a] != 'N' && (store || makes); a++) {
+                    again = again || !l->stored[in->arg[a]];
+                    l->stored[in->arg[a]] = 1;
+                }
+            }
+        }
+    }
+}
+
 /* ---- what registers hold */
 
 static Affine sum(Affine a, Affine b, bool minus) {
@@ -164,13 +198,19 @@ static void follow(const DynRegionInstr *in, Affine *regs) {
     regs[in->dst] = out;
 }
 
-static void merge(Loop *l, uint32_t to, const Affine *regs) {
+static bool is_same(Bound a, Bound b) { return a.known == b.known && (!a.known || (a.fixed == b.fixed && a.c == b.c)); }
+
+static void merge(Loop *l, uint32_t to, const Affine *regs, Guard guard) {
     Affine *at = state_of(l, to);
+    Guard *has = &l->guards[l->place[to]];
     if (!l->seen[to]) {
         memcpy(at, regs, l->nregs * sizeof *at);
+        *has = guard;
         l->seen[to] = 1;
         return;
     }
+    has->low.known = has->low.known && is_same(has->low, guard.low);
+    has->high.known = has->high.known && is_same(has->high, guard.high);
     for (uint32_t i = 0; i < l->nregs; i++) {
         bool same = at[i].known && regs[i].known && at[i].base == regs[i].base && at[i].fixed == regs[i].fixed;
         same = same && at[i].c == regs[i].c;
@@ -182,7 +222,8 @@ static void add_check(Loop *l, Check c) {
     bool near = c.c < (INT64_C(1) << FAR) && c.c > -(INT64_C(1) << FAR);
     for (uint32_t i = 0; i < l->nchecks; i++) {
         const Check *has = &l->checks[i];
-        if (has->base == c.base && has->fixed == c.fixed && has->size == c.size && has->c == c.c) {
+        bool same = has->base == c.base && has->fixed == c.fixed && has->size == c.size && has->c == c.c;
+        if (same && is_same(has->guard.low, c.guard.low) && is_same(has->guard.high, c.guard.high)) {
             return;
         }
     }
@@ -209,6 +250,24 @@ static bool is_hoisted(const Loop *l, const DynRegionInstr *in, const Affine *re
     return false;
 }
 
+/* The block's end, where the condition holds or doesn't: what it tells of the counter, which is compared with what stays. */
+static Guard guarded(const Loop *l, const DynRegionBlock *b, const Affine *regs, bool holds, Guard guard) {
+    const DynRegionInstr *in = dyn_region_condition(b, b->v.at[b->v.n - 1].arg[0]);
+    if (in == NULL || (in->op != DYN_RO_ILT && in->op != DYN_RO_ILE)) {
+        return guard;
+    }
+    Affine low = regs[in->arg[holds ? 0 : 1]], high = regs[in->arg[holds ? 1 : 0]];
+    int64_t c, more = (in->op == DYN_RO_ILT) == holds; /* low + more <= high */
+    bool near = low.known && high.known && !__builtin_sub_overflow(high.c, low.c, &c);
+    near = near && c < (INT64_C(1) << (FAR - 1)) && c > -(INT64_C(1) << (FAR - 1)) && l->next != DYN_NONE;
+    if (near && low.base == l->next && low.fixed == DYN_NONE && high.base == DYN_NONE) {
+        guard.high = (Bound){true, high.fixed, c - more};
+    } else if (near && high.base == l->next && high.fixed == DYN_NONE && low.base == DYN_NONE) {
+        guard.low = (Bound){true, low.fixed, more - c};
+    }
+    return guard;
+}
+
 /* What the counter has become: the same in all ways of a trip. */
 static bool is_step(Loop *l, Affine next) {
     bool some = next.known && next.base == l->next && next.fixed == DYN_NONE && next.c != 0;
@@ -223,6 +282,7 @@ static bool follow_trip(Loop *l) {
     Affine *regs = l->at + (size_t)l->n * l->nregs;
     bool counts = true;
     memset(l->seen, 0, l->nblocks);
+    l->guards[0] = (Guard){.low = {.known = false}};
     for (uint32_t i = 0; i < l->nregs; i++) {
         bool counts_too = i == l->next || i == l->left, known = counts_too || !l->assigned[i];
         state_of(l, l->head)[i] =
@@ -234,6 +294,8 @@ static bool follow_trip(Loop *l) {
         for (uint32_t k = 0; k < b->v.n; k++) {
             Check c;
             if (is_hoisted(l, &b->v.at[k], regs, &c)) {
+                bool alone = c.size != DYN_NONE && c.base == l->next && !l->stored[b->v.at[k].dst];
+                c.guard = alone ? l->guards[i] : (Guard){.low = {.known = false}};
                 add_check(l, c);
             }
             follow(&b->v.at[k], regs);
@@ -245,7 +307,7 @@ static bool follow_trip(Loop *l) {
                 counts = counts && (l->next == DYN_NONE || is_step(l, next));
                 counts = counts && left.known && left.base == l->left && left.fixed == DYN_NONE && left.c == -1;
             } else if (l->in[to[k]]) {
-                merge(l, to[k], regs);
+                merge(l, to[k], regs, n == 2 ? guarded(l, b, regs, k == 0, l->guards[i]) : l->guards[i]);
             }
         }
     }
@@ -299,24 +361,56 @@ static uint32_t emit(Loop *l, uint32_t block, DynRegionOp op, uint32_t a, uint32
 
 static uint32_t emit_int(Loop *l, uint32_t block, int64_t i) { return emit(l, block, DYN_RO_ICONST, DYN_NONE, DYN_NONE, i); }
 
+static uint32_t emit_bound(Loop *l, uint32_t block, Bound bound) {
+    uint32_t c = emit_int(l, block, bound.c);
+    return bound.fixed == DYN_NONE ? c : emit(l, block, DYN_RO_IADDW, bound.fixed, c, 0);
+}
+
+static uint32_t emit_select(Loop *l, uint32_t block, uint32_t condition, uint32_t yes, uint32_t no) {
+    DynRegionInstr in = {
+        .op = DYN_RO_ISELECT, .arg = {condition, yes, no}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}, .dst = DYN_NONE};
+    in.dst = dyn_region_reg(l->r, 'I');
+    l->failed = in.dst == DYN_NONE || dyn_vec_push(&l->r->blocks.at[block].v, in) < 0 || l->failed;
+    return in.dst;
+}
+
+/* The smallest and the largest that the counter is at the head of a trip that comes to the check. */
+static void emit_ends(Loop *l, uint32_t block, const Check *c, uint32_t *low, uint32_t *high) {
+    uint32_t trips = emit(l, block, DYN_RO_ISUBW, l->left, emit_int(l, block, 1), 0);
+    uint32_t way = emit(l, block, DYN_RO_IMULW, trips, emit_int(l, block, l->step), 0);
+    uint32_t last = emit(l, block, DYN_RO_IADDW, l->next, way, 0);
+    *high = l->step > 0 ? last : l->next;
+    *low = l->step > 0 ? l->next : last;
+    if (c->guard.low.known) {
+        uint32_t bound = emit_bound(l, block, c->guard.low);
+        *low = emit_select(l, block, emit(l, block, DYN_RO_ILT, *low, bound, 0), bound, *low);
+    }
+    if (c->guard.high.known) {
+        uint32_t bound = emit_bound(l, block, c->guard.high);
+        *high = emit_select(l, block, emit(l, block, DYN_RO_ILT, bound, *high, 0), bound, *high);
+    }
+}
+
 /* low <= value (low < value where it isn't strict) for the value's smallest and largest, as registers. */
 static void emit_check(Loop *l, uint32_t block, const Check *c, uint32_t *all) {
-    uint32_t low = emit_int(l, block, c->c), high;
-    low = c->fixed == DYN_NONE ? low : emit(l, block, DYN_RO_IADDW, c->fixed, low, 0);
-    low = c->base == DYN_NONE ? low : emit(l, block, DYN_RO_IADDW, c->base, low, 0);
-    high = low;
+    uint32_t more = emit_int(l, block, c->c), low, high, none = DYN_NONE;
+    more = c->fixed == DYN_NONE ? more : emit(l, block, DYN_RO_IADDW, c->fixed, more, 0);
+    low = high = c->base == DYN_NONE ? more : c->base;
     if (c->base == l->next && c->base != DYN_NONE) {
-        uint32_t trips = emit(l, block, DYN_RO_ISUBW, l->left, emit_int(l, block, 1), 0);
-        uint32_t way = emit(l, block, DYN_RO_IMULW, trips, emit_int(l, block, l->step), 0);
-        uint32_t last = emit(l, block, DYN_RO_IADDW, low, way, 0);
-        high = l->step > 0 ? last : low;
-        low = l->step > 0 ? low : last;
+        emit_ends(l, block, c, &low, &high);
+        none = c->guard.low.known || c->guard.high.known ? emit(l, block, DYN_RO_ILT, high, low, 0) : DYN_NONE;
+    }
+    if (c->base != DYN_NONE) {
+        low = emit(l, block, DYN_RO_IADDW, low, more, 0);
+        high = emit(l, block, DYN_RO_IADDW, high, more, 0);
     }
     int64_t far = INT64_C(1) << FAR;
     uint32_t floor = emit_int(l, block, c->size == DYN_NONE ? -far : 0);
     uint32_t ceiling = c->size == DYN_NONE ? emit_int(l, block, far) : c->size;
     uint32_t above = emit(l, block, DYN_RO_ILE, floor, low, 0), below = emit(l, block, DYN_RO_ILT, high, ceiling, 0);
-    *all = emit(l, block, DYN_RO_IAND, *all, emit(l, block, DYN_RO_IAND, above, below, 0), 0);
+    uint32_t inside = emit(l, block, DYN_RO_IAND, above, below, 0);
+    inside = none == DYN_NONE ? inside : emit(l, block, DYN_RO_IOR, inside, none, 0); /* no trip comes to it */
+    *all = emit(l, block, DYN_RO_IAND, *all, inside, 0);
 }
 
 /* The register is far from overflow; once for each of them. */
@@ -338,6 +432,8 @@ static uint32_t emit_checks(Loop *l, uint32_t block) {
     for (uint32_t i = 0; i < l->nchecks; i++) {
         emit_near(l, block, l->checks[i].base, l->assigned, &all);
         emit_near(l, block, l->checks[i].fixed, l->assigned, &all);
+        emit_near(l, block, l->checks[i].guard.low.known ? l->checks[i].guard.low.fixed : DYN_NONE, l->assigned, &all);
+        emit_near(l, block, l->checks[i].guard.high.known ? l->checks[i].guard.high.fixed : DYN_NONE, l->assigned, &all);
         emit_check(l, block, &l->checks[i], &all);
     }
     return all;
@@ -408,7 +504,7 @@ static void make_versions(Loop *l, uint32_t *copies) {
     q.n = l->n;
     bool made = !l->failed && dyn_region_ranges(l->r, &q);
     uint32_t first = made ? dyn_region_trips(l->r, &q) : DYN_NONE;
-    l->failed = first == DYN_NONE;
+    l->failed = first == DYN_NONE || !dyn_region_ahead(l->r, &q);
     if (!l->failed) {
         redirect(l, first);
     }
@@ -418,22 +514,27 @@ static void make_versions(Loop *l, uint32_t *copies) {
 static bool hoist_from(DynRegion *r, uint32_t head, uint32_t nblocks) {
     uint32_t nregs = r->regs.n;
     Loop l = {.r = r, .head = head, .nblocks = nblocks, .nregs = nregs};
-    uint8_t *bytes = PyMem_RawMalloc(2 * (size_t)nblocks + nregs);
+    uint8_t *bytes = PyMem_RawMalloc(2 * (size_t)(nblocks + nregs));
     uint32_t *numbers = PyMem_RawMalloc(4 * (size_t)nblocks * sizeof(uint32_t)); /* `order`, copies, and the others */
     l.in = bytes;
     l.seen = bytes + nblocks;
     l.assigned = bytes + 2 * (size_t)nblocks;
+    l.stored = l.assigned + nregs;
     l.order = numbers;
     l.ahead = numbers + 2 * (size_t)nblocks;
     l.place = numbers + 3 * (size_t)nblocks;
     bool there = bytes != NULL && numbers != NULL;
     if (there && find_loop(&l) && order_blocks(&l)) {
         l.at = PyMem_RawMalloc((size_t)(l.n + 1) * nregs * sizeof(Affine));
+        l.guards = PyMem_RawCalloc(l.n, sizeof(Guard));
         find_assigned(&l);
-        if (l.at != NULL && find_counter(&l) && !l.failed) {
+        find_stored(&l);
+        bool room = l.at != NULL && l.guards != NULL;
+        if (room && find_counter(&l) && !l.failed) {
             make_versions(&l, numbers + nblocks);
         }
-        there = l.at != NULL && !l.failed;
+        there = room && !l.failed;
+        PyMem_RawFree(l.guards);
         PyMem_RawFree(l.at);
     }
     PyMem_RawFree(bytes);

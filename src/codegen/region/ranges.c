@@ -3,12 +3,13 @@
  *
  * Of each int in a trip the smallest and the largest that it can be in any trip are computed in front of the loop: of the counter
  * and of what the loop doesn't assign they are known there, of elements of small ints by their type, of what is made of them by
- * doing the same with the ends of ranges. Where they show that an index lies inside, that an int doesn't outgrow 64 bits, that a
+ * doing the same with the ends of ranges. What each trip cuts off (`x = (x * a + c) % m`, `& 255`) lies in that range at the
+ * head, too, if it does so at first. Where ranges show that an index lies inside, that an int doesn't outgrow 64 bits, that a
  * divisor isn't 0, the check goes; the loop without is chosen only where all of that holds. What a trip adds something to
  * (`count += 1`) is bounded by the number of trips. Memory is raw and lasts as long as the call. */
 #include "codegen/region/region_code.h"
 
-enum { BITS = 63, FACTOR = 31, TERM = 61, EXACT = 53, MOST_CODE = 400 };
+enum { BITS = 63, FACTOR = 31, TERM = 62, NEAR = 61, EXACT = 53, MOST_CODE = 400, MOST_MOVES = 4 };
 
 /* low <= value <= high, both registers in front of the loop; their sizes are below 2 to the power of `bits`. With a base, the
  * value is what that register was at the head of the trip, plus something of that range. */
@@ -29,9 +30,10 @@ typedef struct Ranges {
     uint8_t *assigned; /* For each register: the loop does. */
     uint8_t *wanted;   /* For each register: some check depends on it. */
     uint8_t *always;   /* For each block of the loop: each trip comes to it. */
-    uint32_t code;     /* So many instructions were added in front. */
-    bool trial;        /* Nothing is changed: it is found out which registers are added to. */
-    bool found;        /* One of them isn't. */
+    DynRegionLive live;
+    uint32_t code; /* So many instructions were added in front. */
+    bool trial;    /* Nothing is changed: it is found out which registers are added to. */
+    bool found;    /* One of them isn't. */
     bool failed;
 } Ranges;
 
@@ -90,8 +92,9 @@ static Range sum(Ranges *s, Range *a, Range *b, bool minus) {
     if (!out.known) {
         return out;
     }
-    tighten(s, a, TERM);
-    tighten(s, b, TERM);
+    uint8_t most = a->base != DYN_NONE || b->base != DYN_NONE ? NEAR : TERM; /* the base is added, too */
+    tighten(s, a, most);
+    tighten(s, b, most);
     out.base = a->base != DYN_NONE ? a->base : b->base;
     out.low = add2(s, op, a->low, minus ? b->high : b->low);
     out.high = add2(s, op, a->high, minus ? b->low : b->high);
@@ -244,9 +247,45 @@ static void divide(Ranges *s, DynRegionInstr *in) {
     }
 }
 
+/* A number that a trip makes itself and is the same in all of them. */
+static bool find_constant(const Ranges *s, uint32_t reg, int64_t *i) {
+    bool found = false;
+    for (uint32_t k = 0; k < s->q->n; k++) {
+        const DynRegionBlock *b = &s->r->blocks.at[s->q->blocks[k]];
+        for (uint32_t m = 0; m < b->v.n; m++) {
+            const DynRegionInstr *in = &b->v.at[m];
+            if (in->dst == reg && (in->op != DYN_RO_ICONST || (found && in->imm.i != *i))) {
+                return false;
+            }
+            found = found || in->dst == reg;
+            *i = in->dst == reg ? in->imm.i : *i;
+        }
+    }
+    return found;
+}
+
+/* `x & i` with such a number i that isn't negative. */
+static bool find_mask(const Ranges *s, const DynRegionInstr *in, int64_t *i) {
+    return (find_constant(s, in->arg[0], i) && *i >= 0) || (find_constant(s, in->arg[1], i) && *i >= 0);
+}
+
+/* Shifted right by such a number. */
+static Range shifted(Ranges *s, DynRegionInstr *in, const Range *a) {
+    Range out = {.known = false};
+    int64_t by;
+    if (a->known && a->base == DYN_NONE && find_constant(s, in->arg[1], &by) && by >= 0 && by < 64) {
+        uint32_t same = number(s, by);
+        out =
+            (Range){true, a->loose, a->bits, DYN_NONE, add2(s, DYN_RO_ISHRW, a->low, same), add2(s, DYN_RO_ISHRW, a->high, same)};
+        replace(s, in, DYN_RO_ISHRW);
+    }
+    return out;
+}
+
 static Range of_int(Ranges *s, DynRegionInstr *in, Range *a, Range *b, bool always) {
     Range out = {.known = false};
     bool minus = in->op == DYN_RO_ISUB || in->op == DYN_RO_ISUBW;
+    int64_t mask;
     switch (in->op) {
     case DYN_RO_ICONST: return constants(s, in->imm.i, in->imm.i);
     case DYN_RO_IMOV: return *a;
@@ -267,6 +306,9 @@ static Range of_int(Ranges *s, DynRegionInstr *in, Range *a, Range *b, bool alwa
         }
         break;
     case DYN_RO_IMOD: return always ? rest(s, b) : out;
+    case DYN_RO_IAND: return find_mask(s, in, &mask) ? constants(s, 0, mask) : out;
+    case DYN_RO_ISHR:
+    case DYN_RO_ISHRW: return shifted(s, in, a);
     case DYN_RO_IDX:
         if (always && is_inside(s, *a, in->arg[1])) {
             replace(s, in, DYN_RO_IMOV);
@@ -329,6 +371,45 @@ static void follow(Ranges *s, DynRegionInstr *in, Range *regs, bool always) {
     }
 }
 
+/* Whatever a trip assigns to the register lies between 0 and a number: the largest of those. `moves`: so many registers were
+ * followed to this one. */
+static bool find_bound(const Ranges *s, uint32_t reg, uint32_t moves, int64_t *most) {
+    bool found = false;
+    for (uint32_t k = 0; k < s->q->n; k++) {
+        const DynRegionBlock *b = &s->r->blocks.at[s->q->blocks[k]];
+        for (uint32_t m = 0; m < b->v.n; m++) {
+            const DynRegionInstr *in = &b->v.at[m];
+            int64_t i = -1;
+            if (in->dst != reg) {
+                continue;
+            }
+            bool moved = in->op == DYN_RO_IMOV && moves < MOST_MOVES && find_bound(s, in->arg[0], moves + 1, most);
+            bool cut = in->op == DYN_RO_IAND && find_mask(s, in, &i);
+            bool rest = in->op == DYN_RO_IMOD && find_constant(s, in->arg[1], &i) && i > 0;
+            if (!moved && !cut && !rest) {
+                return false;
+            }
+            *most = i > *most ? i : *most;
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* Of what each trip cuts off: in the first one it isn't larger either, or the loop with checks runs. */
+static void begin_cut(Ranges *s, uint32_t reg) {
+    int64_t most = 0;
+    bool may_be =
+        s->assigned[reg] && s->wanted[reg] && s->r->regs.at[reg] == 'I' && dyn_region_is_live(&s->live, s->q->head, reg);
+    if (may_be && find_bound(s, reg, 0, &most)) {
+        s->adds[reg] = 0;
+        s->at[reg] = constants(s, 0, most);
+        s->at[reg].loose = true;
+        demand(s, add2(s, DYN_RO_ILE, s->at[reg].low, reg));
+        demand(s, add2(s, DYN_RO_ILE, reg, s->at[reg].high));
+    }
+}
+
 static void begin_trip(Ranges *s) {
     const DynRegionQuick *q = s->q;
     for (uint32_t i = 0; i < s->nregs; i++) {
@@ -337,12 +418,13 @@ static void begin_trip(Ranges *s) {
             s->at[i] = constants(s, 0, 0);
             s->at[i].base = i;
         }
+        begin_cut(s, i);
     }
     uint32_t trips = add2(s, DYN_RO_ISUBW, q->left, number(s, 1));
     s->at[q->left] = (Range){true, false, 64, DYN_NONE, number(s, 1), q->left};
     if (q->next != DYN_NONE) { /* it is no number near overflow, and there are fewer than 2 to the 40 trips: hoist.c asks */
         Range next = {true, false, 64, DYN_NONE, q->next, q->next};
-        tighten(s, &next, TERM);
+        tighten(s, &next, NEAR);
         uint32_t last = add2(s, DYN_RO_IADDW, q->next, add2(s, DYN_RO_IMULW, trips, number(s, q->step)));
         s->at[q->next] = (Range){true, false, BITS, DYN_NONE, q->step > 0 ? q->next : last, q->step > 0 ? last : q->next};
     }
@@ -365,7 +447,7 @@ static void end_trip(Ranges *s, const Range *regs) {
         }
         if (s->adds[i]) {
             Range before = {true, false, 64, DYN_NONE, i, i};
-            tighten(s, &before, TERM);
+            tighten(s, &before, NEAR);
             demand_sum(s, regs[i].low);
             demand_sum(s, regs[i].high);
         }
@@ -468,7 +550,7 @@ bool dyn_region_ranges(DynRegion *r, DynRegionQuick *q) {
     Ranges s = {.r = r, .q = q, .nregs = n, .trial = true};
     s.at = PyMem_RawCalloc((size_t)(q->n + 1) * n, sizeof(Range));
     s.seen = PyMem_RawCalloc(2 * (size_t)q->n + 3 * (size_t)n, 1);
-    s.failed = s.at == NULL || s.seen == NULL;
+    s.failed = s.at == NULL || s.seen == NULL || !dyn_region_find_live(r, &s.live);
     if (!s.failed) {
         s.always = s.seen + q->n;
         s.adds = s.always + q->n;
@@ -488,6 +570,7 @@ bool dyn_region_ranges(DynRegion *r, DynRegionQuick *q) {
             follow_trip(&s);
         }
     }
+    PyMem_RawFree(s.live.rows);
     PyMem_RawFree(s.seen);
     PyMem_RawFree(s.at);
     return !s.failed;

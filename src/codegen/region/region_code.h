@@ -76,8 +76,22 @@ DYN_HIDDEN void dyn_region_free_spares(DynRegionSpares *spares);
 DYN_HIDDEN PyObject *dyn_region_blank(DynRegionRun *run, DynRegionKind kind, uint8_t dtype, uint8_t n);
 /* Is memory out for the next object of the way out? Test: dyn_region_starve says when. */
 DYN_HIDDEN bool dyn_region_is_starved(void);
+/* live.c: the registers that are needed at the beginning of each block. The caller frees `rows` (PyMem_RawFree); false: memory is
+ * out. */
+typedef struct DynRegionLive {
+    uint64_t *rows; /* For each block so many words, a bit for each register. */
+    uint32_t nwords;
+} DynRegionLive;
+DYN_HIDDEN bool dyn_region_find_live(const DynRegion *r, DynRegionLive *live);
+static inline bool dyn_region_is_live(const DynRegionLive *live, uint32_t block, uint32_t reg) {
+    return (live->rows[(size_t)block * live->nwords + reg / 64] >> reg % 64 & 1) != 0;
+}
 DYN_HIDDEN void dyn_region_unroll(DynRegion *r); /* unroll.c: where memory is out, loops stay loops */
 DYN_HIDDEN void dyn_region_hoist(DynRegion *r);  /* hoist.c: where memory is out, checks stay where they are */
+DYN_HIDDEN void dyn_region_facts(DynRegion *r);  /* facts.c: … and there, too */
+/* facts.c: the instruction of a block that ends with a branch which makes the register, if its operands are still the same at the
+ * branch; or NULL. */
+DYN_HIDDEN const DynRegionInstr *dyn_region_condition(const DynRegionBlock *b, uint32_t reg);
 /* emit.c: `seen` gets the blocks that control comes to from this one. */
 DYN_HIDDEN void dyn_region_reach(const DynRegion *r, uint32_t block, uint8_t *seen);
 /* emit.c: is a function of others called, which may take long, and clear the processor's flags? */
@@ -90,10 +104,13 @@ typedef struct DynRegionQuick {
     uint32_t left, after;   /* the register that ends it at 0, and the block behind it. */
     uint32_t next;          /* The counter, or DYN_NONE, */
     int64_t step;           /* and what is added to it in each trip. */
+    uint32_t until;         /* The register that ends the loop without when `left` is the same; trips.c makes it. */
     const uint32_t *blocks; /* Those of the loop without, */
     uint32_t n;             /* so many. */
 } DynRegionQuick;
-DYN_HIDDEN uint32_t dyn_region_trips(DynRegion *r, const DynRegionQuick *q);
+DYN_HIDDEN uint32_t dyn_region_trips(DynRegion *r, DynRegionQuick *q);
+/* ahead.c: recurrences of such a loop that need not wait for one trip after the other. false: memory is out, as above. */
+DYN_HIDDEN bool dyn_region_ahead(DynRegion *r, const DynRegionQuick *q);
 /* ranges.c: checks of such a loop that ranges of ints take out; front gets what they take, and `all` asks for more. */
 DYN_HIDDEN bool dyn_region_ranges(DynRegion *r, DynRegionQuick *q);
 /* stores.c: how many bytes an instruction stores in an array; 0: it is another one. */

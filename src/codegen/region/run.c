@@ -16,6 +16,7 @@ void dyn_region_optimise(DynRegion *r) {
     if (!r->optimised) {
         dyn_region_unroll(r);
         dyn_region_hoist(r);
+        dyn_region_facts(r);
         r->optimised = true;
         r->malformed = dyn_region_verify(r, &error) < 0;
         dyn_str_free(&error);

@@ -17,17 +17,16 @@ enum { LEAST_ADDED = 8 };          /* … or than the checks in front, where fla
 
 typedef struct Trips {
     DynRegion *r;
-    const DynRegionQuick *q;
-    uint8_t *carried;  /* For each register: the loop assigns it, and the loop with checks needs it at its head. */
-    uint8_t *assigned; /* For each register: the loop assigns it. */
-    uint8_t *told;     /* For each register: what isn't finite makes it so, too, behind the trips. */
-    uint8_t *live;     /* For each block and each register: it is needed at the block's beginning. Or NULL. */
-    uint32_t nstores;  /* So many instructions of the loop store in arrays. */
-    bool asks;         /* Some number is doubtful, or something may fail. */
-    bool telling;      /* All doubtful numbers make some register that is `told` one that isn't finite. */
-    uint32_t nregs;    /* So many registers there were, */
-    uint32_t nblocks;  /* and blocks. */
-    uint32_t first;    /* The block by which all of this is entered. */
+    DynRegionQuick *q;
+    uint8_t *carried;   /* For each register: the loop assigns it, and the loop with checks needs it at its head. */
+    uint8_t *assigned;  /* For each register: the loop assigns it. */
+    uint8_t *told;      /* For each register: what isn't finite makes it so, too, behind the trips. */
+    DynRegionLive live; /* No rows: not found yet. */
+    uint32_t nstores;   /* So many instructions of the loop store in arrays. */
+    bool asks;          /* Some number is doubtful, or something may fail. */
+    bool telling;       /* All doubtful numbers make some register that is `told` one that isn't finite. */
+    uint32_t nregs;     /* So many registers there were. */
+    uint32_t first;     /* The block by which all of this is entered. */
     bool failed;
 } Trips;
 
@@ -84,60 +83,10 @@ static uint32_t doubted(const DynRegionInstr *in) {
     return is_doubt(in->op) ? in->arg[0] : root ? in->dst : DYN_NONE;
 }
 
-/* ---- which registers are needed where */
-
-static void see_exit(const DynRegion *r, uint32_t exit, uint8_t *live) {
-    const DynRegionValues *values = &r->exits.at[exit].values;
-    for (uint32_t i = 0; i < values->n && !r->exits.at[exit].gives_up; i++) {
-        for (uint32_t k = 0; k < values->at[i].nregs; k++) {
-            live[values->at[i].regs[k]] = 1;
-        }
-    }
-}
-
-/* What is needed at the block's beginning, `live` having what is at its end. */
-static void see_block(const DynRegion *r, uint32_t block, uint8_t *live) {
-    const DynRegionBlock *b = &r->blocks.at[block];
-    for (uint32_t k = b->v.n; k-- > 0;) {
-        const DynRegionInstr *in = &b->v.at[k];
-        const DynRegionOpInfo *op = &dyn_region_ops[in->op];
-        if (op->result != 'N') {
-            live[in->dst] = 0;
-        }
-        for (int a = 0; a < 3 && op->args[a] != 'N'; a++) {
-            live[in->arg[a]] = 1;
-        }
-        if (op->fails && in->exit != DYN_NONE) {
-            see_exit(r, in->exit, live);
-        }
-    }
-}
-
 static void join(uint8_t *to, const uint8_t *from, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         to[i] |= from[i];
     }
-}
-
-static bool find_live(Trips *t) {
-    const DynRegion *r = t->r;
-    uint32_t n = t->nregs;
-    t->live = PyMem_RawCalloc(t->nblocks + 1, n);
-    uint8_t *now = t->live == NULL ? NULL : t->live + (size_t)t->nblocks * n;
-    for (bool again = t->live != NULL; again;) {
-        again = false;
-        for (uint32_t i = t->nblocks; i-- > 0;) {
-            uint32_t to[2], ways = dyn_region_ways(&r->blocks.at[i], to);
-            memset(now, 0, n);
-            for (uint32_t w = 0; w < ways; w++) {
-                join(now, t->live + (size_t)to[w] * n, n);
-            }
-            see_block(r, i, now);
-            again = again || memcmp(now, t->live + (size_t)i * n, n) != 0;
-            memcpy(t->live + (size_t)i * n, now, n);
-        }
-    }
-    return t->live != NULL;
 }
 
 /* `carried`: all that is needed at the head of the loop with checks, and assigned in the one without. */
@@ -148,7 +97,7 @@ static void find_carried(Trips *t) {
             uint32_t dst = b->v.at[k].dst;
             if (dst != DYN_NONE) {
                 t->assigned[dst] = 1;
-                t->carried[dst] = t->live[(size_t)t->q->slow * t->nregs + dst];
+                t->carried[dst] = dyn_region_is_live(&t->live, t->q->slow, dst);
             }
         }
     }
@@ -385,11 +334,16 @@ static void save(Trips *t, uint32_t begin, uint32_t again) {
     add_end(t, again, DYN_NONE, t->q->slow, DYN_NONE);
 }
 
-/* Nothing that these registers are made of is computed behind the question. */
-static uint32_t add_question(Trips *t, uint32_t block, const uint8_t *made, const uint8_t *more) {
+/* Is the register needed where the block goes, or, of a block that doesn't end yet, at the head of the loop with checks? */
+static bool is_needed_behind(const Trips *t, const uint32_t *to, uint32_t reg) {
+    return to == NULL ? t->carried[reg] : dyn_region_is_live(&t->live, to[0], reg) || dyn_region_is_live(&t->live, to[1], reg);
+}
+
+/* Nothing that is needed behind the question is computed there. `to`: where it goes; NULL: to the head. */
+static uint32_t add_question(Trips *t, uint32_t block, const uint32_t *to) {
     for (uint32_t i = 0; i < t->nregs && !t->failed; i++) {
         char type = t->r->regs.at[i];
-        if (t->assigned[i] && (made[i] || more[i]) && type != 'P') {
+        if (t->assigned[i] && is_needed_behind(t, to, i) && type != 'P') {
             DynRegionOp op = type == 'D' ? DYN_RO_DUSED : type == 'S' ? DYN_RO_SUSED : DYN_RO_IUSED;
             add(t, block, op, i, DYN_NONE, 0);
         }
@@ -404,9 +358,8 @@ static void ask_outside(Trips *t, uint32_t again) {
         uint32_t block = t->q->blocks[i], to[2], ways = dyn_region_ways(&t->r->blocks.at[block], to);
         for (uint32_t w = 0; block != t->q->head && ways == 2 && w < 2 && !t->failed; w++) {
             if (place_of(t, to[w]) == DYN_NONE) {
-                const uint8_t *live = t->live + (size_t)to[w] * t->nregs, *other = t->live + (size_t)to[1 - w] * t->nregs;
                 uint32_t asks = add_block(t);
-                add_end(t, asks, add_question(t, asks, live, other), again, to[w]);
+                add_end(t, asks, add_question(t, asks, to), again, to[w]);
                 DynRegionBlock *b = &t->r->blocks.at[block];
                 b->v.at[b->v.n - 1].to[w] = asks;
             }
@@ -416,7 +369,7 @@ static void ask_outside(Trips *t, uint32_t again) {
 
 /* Where registers and arrays become again what they are in front of the trips; DYN_NONE: the trips can't be done again. */
 static uint32_t make_again(Trips *t, uint32_t begin, uint32_t until, bool polls) {
-    if (polls || !is_repeatable(t) || !t->asks || !all_doubts_count(t) || !find_live(t)) {
+    if (polls || !is_repeatable(t) || !t->asks || !all_doubts_count(t) || !dyn_region_find_live(t->r, &t->live)) {
         return DYN_NONE;
     }
     uint32_t again = add_block(t);
@@ -452,11 +405,11 @@ static void ask_behind(Trips *t, uint32_t done, uint32_t next, uint32_t again) {
         asks = add_block(t);
         add_end(t, done, add_finite(t, done), next, asks);
     }
-    add_end(t, asks, add_question(t, asks, t->carried, t->carried), again, next);
+    add_end(t, asks, add_question(t, asks, NULL), again, next);
 }
 
 static void make_trips(Trips *t) {
-    const DynRegionQuick *q = t->q;
+    DynRegionQuick *q = t->q;
     t->first = q->front;
     bool polls = calls(t);
     uint32_t begin = add_block(t), done = add_block(t), next = done;
@@ -466,6 +419,7 @@ static void make_trips(Trips *t) {
     uint32_t most = add(t, begin, DYN_RO_ICONST, DYN_NONE, DYN_NONE, TRIPS);
     uint32_t rest = add(t, begin, DYN_RO_ISUBW, q->left, most, 0);
     uint32_t until = add(t, begin, DYN_RO_IMAX0, rest, DYN_NONE, 0);
+    q->until = until;
     uint32_t again = make_again(t, begin, until, polls);
     if (again != DYN_NONE && t->nstores > 0) { /* there is room for fewer */
         t->r->blocks.at[begin].v.at[0].imm.i = DYN_REGION_SAVED;
@@ -491,7 +445,7 @@ static void make_trips(Trips *t) {
     }
 }
 
-uint32_t dyn_region_trips(DynRegion *r, const DynRegionQuick *q) {
+uint32_t dyn_region_trips(DynRegion *r, DynRegionQuick *q) {
     uint32_t n = r->regs.n;
     uint8_t *rows = PyMem_RawCalloc(3, n);
     if (rows == NULL) {
@@ -499,9 +453,8 @@ uint32_t dyn_region_trips(DynRegion *r, const DynRegionQuick *q) {
     }
     Trips t = {.r = r, .q = q, .carried = rows, .assigned = rows + n, .told = rows + 2 * (size_t)n};
     t.nregs = n;
-    t.nblocks = r->blocks.n;
     make_trips(&t);
-    PyMem_RawFree(t.live);
+    PyMem_RawFree(t.live.rows);
     PyMem_RawFree(rows);
     return t.failed ? DYN_NONE : t.first;
 }

@@ -28,7 +28,7 @@ typedef struct Unrolled {
     DynRegion *r;
     uint32_t nregs, left;
     uint8_t *counts;  /* For each register: it tells how many trips are left, or were. */
-    uint8_t *needed;  /* For each block: one of those is needed at its beginning; behind them there is room for as many. */
+    uint8_t *needed;  /* For each block: one of those is needed at its beginning. */
     uint8_t *refused; /* For each block: a head whose loop stays. */
     Known *regs;      /* While a block is followed, */
     Known *alone;     /* and what is known at its end whatever was before. */
@@ -95,57 +95,17 @@ static void find_counts(Unrolled *u) {
     }
 }
 
-static bool shows(const DynRegion *r, uint32_t exit, uint32_t reg) {
-    const DynRegionValues *values = &r->exits.at[exit].values;
-    for (uint32_t i = 0; i < values->n && !r->exits.at[exit].gives_up; i++) {
-        for (uint32_t k = 0; k < values->at[i].nregs; k++) {
-            if (values->at[i].regs[k] == reg) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/* `behind`: for each block, whether the register is needed at its beginning. */
-static bool is_needed_at(const Unrolled *u, uint32_t reg, uint32_t block, const uint8_t *behind) {
-    const DynRegionBlock *b = &u->r->blocks.at[block];
-    for (uint32_t k = 0; k < b->v.n; k++) {
-        const DynRegionInstr *in = &b->v.at[k];
-        for (int a = 0; a < 3 && dyn_region_ops[in->op].args[a] != 'N'; a++) {
-            if (in->arg[a] == reg) {
-                return true;
-            }
-        }
-        if (in->exit != DYN_NONE && dyn_region_ops[in->op].fails && shows(u->r, in->exit, reg)) {
-            return true;
-        }
-        if (in->dst == reg) {
-            return false;
-        }
-    }
-    uint32_t to[2], ways = dyn_region_ways(b, to);
-    return (ways > 0 && behind[to[0]]) || (ways > 1 && behind[to[1]]);
-}
-
 static void find_needed(Unrolled *u) {
-    uint8_t *one = u->needed + ROOM;
+    DynRegionLive live;
     find_counts(u);
     memset(u->needed, 0, u->r->blocks.n);
-    for (uint32_t reg = 0; reg < u->nregs; reg++) {
-        memset(one, 0, u->r->blocks.n);
-        for (bool again = u->counts[reg] != 0; again;) {
-            again = false;
-            for (uint32_t i = u->r->blocks.n; i-- > 0;) {
-                bool needed = !one[i] && is_needed_at(u, reg, i, one);
-                one[i] |= needed;
-                again = again || needed;
-            }
-        }
-        for (uint32_t i = 0; i < u->r->blocks.n; i++) {
-            u->needed[i] |= one[i];
+    u->failed = !dyn_region_find_live(u->r, &live);
+    for (uint32_t i = 0; i < u->r->blocks.n && !u->failed; i++) {
+        for (uint32_t reg = 0; reg < u->nregs && !u->needed[i]; reg++) {
+            u->needed[i] = u->counts[reg] && dyn_region_is_live(&live, i, reg);
         }
     }
+    PyMem_RawFree(live.rows);
 }
 
 /* ---- the copies */
@@ -317,11 +277,11 @@ static void empty_unreached(DynRegion *r, uint8_t *seen) {
 void dyn_region_unroll(DynRegion *r) {
     Unrolled u = {.r = r, .nregs = r->regs.n};
     bool small = r->blocks.n < MOST_BLOCKS && r->regs.n < MOST_REGISTERS, any = false;
-    uint8_t *bytes = small ? PyMem_RawCalloc(3 * (size_t)ROOM + u.nregs, 1) : NULL;
+    uint8_t *bytes = small ? PyMem_RawCalloc(2 * (size_t)ROOM + u.nregs, 1) : NULL;
     u.regs = small ? PyMem_RawCalloc(2 * (size_t)u.nregs + 1, sizeof(Known)) : NULL;
     u.alone = u.regs + u.nregs;
     u.needed = bytes;
-    u.refused = bytes + 2 * (size_t)ROOM;
+    u.refused = bytes + ROOM;
     u.counts = u.refused + ROOM;
     for (bool again = bytes != NULL && u.regs != NULL; again;) {
         again = false;
