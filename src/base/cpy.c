@@ -366,11 +366,6 @@ PyObject *dyn_cpy_get_method(PyObject *o, PyObject *name, int *unbound) {
     return method;
 }
 
-bool dyn_cpy_shows_its_methods(PyObject *o) {
-    PyObject **dict = _PyObject_GetDictPtr(o);
-    return dict == NULL || *dict == NULL || PyDict_GET_SIZE(*dict) == 0;
-}
-
 /* With an exception set CPython takes a name that isn't in its cache for one that can't be looked up, and clears the exception.
  */
 PyObject *dyn_cpy_lookup_special(PyTypeObject *t, PyObject *name) {

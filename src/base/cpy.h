@@ -213,6 +213,12 @@ DYN_HIDDEN int dyn_cpy_init(void); /* self-tests, watchers; -1 with an exception
 /* Things with changing names in the C API. */
 /* _PyObject_GetMethod: new reference; *unbound: o is to be passed as first argument. */
 DYN_HIDDEN PyObject *dyn_cpy_get_method(PyObject *o, PyObject *name, int *unbound);
+/* What an instance itself has, in a dict or in fields; nothing here makes a dict for it, as asking for one does: up to 3.12
+ * CPython looks the methods of an instance with a dict up anew at each call. A value of its own is borrowed; NULL: none of that
+ * name. */
+DYN_HIDDEN bool dyn_cpy_has_no_dict(PyTypeObject *t); /* instances have no fields but those that the class names (`__slots__`) */
+DYN_HIDDEN PyObject *dyn_cpy_own_value(PyObject *o, PyObject *name);
+DYN_HIDDEN PyObject **dyn_cpy_dict_place(PyObject *o);  /* where its dict is; NULL: it has fields, or can't have a dict */
 DYN_HIDDEN bool dyn_cpy_shows_its_methods(PyObject *o); /* no attribute of the instance hides one of its class */
 DYN_HIDDEN PyObject *dyn_cpy_lookup_special(PyTypeObject *t, PyObject *name); /* _PyType_Lookup, borrowed or NULL, no error */
 DYN_HIDDEN PyObject *dyn_cpy_lookup_named(PyTypeObject *t, const char *name); /* the same */

@@ -89,6 +89,61 @@ bool dyn_cpy_shares_key(PyTypeObject *t, PyObject *name) {
     return false;
 }
 
+/* The fields of an instance that has no dict yet; NULL: it has one, or can't have fields. */
+static PyDictValues *fields_of(PyObject *o) {
+#ifdef Py_GIL_DISABLED
+    (void)o; /* another thread may be storing into them */
+    return NULL;
+#else
+    if (!has_fields(Py_TYPE(o)) || shared_keys(Py_TYPE(o)) == NULL) {
+        return NULL;
+    }
+#if DYN_PY >= 313
+    PyDictValues *fields = _PyObject_InlineValues(o);
+    return _PyObject_GetManagedDict(o) == NULL && fields->valid ? fields : NULL;
+#elif DYN_PY == 312
+    PyDictOrValues *own = _PyObject_DictOrValuesPointer(o);
+    return _PyDictOrValues_IsValues(*own) ? _PyDictOrValues_GetValues(*own) : NULL;
+#else
+    return *_PyObject_ValuesPointer(o);
+#endif
+#endif
+}
+
+PyObject **dyn_cpy_dict_place(PyObject *o) { return fields_of(o) == NULL ? _PyObject_GetDictPtr(o) : NULL; }
+
+static bool is_same_name(PyObject *x, PyObject *y) {
+    return x == y || (PyObject_Hash(x) == PyObject_Hash(y) && PyUnicode_Compare(x, y) == 0);
+}
+
+PyObject *dyn_cpy_own_value(PyObject *o, PyObject *name) {
+    PyDictValues *fields = PyUnicode_CheckExact(name) ? fields_of(o) : NULL;
+    PyObject **dict = fields == NULL ? _PyObject_GetDictPtr(o) : NULL;
+    if (fields != NULL) {
+        PyDictKeysObject *keys = shared_keys(Py_TYPE(o));
+        for (Py_ssize_t i = 0; i < keys->dk_nentries; i++) {
+            if (is_same_name(DK_UNICODE_ENTRIES(keys)[i].me_key, name)) {
+                return fields->values[i];
+            }
+        }
+    }
+    PyObject *value = dict != NULL && *dict != NULL ? PyDict_GetItemWithError(*dict, name) : NULL;
+    if (value == NULL) {
+        PyErr_Clear();
+    }
+    return value;
+}
+
+bool dyn_cpy_shows_its_methods(PyObject *o) {
+    PyDictValues *fields = fields_of(o);
+    PyObject **dict = fields == NULL ? _PyObject_GetDictPtr(o) : NULL;
+    bool shows = dict == NULL || *dict == NULL || PyDict_GET_SIZE(*dict) == 0;
+    for (Py_ssize_t i = 0; fields != NULL && i < shared_keys(Py_TYPE(o))->dk_nentries; i++) {
+        shows = shows && fields->values[i] == NULL;
+    }
+    return shows;
+}
+
 /* ---- keys */
 
 typedef struct Key {

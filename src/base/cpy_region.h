@@ -28,8 +28,6 @@ DYN_HIDDEN bool dyn_cpy_class_is(PyTypeObject *t, uint32_t version, uint32_t nke
 DYN_HIDDEN bool dyn_cpy_field(PyTypeObject *t, PyObject *name, bool *direct, int64_t *at);
 DYN_HIDDEN bool dyn_cpy_shares_key(PyTypeObject *t, PyObject *name); /* an instance may have such an attribute of its own */
 DYN_HIDDEN bool dyn_cpy_has_weakrefs(PyObject *o);
-/* Instances have no fields but those that the class names (`__slots__`). */
-DYN_HIDDEN bool dyn_cpy_has_no_dict(PyTypeObject *t);
 /* Dicts and sets: looks for an int, or an object that is a str or a tuple of plain values, without running code. 1: that can't be
  * said. *value: borrowed; NULL: it has none. */
 DYN_HIDDEN int dyn_cpy_dict_find_int(PyObject *dict, int64_t key, PyObject **value);

@@ -153,11 +153,43 @@ static PyObject *counters_missing(PyObject *self, PyObject *key) {
     return group;
 }
 
-static PyMethodDef counts_methods[] = {{"__missing__", counts_missing, METH_O, "A key that was never counted reads as 0."}, {0}};
-static PyMethodDef counters_methods[] = {{"__missing__", counters_missing, METH_O, "A group appears when it is asked for."}, {0}};
+/* What is counted at this moment, as a plain dict: who goes over counters goes over that, as a key may be added meanwhile, by the
+ * loop itself or by the thread that compiles. */
+static PyObject *counted_now(PyObject *self) {
+    PyObject *items = PyDict_Items(self), *now = items == NULL ? NULL : PyDict_New();
+    if (now != NULL && PyDict_MergeFromSeq2(now, items, 1) < 0) {
+        Py_CLEAR(now);
+    }
+    Py_XDECREF(items);
+    return now;
+}
+
+static PyObject *ask_counted_now(PyObject *self, const char *method) {
+    PyObject *now = counted_now(self), *view = now == NULL ? NULL : PyObject_CallMethod(now, method, NULL);
+    Py_XDECREF(now);
+    return view;
+}
+
+static PyObject *iterate_counted(PyObject *self) { return ask_counted_now(self, "__iter__"); }
+
+static PyObject *counted_keys(PyObject *self, PyObject *no_args) { return ask_counted_now(self, "keys"); }
+
+static PyObject *counted_values(PyObject *self, PyObject *no_args) { return ask_counted_now(self, "values"); }
+
+static PyObject *counted_items(PyObject *self, PyObject *no_args) { return ask_counted_now(self, "items"); }
+
+#define COUNTED_NOW                                                                  \
+    {"keys", counted_keys, METH_NOARGS, "The keys that there are now."},             \
+        {"values", counted_values, METH_NOARGS, "What was counted."}, {              \
+        "items", counted_items, METH_NOARGS, "Keys and what was counted under them." \
+    }
+static PyMethodDef counts_methods[] = {
+    {"__missing__", counts_missing, METH_O, "A key that was never counted reads as 0."}, COUNTED_NOW, {0}};
+static PyMethodDef counters_methods[] = {
+    {"__missing__", counters_missing, METH_O, "A group appears when it is asked for."}, COUNTED_NOW, {0}};
 
 static PyTypeObject *make_dict_type(const char *name, PyMethodDef *methods, const char *doc) {
-    PyType_Slot slots[] = {{Py_tp_methods, methods}, {Py_tp_doc, (void *)doc}, {0}};
+    PyType_Slot slots[] = {{Py_tp_methods, methods}, {Py_tp_iter, iterate_counted}, {Py_tp_doc, (void *)doc}, {0}};
     PyType_Spec spec = {.name = name, .flags = Py_TPFLAGS_DEFAULT, .slots = slots};
     PyObject *bases = PyTuple_Pack(1, &PyDict_Type);
     if (bases == NULL) {

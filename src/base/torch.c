@@ -355,23 +355,32 @@ static int default_device(PyObject *device) {
     return code;
 }
 
-/* The only mode there is may be the one that says where tensors are made, which leaves all other calls alone: DYN_TORCH_DEVICE;
- * -1: there are others. */
-static int function_modes(void) {
+enum { OTHER_MODE = -2 };
+
+/* The code of the device that mode `at` makes tensors on. */
+static int device_of_mode(int at) {
     static PyObject *device_mode; /* its type; PyTorch imports the module when it needs it */
-    if (!is_true(call0(ob.function_mode))) {
-        return 0;
-    }
     if (device_mode == NULL) {
         device_mode = dyn_torch_lookup(dyn_torch_module, "utils._device.DeviceContext");
     }
-    PyObject *mode = number(call0(ob.function_modes)) == 1 ? PyObject_CallFunction(ob.function_mode_at, "i", 0) : NULL;
+    PyObject *mode = PyObject_CallFunction(ob.function_mode_at, "i", at);
     PyObject *device = mode != NULL && (PyObject *)Py_TYPE(mode) == device_mode ? dyn_torch_lookup(mode, "device") : NULL;
-    int code = device != NULL ? default_device(device) : -1;
+    int code = device != NULL ? default_device(device) : OTHER_MODE;
     Py_XDECREF(device);
     Py_XDECREF(mode);
     PyErr_Clear();
     return code;
+}
+
+/* The only modes there are may be those that say where tensors are made, which leave all other calls alone; the innermost, which
+ * is the last, has its way: DYN_TORCH_DEVICE. -1: there are others. */
+static int function_modes(void) {
+    int code = 0;
+    long n = is_true(call0(ob.function_mode)) ? number(call0(ob.function_modes)) : 0;
+    for (int i = 0; i < n && code != OTHER_MODE; i++) {
+        code = device_of_mode(i);
+    }
+    return n < 0 || code < 0 ? -1 : code;
 }
 
 /* Does another mode, a transformation or a tracer see the calls of torch's functions, or change what they do? The level of

@@ -96,7 +96,7 @@ typedef struct DynEntry {
     struct DynOptions *options; /* where they have settings of the function's own, which hold for its runs; else NULL */
     DynVerify verify;           /* what was compared with eager's values */
     DynReason plain;            /* not OK: why a hit runs the function as plain Python */
-    uint32_t flagged;           /* so many calls, one after the other, were made by CPython too, whose a warning is */
+    uint32_t flagged;           /* so many calls more than were not so were made by CPython too, whose a warning is */
     struct DynFollow *follow;   /* the steps of a graph whose values require gradients; NULL: none do */
     uint32_t declined;          /* … and so many calls, one after the other, didn't look as if following them paid */
     bool interpreted;           /* back end "eager": the graph runs node by node */

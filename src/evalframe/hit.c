@@ -11,7 +11,7 @@
 
 #define MOST_IDLE_TRIPS 64 /* of a loop without array work, one by one */
 #define MOST_UNPAID 32     /* calls that are left to eager one after the other, before the function is for a while */
-#define MOST_FLAGGED 16    /* … or that are made twice */
+#define MOST_FLAGGED 16    /* calls more that are made twice than are not, before it is */
 #define SMALL_SRC 40
 #define SMALL_SYM 64
 #define SMALL_PTR 24
@@ -318,7 +318,7 @@ static void run_entry(DynEntry *e, PyObject *func, PyObject *const *slots, const
     }
     switch (status) {
     case DYN_RUN_OK:
-        e->flagged = 0;
+        e->flagged -= e->flagged > 0;
         finish(e, env, s.outputs, out);
         break;
     case DYN_RUN_ERROR: end_with_error(out); break;
@@ -407,6 +407,9 @@ static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv 
             if (DYN_UNLIKELY(out->kind == DYN_HIT_PLAIN && e->follow != NULL) && goes_on_behind(c, e)) {
                 e->declined = 0;
                 hand_to_python(e, DYN_HIT_AROUND, out);
+            }
+            if (DYN_UNLIKELY(e->flagged > 0) && out->kind == DYN_HIT_PLAIN) {
+                dyn_profit_missed(c);
             }
         }
         if (DYN_UNLIKELY(began != 0)) {

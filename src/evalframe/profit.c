@@ -43,11 +43,12 @@ struct DynTrial {
     bool has_gradients;
     uint64_t recorded; /* DynProfit's */
     uint32_t turns;    /* that were taken */
-    uint32_t lost;     /* calls that were not made as their turn says: no entry fitted, or something was recorded */
-    uint64_t miss;     /* when it was known of this call that no entry fits and none is made; 0: not so */
-    uint64_t missing;  /* cycles until that was known, of all such calls */
-    uint32_t left;     /* calls of this one */
-    uint32_t cold;     /* … that don't count */
+    uint32_t
+        lost; /* calls that were not made as their turn says: no entry fitted, a warning was due, or something was recorded */
+    uint64_t miss;    /* when it was known of this call that CPython makes it; 0: not so */
+    uint64_t missing; /* cycles until that was known, of all such calls */
+    uint32_t left;    /* calls of this one */
+    uint32_t cold;    /* … that don't count */
     bool is_eagers;
 };
 
@@ -182,7 +183,7 @@ static Verdict judge_calls(const DynTrial *t) {
     return sum < 0.95 && usual < 1 ? PAYS : LOSES;
 }
 
-/* Do calls that fit no entry lose more by having been looked at than those that fit one gain? */
+/* Do calls that CPython makes after all lose more by having been looked at, or run, than the others gain? */
 static bool is_lost_by_misses(const DynTrial *t) {
     bool known = t->missing > 0 && t->served.calls > 0 && t->eager.calls > 0;
     return known && (double)t->missing > (usual_of(&t->eager) - usual_of(&t->served)) * t->served.calls;
@@ -226,7 +227,7 @@ static void conclude(DynCache *c, Verdict v) {
     const char *what = "a call";
     double served = usual_of(&p->trial->served), eager = usual_of(&p->trial->eager);
     if (v == LOSES && is_lost_by_misses(p->trial)) {
-        what = "a call, with those that no entry fits,";
+        what = "a call, with those that CPython makes after all,";
         served += (double)p->trial->missing / p->trial->served.calls;
     } else if (v != judge_calls(p->trial)) { /* as steps, which take backward in, say */
         served = mean(&p->trial->served_steps);

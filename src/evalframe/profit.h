@@ -65,7 +65,8 @@ static inline void dyn_profit_eager_end(uint64_t before) { dyn_profit_eager_unti
 static inline bool dyn_profit_is_eager_below(void) {
     return DYN_UNLIKELY(dyn_profit_eager_until != 0) && dyn_cycles() < dyn_profit_eager_until;
 }
-/* No entry fits a call, which may be one that is timed, and none is made for it. */
+/* CPython makes a call, which may be one that is timed: no entry fits and none is made, or an entry ran for nothing, as a warning
+ * may be due. */
 DYN_HIDDEN void dyn_profit_missed(struct DynCache *c);
 /* What a timed call took. recorded: something was, meanwhile; as_told: it was made as its turn says, and to its end. */
 DYN_HIDDEN void dyn_profit_tell(struct DynCache *c, DynTurn turn, uint64_t began, bool recorded, bool as_told);

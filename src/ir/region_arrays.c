@@ -410,13 +410,7 @@ int dyn_region_matmul(char *out, int64_t form, int64_t dtype) {
 /* ---- records */
 
 /* What lies in an array's own dictionary hides fields of the same name. */
-static bool has_attributes(PyObject *array) {
-    PyObject *dict = PyArray_CheckExact(array) ? NULL : PyObject_GenericGetDict(array, NULL);
-    bool has = dict != NULL && PyDict_GET_SIZE(dict) > 0;
-    Py_XDECREF(dict);
-    PyErr_Clear();
-    return has;
-}
+static bool has_attributes(PyObject *array) { return !PyArray_CheckExact(array) && !dyn_cpy_shows_its_methods(array); }
 
 bool dyn_region_has_fields(PyObject *array) {
     PyArray_Descr *d = PyArray_DESCR((PyArrayObject *)array);

@@ -87,12 +87,8 @@ static DynRead attr_of_instance(PyObject *base, PyObject *key, PyObject **out) {
         PyErr_Clear();
         return failed ? DYN_READ_FAILED : DYN_READ_MISSING;
     }
-    PyObject **dict = _PyObject_GetDictPtr(base); /* e.g. functools.cached_property: fine once the value is there */
-    if (dict == NULL || *dict == NULL || key_of(*dict, key, out) != DYN_READ_FOUND) {
-        PyErr_Clear();
-        return DYN_READ_FAILED;
-    }
-    return DYN_READ_FOUND;
+    PyObject *own = dyn_cpy_own_value(base, key); /* e.g. functools.cached_property: fine once the value is there */
+    return own != NULL ? found(own, out) : DYN_READ_FAILED;
 }
 
 static DynRead attr_of_class(PyObject *base, PyObject *key, PyObject **out) {
@@ -159,11 +155,7 @@ DynRead dyn_source_attr(PyObject *base, PyObject *key, PyObject **out) {
 }
 
 static DynRead own_of(PyObject *base, PyObject *key, PyObject **out) {
-    PyObject **dict = _PyObject_GetDictPtr(base);
-    if (dict == NULL) {
-        return DYN_READ_FAILED;
-    }
-    return *dict == NULL ? DYN_READ_MISSING : key_of(*dict, key, out);
+    return dyn_cpy_has_no_dict(Py_TYPE(base)) ? DYN_READ_FAILED : found(dyn_cpy_own_value(base, key), out);
 }
 
 static DynRead item_of(PyObject *base, uint32_t index, PyObject **out) {

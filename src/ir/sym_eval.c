@@ -165,6 +165,12 @@ static int int_binary(DynSymOp op, int64_t a, int64_t b, DynScalar *out) {
     }
 }
 
+/* abs() of a complex number: the C library's, which raises where it is too large. */
+static int modulus(double a, double b, DynScalar *out) {
+    double size = hypot(a, b);
+    return isfinite(a) && isfinite(b) && !isfinite(size) ? -1 : set_float(out, size);
+}
+
 static int float_binary(DynSymOp op, double a, double b, DynScalar *out) {
     switch (op) {
     case DYN_S_ADD: return set_float(out, a + b);
@@ -177,6 +183,7 @@ static int float_binary(DynSymOp op, double a, double b, DynScalar *out) {
     case DYN_S_FPOW: return math_pow(a, b, out);
     case DYN_S_ATAN2: return math_atan2(a, b, out);
     case DYN_S_HYPOT: return math_hypot_call(a, b, out);
+    case DYN_S_MODULUS: return modulus(a, b, out);
     case DYN_S_MIN: return set_float(out, b < a ? b : a);
     case DYN_S_MAX: return set_float(out, b > a ? b : a);
     default: return -1;

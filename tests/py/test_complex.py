@@ -525,3 +525,22 @@ def test_python_complex_numbers_of_all_kinds():
             except ZeroDivisionError as error:
                 outcomes.append(repr(error))
         assert outcomes[0] == outcomes[1], (a, b)
+
+
+def sizes_of_numbers(z, a, b):
+    return abs(z[0]), np.abs(z[0]), abs(z.sum()), abs(complex(a, b)), abs(z) * 2.0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sizes_of_single_numbers_are_the_c_library_s(dtype):
+    """The last bit: NumPy's loop over arrays, math.hypot and abs() of one number round differently."""
+    fast, draw = dynoc.optimize(sizes_of_numbers, wait=True), np.random.default_rng(5)
+    sizes_of_each = dynoc.optimize(lambda z: [abs(z[i]) for i in range(len(z))], wait=True)
+    for _ in range(100):
+        z = (draw.normal(size=4) + 1j * draw.normal(size=4)).astype(dtype)
+        a, b = draw.normal(size=2).tolist()
+        assert repr(fast(z, a, b)) == repr(sizes_of_numbers(z, a, b))
+        assert list(map(repr, sizes_of_each(z))) == [repr(abs(one)) for one in z]
+    for a, b in [(1.7e308, 1.7e308), (np.inf, np.nan), (0.0, -0.0)]:
+        z = np.full(3, complex(1, 2), dtype)
+        check(sizes_of_numbers, fast, lambda z=z, a=a, b=b: (z.copy(), a, b))

@@ -380,3 +380,22 @@ def test_calls_that_warn_each_time_are_cpythons_for_a_while(perf):
     assert dynoc.counters["graph_breaks"]["FLAGS"] < before[1] + 150
     assert any("calls are CPython's for a while" in record.getMessage() for record in perf.records)
     assert np.array_equal(fast(good), logs(good))
+
+
+def test_calls_of_which_most_warn_are_cpythons_for_a_while(perf):
+    """As a call in three warns of nothing, no row of such calls is long."""
+
+    def roots(x):
+        return np.sqrt(x) * 2 + x
+
+    fast, good, bad = dynoc.optimize(roots), np.arange(50.0), np.arange(-1.0, 49.0)
+    assert np.array_equal(fast(good), roots(good))
+    dynoc.wait()
+    before = sum(dynoc.counters["retired"].values()), dynoc.counters["graph_breaks"]["FLAGS"]
+    for k in range(300):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            fast(good if k % 3 == 2 else bad)
+        assert [str(w.message) for w in said] == ([] if k % 3 == 2 else ["invalid value encountered in sqrt"])
+    assert sum(dynoc.counters["retired"].values()) > before[0]
+    assert dynoc.counters["graph_breaks"]["FLAGS"] < before[1] + 150

@@ -181,6 +181,23 @@ def test_default_device_is_guarded(back_to_no_default_device):
         fast(x)
 
 
+def test_of_several_default_devices_the_innermost_is_guarded(back_to_no_default_device):
+    x = torch.randn(3, 5)
+    fast = dynoc.optimize(made_where_the_default_says, wait=True)
+    torch.set_default_device("cpu")
+    as_eager(fast, x)
+    with torch.device("cpu"):
+        as_eager(fast, x)
+        as_eager(fast, x)
+    assert len(fast.entries) == 1
+    torch.set_default_device("meta")
+    with torch.device("cpu"):
+        as_eager(fast, x)
+    assert len(fast.entries) == 1
+    with torch.device("cpu"), torch.device("meta"), pytest.raises(RuntimeError):
+        fast(x)
+
+
 def test_a_network_under_a_default_device_is_one_graph(back_to_no_default_device):
     torch.set_default_device("cpu")
     nn = torch.nn

@@ -401,6 +401,35 @@ def test_a_comparison_that_a_branch_asks_for_is_made_once(fn, dtype):
     calls(fn, np.ones(3, dtype), 1e300)
 
 
+# ---- values that are overwritten
+
+
+def number_overwritten(x, t):
+    x[0] -= t
+    x[0] = -1
+    return x
+
+
+def elements_overwritten(x, t):
+    x[1:] = x[1:] / t
+    x[1:] = 2
+    return x + 1
+
+
+def made_and_overwritten(x, t):
+    y = np.empty_like(x)
+    y[:] = x - t
+    y[:] = x
+    return y
+
+
+@pytest.mark.parametrize("fn", [number_overwritten, elements_overwritten, made_and_overwritten])
+@pytest.mark.parametrize("t", [np.inf, 0.0, 1.0])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_is_overwritten_warns(fn, t, dtype):
+    calls(fn, np.array([np.inf, 1.0, 0.0], dtype), dtype(t))
+
+
 # ---- warnings of casts
 
 

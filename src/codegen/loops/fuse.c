@@ -235,6 +235,30 @@ static bool fit_together(const DynLoops *p, const DynKernel *a, const DynKernel 
     return operands && insns && params && count_reduces(a) + count_reduces(b) <= DYN_MAX_RESULTS;
 }
 
+/* The value that `operand` of b holds by now in a, or DYN_NONE: stored by an instruction of a. */
+static uint32_t stored_value(const DynLoops *p, const DynKernel *a, const DynOperand *operand) {
+    for (uint32_t i = a->insns.n; i-- > 0;) {
+        const DynInsn *s = &a->insns.at[i];
+        if (s->kind == DYN_L_STORE && dyn_operands_same(p, &a->operands.at[s->a[0]], operand)) {
+            return s->a[1];
+        }
+    }
+    return DYN_NONE;
+}
+
+/* Does b overwrite what a stores without having read it? In one kernel the value would go, and its warning with it. */
+static bool hides_warnings(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
+    bool hides = false;
+    for (uint32_t i = 0; i < b->operands.n && !p->tensors; i++) {
+        bool read = false;
+        for (uint32_t j = 0; j < b->operands.n; j++) {
+            read = read || (!b->operands.at[j].out && dyn_operands_same(p, &b->operands.at[i], &b->operands.at[j]));
+        }
+        hides = hides || (b->operands.at[i].out && !read && stored_value(p, a, &b->operands.at[i]) != DYN_NONE);
+    }
+    return hides && dyn_kernel_may_warn(a);
+}
+
 /* Why two kernels can't be one, as story.c says it; NULL: they can. */
 static const char *why_apart(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
     if (a->margin || b->margin) {
@@ -254,21 +278,13 @@ static const char *why_apart(const DynLoops *p, const DynKernel *a, const DynKer
     if (dyn_short_rows(p->graph, r->shape, r->ndim, r->reduced) && (leaves_elements(p, a, b, a) || leaves_elements(p, a, b, b))) {
         return "rows are short: their results are computed side by side (exec_few.c), which elements that are kept are not";
     }
+    if (hides_warnings(p, a, b)) {
+        return "the second overwrites what the first has to compute for its warnings";
+    }
     if (!fit_together(p, a, b)) {
         return "they have more operands, instructions, numbers or results than one kernel may have";
     }
     return pointwise(p, a, b) ? NULL : "one of them needs other elements of what the other writes than those at its own point";
-}
-
-/* The value that `operand` of b holds by now in a, or DYN_NONE: stored by an instruction of a. */
-static uint32_t stored_value(const DynLoops *p, const DynKernel *a, const DynOperand *operand) {
-    for (uint32_t i = a->insns.n; i-- > 0;) {
-        const DynInsn *s = &a->insns.at[i];
-        if (s->kind == DYN_L_STORE && dyn_operands_same(p, &a->operands.at[s->a[0]], operand)) {
-            return s->a[1];
-        }
-    }
-    return DYN_NONE;
 }
 
 int dyn_kernel_copy(DynLoops *p, DynKernel *to, const DynKernel *from, DynLoad *load, void *ctx, uint32_t *stored) {

@@ -297,3 +297,19 @@ void dyn_kernel_symbol(const DynKernel *k, const char *form, DynStr *out) {
     dyn_str_printf(out, "%s_%d_%.*s", form, k->number, LONGEST_SYMBOL, dyn_str_at(&name));
     dyn_str_free(&name);
 }
+
+bool dyn_kernel_may_warn(const DynKernel *k) {
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        const DynInsn *n = &k->insns.at[i];
+        if (n->kind == DYN_L_CAST && dyn_loops_cast_warns(k->insns.at[n->a[0]].dtype, n->dtype)) {
+            return true;
+        }
+        if (n->kind == DYN_L_OP && dyn_loops_op_warns(n->op, n->compute)) {
+            return true;
+        }
+        if (n->kind == DYN_L_SCALAR && k->params.at[n->a[0]].is_float && n->dtype != DYN_F64) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -231,22 +231,6 @@ static bool find_readers(const DynLoops *p, Value *v) {
     return v->nreaders > 0 && v->last > v->made;
 }
 
-static bool may_warn(const DynKernel *k) {
-    for (uint32_t i = 0; i < k->insns.n; i++) {
-        const DynInsn *n = &k->insns.at[i];
-        if (n->kind == DYN_L_CAST && dyn_loops_cast_warns(k->insns.at[n->a[0]].dtype, n->dtype)) {
-            return true;
-        }
-        if (n->kind == DYN_L_OP && dyn_loops_op_warns(n->op, n->compute)) {
-            return true;
-        }
-        if (n->kind == DYN_L_SCALAR && k->params.at[n->a[0]].is_float && n->dtype != DYN_F64) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* What the maker reads is at its last reader what it was; nor has anything happened by then, or with it, that eager could not do
  * again where a warning is due. */
 static bool may_move(const DynLoops *p, const Value *v) {
@@ -257,7 +241,7 @@ static bool may_move(const DynLoops *p, const Value *v) {
         }
         for (uint32_t i = 0; k != NULL && !k->dead && i < k->operands.n; i++) {
             uint32_t storage = dyn_loops_storage(p, k->operands.at[i].place);
-            bool seen = p->places[storage].kind == DYN_P_INPUT && (s < v->last || may_warn(v->maker));
+            bool seen = p->places[storage].kind == DYN_P_INPUT && (s < v->last || dyn_kernel_may_warn(v->maker));
             if (k->operands.at[i].out && (seen || dyn_kernel_touches(p, v->maker, storage, false))) {
                 return false;
             }
@@ -345,7 +329,7 @@ static void keep_margin(DynLoops *p, const Value *v) {
     for (uint32_t i = 1; i < v->nwindows; i++) {
         best = whole_axes(p, v, i) > whole_axes(p, v, best) ? i : best;
     }
-    if (whole_axes(p, v, best) == k->ndim || !may_warn(k)) {
+    if (whole_axes(p, v, best) == k->ndim || !dyn_kernel_may_warn(k)) {
         return; /* nobody reads what it writes: fuse.c takes it away */
     }
     k->margin = true;

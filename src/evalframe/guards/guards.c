@@ -259,7 +259,6 @@ static PyObject *item_of_deque(PyObject *deque, uint32_t index) {
 
 /* One step of a path, borrowed; NULL where nothing is there or the base is of another kind. */
 static PyObject *load(const DynSource *s, PyObject *base, PyObject *func) {
-    PyObject **dict;
     switch ((DynSourceKind)s->kind) {
     case DYN_SRC_OWNCELL: return cell_of(func, s->index);
     case DYN_SRC_CLOSURE: return cell_content(func, s->index);
@@ -276,7 +275,7 @@ static PyObject *load(const DynSource *s, PyObject *base, PyObject *func) {
             return item_of_deque(base, s->index);
         }
         return PyList_CheckExact(base) && s->index < PyList_GET_SIZE(base) ? PyList_GET_ITEM(base, s->index) : NULL;
-    case DYN_SRC_OWN: return (dict = _PyObject_GetDictPtr(base)) != NULL && *dict != NULL ? key_of(*dict, s->key) : NULL;
+    case DYN_SRC_OWN: return dyn_cpy_own_value(base, s->key);
     case DYN_SRC_KEY: return PyDict_Check(base) ? dyn_cpy_dict_item(base, s->key, s->hash) : NULL;
     case DYN_SRC_FCELL: return cell_of(base, s->index);
     case DYN_SRC_FCLOSURE: return cell_content(base, s->index);

@@ -17,6 +17,7 @@ typedef enum FactKind {
     FACT_TOKEN, /* dict a is as `token` says */
     FACT_CLASS, /* class a has the version number of `token`, or is as the facts b (NULL: none) of a guard say */
     FACT_LOAD,  /* source `id` of the base a is b */
+    FACT_OWN,   /* instance a itself has b (NULL: nothing) under the name of source `id` */
     FACT_GUARD, /* guard `id` holds for a and b */
     FACT_LAYOUT /* guard `id`, of the array or tensor a, which has the sizes and strides from b on in `sizes`; `token` says where
                  * its elements were last time */
@@ -200,7 +201,7 @@ static bool is_same_fact(const Fact *x, const Fact *y) {
     if (x->kind != y->kind || x->a != y->a || x->b != y->b) {
         return false;
     }
-    bool by_id = x->kind == FACT_LOAD || x->kind == FACT_GUARD || x->kind == FACT_LAYOUT;
+    bool by_id = x->kind == FACT_LOAD || x->kind == FACT_OWN || x->kind == FACT_GUARD || x->kind == FACT_LAYOUT;
     return !by_id || x->id == y->id;
 }
 
@@ -238,15 +239,21 @@ static void token_of(Maker *k, PyObject *dict) {
 }
 
 /* Which dict an object has, and what is in it. */
-static void own_dict(Maker *k, PyObject *o) {
-    PyObject **slot = _PyObject_GetDictPtr(o);
-    type_of(k, o);
-    if (slot == NULL) {
-        return;
+static void own_dict(Maker *k, PyObject **place) {
+    add(k, (Fact){.kind = FACT_DICT, .a = place, .b = *place});
+    if (*place != NULL) {
+        token_of(k, *place);
     }
-    add(k, (Fact){.kind = FACT_DICT, .a = slot, .b = *slot});
-    if (*slot != NULL) {
-        token_of(k, *slot);
+}
+
+/* What an instance has under the name of source `id`. Its dict says by a version that it is unchanged, fields don't. */
+static void own_value(Maker *k, uint32_t id, PyObject *o) {
+    PyObject **place = dyn_cpy_dict_place(o), *name = k->p->capture->sources.v.at[id].key;
+    type_of(k, o);
+    if (place != NULL) {
+        own_dict(k, place);
+    } else if (!dyn_cpy_has_no_dict(Py_TYPE(o))) {
+        add(k, (Fact){.kind = FACT_OWN, .id = id, .a = o, .b = dyn_cpy_own_value(o, name)});
     }
 }
 
@@ -281,8 +288,7 @@ static void attribute(Maker *k, uint32_t id, PyObject *base, PyObject *value) {
     const DynSource *s = &k->p->capture->sources.v.at[id];
     PyTypeObject *type = Py_TYPE(base);
     bool instance = type->tp_getattro == PyObject_GenericGetAttr || dyn_source_adds_getattr(type);
-    PyObject *descr = dyn_cpy_lookup_special(type, s->key), **slot = _PyObject_GetDictPtr(base);
-    PyObject *own = slot != NULL && *slot != NULL ? dyn_cpy_dict_item(*slot, s->key, s->hash) : NULL;
+    PyObject *descr = dyn_cpy_lookup_special(type, s->key), *own = dyn_cpy_own_value(base, s->key);
     bool field = descr != NULL && dyn_source_is_field(descr);
     bool data = descr != NULL && Py_TYPE(descr)->tp_descr_set != NULL;
     if (!instance || is_module_or_class(base) || (data && !field)) {
@@ -295,7 +301,7 @@ static void attribute(Maker *k, uint32_t id, PyObject *base, PyObject *value) {
         loaded(k, id, base, value);
         return;
     }
-    own_dict(k, base);
+    own_value(k, id, base);
     k->m->src[id] = value == own || value == descr ? value : NULL;
 }
 
@@ -308,7 +314,7 @@ static void source(Maker *k, uint32_t id) {
     }
     switch ((DynSourceKind)s->kind) {
     case DYN_SRC_LOCAL: type_of(k, value); break;
-    case DYN_SRC_OWN: own_dict(k, base); break;
+    case DYN_SRC_OWN: own_value(k, id, base); break;
     case DYN_SRC_NTH_KEY:
     case DYN_SRC_NTH_VALUE:
     case DYN_SRC_KEY: token_of(k, base); break;
@@ -358,14 +364,15 @@ static bool is_unchanging(PyObject *o) {
     return PyTuple_CheckExact(o) || PyComplex_CheckExact(o) || PySlice_Check(o) || dyn_torch_is_device(o);
 }
 
-static void absent(Maker *k, const DynSource *s) {
+static void absent(Maker *k, uint32_t id) {
+    const DynSource *s = &k->p->capture->sources.v.at[id];
     PyObject *base = k->src[s->base];
     if (base == NULL) {
         k->failed = true;
     } else if (s->kind == DYN_SRC_KEY) {
         token_of(k, base);
     } else if (s->kind == DYN_SRC_OWN || s->kind == DYN_SRC_ATTR) {
-        own_dict(k, base);
+        own_value(k, id, base);
         if (s->kind == DYN_SRC_ATTR) {
             class_of(k, Py_TYPE(base), s->key);
         }
@@ -375,13 +382,19 @@ static void absent(Maker *k, const DynSource *s) {
     }
 }
 
-/* The keys of a dict; false: nothing says that they are the same (the order of an OrderedDict can change without its dict). */
+/* The keys of a dict; false: nothing says that they are the same (the order of an OrderedDict can change without its dict, and
+ * what an instance has in fields without any). */
 static bool keys_stand(Maker *k, PyObject *o) {
-    if (!PyDict_Check(o) || (PyODict_Check(o) && PyDict_GET_SIZE(o) > 1)) {
+    PyObject **place = dyn_cpy_dict_place(o); /* of methods of its own */
+    bool fields = place == NULL && !dyn_cpy_has_no_dict(Py_TYPE(o));
+    if (!PyDict_Check(o) || (PyODict_Check(o) && PyDict_GET_SIZE(o) > 1) || fields) {
         return false;
     }
     token_of(k, o);
-    own_dict(k, o); /* methods of its own */
+    type_of(k, o);
+    if (place != NULL) {
+        own_dict(k, place);
+    }
     return true;
 }
 
@@ -417,7 +430,7 @@ static void guard(Maker *k, uint32_t at) {
     case NEVER:
     case PLACES: /* by the layouts of the inputs: holds() */
     case NOTHING: break;
-    case ABSENCE: absent(k, &k->p->capture->sources.v.at[g->source]); break;
+    case ABSENCE: absent(k, g->source); break;
     case TYPE: type_of(k, o); break;
     case VALUE: again = !is_unchanging(o); break;
     case LENGTH: again = !PyTuple_Check(o); break;
@@ -533,6 +546,10 @@ static bool load_holds(DynGuardProgram *p, const Fact *f, PyObject *func) {
     return same;
 }
 
+static bool own_holds(const DynGuardProgram *p, const Fact *f) {
+    return dyn_cpy_own_value(f->a, p->capture->sources.v.at[f->id].key) == f->b;
+}
+
 static bool class_holds(const Fact *f) {
     const PyTypeObject *type = f->a;
     bool same = type->tp_version_tag == f->token.value && f->token.value != 0;
@@ -555,6 +572,7 @@ static bool holds(DynGuardProgram *p, PyObject *func, PyObject *const *locals) {
         case FACT_TOKEN: ok = dyn_dict_token_same(f->a, &f->token); break;
         case FACT_CLASS: ok = class_holds(f); break;
         case FACT_LOAD: ok = load_holds(p, f, func); break;
+        case FACT_OWN: ok = own_holds(p, f); break;
         case FACT_GUARD: ok = dyn_guard_holds(&p->capture->guards.at[f->id], f->a, f->b); break;
         case FACT_LAYOUT: ok = layout_holds(p, f, &moved); break;
         }

@@ -526,6 +526,9 @@ uint32_t dyn_np_elementwise_in(DynRec *r, DynOp op, DynDtype compute, DynDtype r
             return DYN_NONE;
         }
     }
+    if (op == DYN_OP_ABSOLUTE && form == NP_SCALARS && dyn_dtype_is_complex(compute)) {
+        return dyn_np_elementwise_as(r, DYN_OP_MODULUS, compute, result, args, n);
+    }
     int row = row_for(op, compute);
     if (row < 0 || (row == DYN_OP_COPY && args[0].arg.kind != DYN_ARG_NODE)) {
         return refuse(r), DYN_NONE;

@@ -165,7 +165,7 @@ DynVal *rec_complex_conjugate(DynRec *r, DynOperand o, PyObject *result) { retur
 
 DynVal *rec_complex_abs(DynRec *r, DynOperand o, PyObject *result) {
     uint32_t parts[2];
-    uint32_t s = dyn_rec_complex(r, o.v, o.real, parts) < 0 ? DYN_NONE : op(r, DYN_S_HYPOT, parts[0], parts[1]);
+    uint32_t s = dyn_rec_complex(r, o.v, o.real, parts) < 0 ? DYN_NONE : op(r, DYN_S_MODULUS, parts[0], parts[1]);
     return agrees(r, s, PyFloat_AsDouble(result)) ? dyn_rec_sym(r, s) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "abs");
 }
 

@@ -184,12 +184,10 @@ RecAttr rec_bound_attr(DynRec *r, PyObject *descr, DynOperand o, RecCall *c, Dyn
 /* Nothing by that name is in the object's own dict. */
 static bool has_none_yet(DynRec *r, DynOperand o, PyObject *name) {
     uint32_t s = dyn_source_intern(&r->cap->sources, DYN_SRC_OWN, o.v->source, 0, NULL, name);
-    PyObject **dict = _PyObject_GetDictPtr(o.real);
-    if (s == DYN_NONE || dict == NULL) {
+    if (s == DYN_NONE || dyn_cpy_has_no_dict(Py_TYPE(o.real))) {
         return false;
     }
-    bool none = *dict == NULL || PyDict_GetItemWithError(*dict, name) == NULL;
-    return none && rec_guard(r, DYN_GUARD_MISSING, s, DYN_NONE, 0, NULL) == 0;
+    return dyn_cpy_own_value(o.real, name) == NULL && rec_guard(r, DYN_GUARD_MISSING, s, DYN_NONE, 0, NULL) == 0;
 }
 
 /* Where a class has __getattr__, an AttributeError of what computes an attribute isn't the end of it: CPython asks both. */
@@ -223,9 +221,7 @@ PyObject *rec_ask_again(const RecCall *c) {
 
 /* Neither the class nor the object's own dict has it. */
 static bool found_nowhere(PyObject *o, PyObject *name) {
-    PyObject **dict = _PyObject_GetDictPtr(o);
-    PyObject *own = dict == NULL || *dict == NULL ? NULL : PyDict_GetItemWithError(*dict, name);
-    return own == NULL && dyn_cpy_lookup_special(Py_TYPE(o), name) == NULL;
+    return dyn_cpy_own_value(o, name) == NULL && dyn_cpy_lookup_special(Py_TYPE(o), name) == NULL;
 }
 
 /* The attribute of an object that came in, which its class's __getattr__ gives. torch.nn.Module's reads one of three dicts. */
@@ -257,7 +253,6 @@ static RecAttr by_own_lookup(DynRec *r, DynOperand o, PyObject *name, RecCall *c
 }
 
 RecAttr rec_own_attr(DynRec *r, DynOperand o, PyObject *name, DynVal **v) {
-    PyObject **dict = _PyObject_GetDictPtr(o.real);
     uint32_t own = own_index(o.v, name), s;
     *v = own != DYN_NONE ? o.v->items[own + 1] : NULL;
     if (is_data(dyn_cpy_lookup_special(Py_TYPE(o.real), name))) { /* it may lie in a slot */
@@ -266,7 +261,7 @@ RecAttr rec_own_attr(DynRec *r, DynOperand o, PyObject *name, DynVal **v) {
     if (own != DYN_NONE || o.v->fresh) {
         return *v != NULL ? REC_ATTR_VALUE : REC_ATTR_MISSING;
     }
-    if (dict == NULL || *dict == NULL || PyDict_GetItemWithError(*dict, name) == NULL) {
+    if (dyn_cpy_own_value(o.real, name) == NULL) {
         return has_none_yet(r, o, name) ? REC_ATTR_MISSING : REC_ATTR_UNKNOWN;
     }
     s = dyn_source_intern(&r->cap->sources, DYN_SRC_OWN, o.v->source, 0, NULL, name);
@@ -411,8 +406,7 @@ static PyObject *held_attribute(PyObject *o, PyObject *name, PyObject *slot) {
     if (slot != NULL) {
         return Py_TYPE(slot)->tp_descr_get(slot, o, (PyObject *)Py_TYPE(o));
     }
-    PyObject **dict = _PyObject_GetDictPtr(o);
-    return dict == NULL || *dict == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(*dict, name));
+    return Py_XNewRef(dyn_cpy_own_value(o, name));
 }
 
 /* A deletion is performed again behind the graph, where an AttributeError comes too late: what is deleted has to be there. Where

@@ -5,29 +5,8 @@
 #include "base/tensors.h"
 #include "tracer/record/rec_state.h"
 
-/* A method that the class shows, not the instance. CPython is asked, which makes no dict for that: up to 3.12 the methods of an
- * instance that has one are looked up anew at each call. */
-static bool is_shown_by_class(PyObject *o, PyObject *name) {
-    PyObject *method = dyn_cpy_lookup_special(Py_TYPE(o), name);
-    int unbound = 0;
-    if (method != NULL && Py_TYPE(method)->tp_flags & Py_TPFLAGS_METHOD_DESCRIPTOR &&
-        Py_TYPE(o)->tp_getattro == PyObject_GenericGetAttr) {
-        Py_XDECREF(dyn_cpy_get_method(o, name, &unbound));
-    }
-    return unbound;
-}
-
 /* Is `name` in the instance's own dict? Instances without a dict have none. */
-static bool in_instance(PyObject *o, PyObject *name) {
-    if ((Py_TYPE(o)->tp_dictoffset == 0 && !(Py_TYPE(o)->tp_flags & (1UL << 4))) || is_shown_by_class(o, name)) {
-        return false;
-    }
-    PyObject *dict = PyObject_GenericGetDict(o, NULL);
-    bool found = dict != NULL && PyDict_Contains(dict, name) == 1;
-    PyErr_Clear();
-    Py_XDECREF(dict);
-    return found;
-}
+static bool in_instance(PyObject *o, PyObject *name) { return dyn_cpy_own_value(o, name) != NULL; }
 
 static DynVal *attr_source(DynRec *r, uint32_t base, PyObject *name) {
     uint32_t s = base == DYN_NONE ? DYN_NONE : dyn_source_intern(&r->cap->sources, DYN_SRC_ATTR, base, 0, NULL, name);

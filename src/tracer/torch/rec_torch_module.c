@@ -41,8 +41,8 @@ static const char *const dicts[] = {"_parameters", "_buffers", "_modules"};
 
 /* What the module's own dict has for a name (borrowed; NULL: nothing), and the source of that. */
 static PyObject *own_value(DynRec *r, DynOperand module, const char *name, uint32_t *source) {
-    PyObject **own = _PyObject_GetDictPtr(module.real), *key = PyUnicode_InternFromString(name);
-    PyObject *value = own == NULL || *own == NULL || key == NULL ? NULL : PyDict_GetItemWithError(*own, key);
+    PyObject *key = PyUnicode_InternFromString(name);
+    PyObject *value = key == NULL ? NULL : dyn_cpy_own_value(module.real, key);
     *source = value == NULL ? DYN_NONE : dyn_source_intern(&r->cap->sources, DYN_SRC_OWN, module.v->source, 0, NULL, key);
     Py_XDECREF(key);
     return value;
@@ -89,9 +89,7 @@ bool rec_torch_module_lacks(DynRec *r, PyObject *getattr, DynOperand module, PyO
 }
 
 bool rec_tensor_lacks(DynRec *r, DynOperand tensor, PyObject *name) {
-    PyObject **dict = _PyObject_GetDictPtr(tensor.real);
-    bool own = dict != NULL && *dict != NULL && PyDict_GetItemWithError(*dict, name) != NULL;
-    if (own || !rec_is_array(tensor.v)) {
+    if (dyn_cpy_own_value(tensor.real, name) != NULL || !rec_is_array(tensor.v)) {
         return false;
     }
     if (dyn_cpy_lookup_special(Py_TYPE(tensor.real), name) != NULL || rec_guard_class(r, Py_TYPE(tensor.real), name) < 0) {
