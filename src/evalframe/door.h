@@ -142,7 +142,9 @@ DYN_HIDDEN int dyn_cache_add(DynCache *c, DynEntry *e); /* takes e over; -1: mem
 DYN_HIDDEN bool dyn_cache_may_record(DynCache *c, PyObject *const *slots);
 /* Is it known without binding these arguments that there is no entry for them, nor will be? Calls without arrays gave nothing. */
 DYN_HIDDEN bool dyn_cache_passes(const DynCache *c, PyObject *const *args, size_t n);
-DYN_HIDDEN bool dyn_cache_wants_arrays(const DynCache *c); /* … without looking at arguments */
+#define DYN_CACHE_TRIES 3 /* recordings that give nothing: there are no more */
+/* … without looking at arguments */
+static inline bool dyn_cache_wants_arrays(const DynCache *c) { return c->without_arrays >= DYN_CACHE_TRIES; }
 DYN_HIDDEN void dyn_cache_refused(DynCache *c, DynReason why);
 /* A long recording came to nothing: if there was no array work, no other call without arrays is recorded. */
 DYN_HIDDEN void dyn_cache_try_no_more(DynCache *c);

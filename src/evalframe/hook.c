@@ -611,11 +611,10 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
     return result;
 }
 
-/* Does the hook serve frames, where it is in? Not where functions have doors. */
-static bool serves_frames(void) { return enabled != NULL && (everything || !dyn_func_has_doors()); }
+bool dyn_hook_serves_frames;
 
 PyObject *dyn_hook_plain(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
-    if (DYN_LIKELY(!serves_frames())) {
+    if (DYN_LIKELY(!dyn_hook_serves_frames)) {
         return dyn_func_call(func, args, nargsf, kwnames);
     }
     uint64_t number = make_request((Request){.func = func});
@@ -627,7 +626,7 @@ PyObject *dyn_hook_plain(PyObject *func, PyObject *const *args, size_t nargsf, P
 PyObject *dyn_hook_plain_bound(const DynSignature *sig, PyCodeObject *code, PyObject *func, PyObject *const *slots,
                                DynSpent spent) {
     bool spends = spent.at != NULL;
-    if (!spends && !serves_frames()) {
+    if (!spends && !dyn_hook_serves_frames) {
         return dyn_bind_call(sig, code, func, slots, true);
     }
     if (spends) {
@@ -680,7 +679,7 @@ static PyObject *hook(PyThreadState *ts, DynFrame *f, int throwflag) {
     if (DYN_UNLIKELY(dyn_cpy_deep_in_stack())) {
         return step_aside(ts, f);
     }
-    bool served = serves_frames() && !is_busy();
+    bool served = dyn_hook_serves_frames && !is_busy();
     if (served && PyFunction_Check(func) && !dyn_hit_is_starting(func)) {
         return enabled_frame(ts, f);
     }
@@ -704,6 +703,7 @@ void dyn_hook_enable(DynOptions *options) {
     dyn_options_incref(options);
     enabled = options;
     everything = dyn_options_wait(options) || dyn_options_config(options).record_all;
+    dyn_hook_serves_frames = everything || !dyn_func_has_doors();
     if (everything) {
         dyn_hook_need();
     } else {
@@ -718,6 +718,7 @@ void dyn_hook_disable(void) {
     }
     DynOptions *old = enabled;
     enabled = NULL;
+    dyn_hook_serves_frames = false;
     if (everything) {
         dyn_hook_release();
     } else {

@@ -198,6 +198,17 @@ DYN_HIDDEN void dyn_loops_aim(DynLoops *l, PyObject *door);
 DYN_HIDDEN uint32_t dyn_loops_aim_methods(DynCache *c, PyObject *door, PyObject *code);
 /* Are all loops CPython's for now? Then the call is as well. What is native as a whole isn't from its middle on. */
 DYN_HIDDEN bool dyn_loops_all_rest(const DynLoops *l);
+/* Do calls of the cache's function run as CPython's own, unless one is handed an array? Nothing is to be measured, either. */
+static inline bool dyn_loops_are_left(const DynCache *c) {
+    bool left = DYN_UNLIKELY(c->loops_on) ? c->loops != NULL && dyn_loops_all_rest(c->loops)
+                                          : dyn_cache_wants_arrays(c) || (c->idle && !dyn_cache_may_wake(c));
+    return left && c->entries.n == 0 && c->root == NULL;
+}
+/* … such a call, where the function calls itself by its door's name: in loop code, its ways closed. */
+static inline bool dyn_loops_has_selves(const DynCache *c) {
+    return c->loops != NULL && c->loops->made != NULL && c->loops->made->calls_itself && !c->known;
+}
+DYN_HIDDEN PyObject *dyn_loops_call_left(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 /* A global is about to get another value; key NULL: all of them are. */
 DYN_HIDDEN void dyn_loops_global_changes(PyObject *globals, PyObject *key);
 /* Are its calls so short that none repays passing a door? They are counted anew then. */

@@ -404,7 +404,7 @@ static DynLoops *loops_with_selves(DynCache *c) {
             dyn_decode_free(decoded);
         }
     }
-    return c->loops != NULL && c->loops->made != NULL && c->loops->made->calls_itself ? c->loops : NULL;
+    return dyn_loops_has_selves(c) ? c->loops : NULL;
 }
 
 PyObject *dyn_loops_call_plain(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
@@ -413,6 +413,16 @@ PyObject *dyn_loops_call_plain(DynCache *c, PyObject *func, PyObject *const *arg
         dyn_loops_open(l, i, false);
     }
     return l != NULL ? call_in_loop_code(c, func, args, nargsf, kwnames) : dyn_hook_plain(func, args, nargsf, kwnames);
+}
+
+PyObject *dyn_loops_call_left(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    PyThreadState *ts = PyThreadState_Get();
+    PyObject *function = dyn_cpy_is_traced(ts) ? NULL : dyn_loops_function(c, func);
+    int lent = dyn_cpy_lend_stack(ts);
+    PyObject *result = dyn_hook_plain(function != NULL ? function : func, args, nargsf, kwnames);
+    dyn_cpy_return_stack(ts, lent);
+    Py_XDECREF(function);
+    return result;
 }
 
 static void measure_frame(const DynCache *c, DynFrame *f, DynCallSizes *sizes) {

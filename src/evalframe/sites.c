@@ -12,13 +12,11 @@
 
 static unsigned long replaced; /* sites, in all: for tests */
 
-/* Do calls of the cache's function run as CPython's own, unless one is handed an array? They may as well where each of them is
- * over so soon that it doesn't repay being asked about its loops. */
+/* Do calls of the cache's function run as CPython's own, or may they as well, as each of them is over so soon that it doesn't
+ * repay being asked about its loops? */
 static bool is_left(const DynCache *c) {
-    const DynLoops *l = c->loops;
-    bool left =
-        c->loops_on ? l != NULL && (dyn_loops_all_rest(l) || l->brief >= MANY_BRIEF) : c->idle || dyn_cache_wants_arrays(c);
-    return left && c->entries.n == 0 && c->root == NULL;
+    bool brief = c->loops_on && c->loops != NULL && c->loops->brief >= MANY_BRIEF && c->entries.n == 0 && c->root == NULL;
+    return brief || dyn_loops_are_left(c);
 }
 
 /* … or is it still to be seen whether its loops pay, or does it have native ones? */
