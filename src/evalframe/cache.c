@@ -271,6 +271,7 @@ int dyn_cache_add(DynCache *c, DynEntry *e) {
         dyn_entry_decref(e);
         return -1;
     }
+    dyn_loops_forget_door(c); /* it isn't left to CPython any more */
     memmove(c->entries.at + 1, c->entries.at, c->entries.n * sizeof *c->entries.at);
     c->entries.at[0] = e;
     c->entries.n++;

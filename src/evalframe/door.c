@@ -38,6 +38,7 @@ static int follow_code(DynDoor *d) {
     }
     fresh->need_arrays = d->cache->need_arrays;
     DynCache *old = d->cache;
+    dyn_loops_forget_door(old);
     d->cache = fresh;
     dyn_cache_decref(old);
     return 0;
@@ -275,7 +276,7 @@ static PyObject *call_left(PyObject *self, PyObject *const *args, size_t nargsf,
         d->next_look = 1;
         return call(self, args, nargsf, kwnames);
     }
-    return dyn_loops_has_selves(c) ? dyn_loops_call_left(c, d->func, args, nargsf, kwnames)
+    return dyn_loops_call_doors(c) ? dyn_loops_call_left(c, d->func, args, nargsf, kwnames)
                                    : dyn_func_call(d->func, args, nargsf, kwnames);
 }
 

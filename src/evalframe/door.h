@@ -118,7 +118,7 @@ struct DynCache {
     DynLoops *loops;    /* of a root: the function's loops as native regions (loops.h), or NULL … */
     bool loops_known;   /* … and it was asked whether it has any */
     bool loops_on;      /* calls run in loop code */
-    bool selves_known;  /* it was asked whether it has calls of itself, for which there is loop code in any case */
+    bool calls_known;   /* it was asked whether it calls doors by name, for which there is loop code in any case */
 };
 DYN_HIDDEN DynCache *dyn_cache_new(PyObject *code, DynOptions *options); /* NULL with MemoryError */
 DYN_HIDDEN void dyn_cache_incref(DynCache *c);

@@ -20,8 +20,8 @@ typedef struct Item {
     uint32_t way;    /* A way in stands in front of it; or DYN_NONE. */
     uint32_t where;  /* The unit where it stands in loop code, prefixes included. */
     int line;
-    int8_t jumps; /* 1 ahead, -1 back, 0: it doesn't. */
-    bool itself;  /* It loads the function itself, by its global name, to call it. */
+    int8_t jumps;    /* 1 ahead, -1 back, 0: it doesn't. */
+    uint32_t called; /* It loads the global of this name to call it; or DYN_NONE. */
     uint8_t op, prefixes;
 } Item;
 typedef struct Maker {
@@ -30,13 +30,12 @@ typedef struct Maker {
     DynLoopCode *out;
     DYN_VEC(Item)
     items;
-    PyObject *name;    /* of a global that is called: it stands for the function; NULL: no global does */
-    PyObject *way;     /* what the constants for calls of itself are at first */
+    const DynCalledNames *called;
     uint32_t *item_at; /* for each old unit the item that starts there, or DYN_NONE */
     bool *far;         /* for each way: its block is farther than one unit can tell */
     uint32_t first_const;
     bool failed; /* something isn't as a compiler makes it, or too long */
-    bool tells;  /* calls of itself need no question */
+    bool tells;  /* calls by a name need no question */
 } Maker;
 
 /* ---- the stack in front of each instruction */
@@ -268,11 +267,15 @@ static int if_false(uint32_t *caches) {
 
 static uint8_t prefixes_of(uint32_t arg) { return (uint8_t)((arg > 0xff) + (arg > 0xffff) + (arg > 0xffffff)); }
 
-/* The load of a global that is called behind it: has that the function's own name? */
-static bool calls_itself(const Maker *m, const Item *it) {
+/* The load of a global that is called behind it: which of the names has that? */
+static uint32_t called_name(const Maker *m, const Item *it) {
     enum { CALLED = 1, MAY = DYN_PY <= 314 }; /* from 3.15 on the stack borrows constants, and these may die */
-    bool called = MAY && m->name != NULL && it->op == LOAD_GLOBAL && (it->arg & CALLED) != 0;
-    return called && PyTuple_GET_ITEM(m->c->code->co_names, it->arg >> 1) == m->name;
+    bool called = MAY && it->op == LOAD_GLOBAL && (it->arg & CALLED) != 0;
+    uint32_t name = 0;
+    while (called && name < m->called->n && PyTuple_GET_ITEM(m->c->code->co_names, it->arg >> 1) != m->called->at[name]) {
+        name++;
+    }
+    return called && name < m->called->n ? name : DYN_NONE;
 }
 
 static int read_items(Maker *m) {
@@ -291,8 +294,8 @@ static int read_items(Maker *m) {
         Item it = {.at = at, .next = next, .arg = arg, .target = DYN_NONE, .way = DYN_NONE, .op = code[2 * at]};
         it.jumps = (int8_t)dyn_jump_way(it.op);
         it.prefixes = prefixes_of(arg);
-        it.itself = calls_itself(m, &it);
-        m->out->nselves += it.itself;
+        it.called = called_name(m, &it);
+        m->out->nsites += it.called != DYN_NONE;
         m->item_at[start] = m->items.n;
         if (dyn_vec_push(&m->items, it) < 0) {
             return -1;
@@ -322,29 +325,35 @@ static uint32_t way_units(const Maker *m, const Item *it) { return it->way == DY
 
 static uint32_t own_units(const Item *it) { return it->prefixes + (it->next - it->at); }
 
-/* The constants that a call of itself is compared with, and replaced by. */
-static uint32_t self_const(const Maker *m, uint32_t i) { return m->first_const + m->out->nways + i; }
+/* The constants that what a name stands for is compared with, and replaced by. */
+enum { COMPARED_WITH, REPLACED_BY };
+static uint32_t call_const(const Maker *m, uint32_t name, uint32_t which) {
+    return m->first_const + m->out->nways + name * DYN_CALL_CONSTS + which;
+}
 
 static uint32_t const_units(uint32_t index) { return prefixes_of(index) + 1; }
 
 /* The first unit of what loads the constant leads to it itself, unless CPython makes something else of it (3.14), or it is only a
  * prefix. */
-static bool leads_itself(const Maker *m) { return DYN_PY <= 313 && const_units(self_const(m, 1)) == 1; }
-
-/* What emit_constant or emit_question writes beside the instruction. */
-static uint32_t self_units(const Maker *m) {
-    enum { WAY = 1, PUSHED_NULL = 1, PASSED = 1, COPIED = 1, COMPARED = 1, BRANCHED = 1, DROPPED = 1 };
-    if (m->tells) {
-        return (leads_itself(m) ? 0 : WAY) + PUSHED_NULL + const_units(self_const(m, 1)) + PASSED;
-    }
-    const uint32_t pushed_null = 1 + dyn_call_null_first();
-    uint32_t caches;
-    if_false(&caches);
-    return pushed_null + COPIED + const_units(self_const(m, 0)) + COMPARED + BRANCHED + caches + DROPPED +
-           const_units(self_const(m, 1));
+static bool leads_itself(const Maker *m, uint32_t name) {
+    return DYN_PY <= 313 && const_units(call_const(m, name, REPLACED_BY)) == 1;
 }
 
-static uint32_t item_units(const Maker *m, const Item *it) { return own_units(it) + (it->itself ? self_units(m) : 0); }
+/* What emit_constant or emit_question writes beside the instruction. */
+static uint32_t call_units(const Maker *m, const Item *it) {
+    enum { WAY = 1, PUSHED_NULL = 1, PASSED = 1, COMPARED = 1, BRANCHED = 1 };
+    const uint32_t callable = PUSHED_NULL + const_units(call_const(m, it->called, REPLACED_BY)) + PASSED;
+    if (m->tells) {
+        return (leads_itself(m, it->called) ? 0 : WAY) + callable;
+    }
+    uint32_t caches;
+    if_false(&caches);
+    return own_units(it) + const_units(call_const(m, it->called, COMPARED_WITH)) + COMPARED + BRANCHED + caches + callable;
+}
+
+static uint32_t item_units(const Maker *m, const Item *it) {
+    return own_units(it) + (it->called != DYN_NONE ? call_units(m, it) : 0);
+}
 
 /* Where jumps to the item come in: at its way. */
 static uint32_t entry_of(const Maker *m, const Item *it) { return it->where - way_units(m, it); }
@@ -390,41 +399,33 @@ static void emit_load(Maker *m, const Item *it, uint32_t arg) {
     }
 }
 
-/* The global, and behind it the question whether it is what calls are replaced of. */
+/* The question whether the global is what calls are replaced of; then the constant, or the global once more. */
 static void emit_question(Maker *m, const Item *it) {
+    const uint32_t constant = call_const(m, it->called, REPLACED_BY);
     uint32_t caches;
     int op = if_false(&caches);
     emit_load(m, it, it->arg & ~1u);
-    dyn_asm_emit(m->a, COPY, 1);
-    dyn_asm_emit(m->a, LOAD_CONST, self_const(m, 0));
+    dyn_asm_emit(m->a, LOAD_CONST, call_const(m, it->called, COMPARED_WITH));
     dyn_asm_emit(m->a, IS_OP, 0);
-    dyn_asm_emit_cached(m->a, op, 1 + const_units(self_const(m, 1)), (int)caches);
-    dyn_asm_emit(m->a, POP_TOP, 0);
-    dyn_asm_emit(m->a, LOAD_CONST, self_const(m, 1));
-    dyn_asm_emit(m->a, PUSH_NULL, 0);
-    if (dyn_call_null_first()) {
-        dyn_asm_emit(m->a, SWAP, 2);
-    }
-}
-
-static void emit_second_of_callable(Maker *m) {
-    if (dyn_call_null_first()) {
-        dyn_asm_emit(m->a, LOAD_CONST, self_const(m, 1));
-    } else {
-        dyn_asm_emit(m->a, PUSH_NULL, 0);
-    }
+    dyn_asm_emit_cached(m->a, op, 1 + const_units(constant) + 1, (int)caches);
+    dyn_asm_emit_callable(m->a, constant);
+    dyn_asm_put(m->a, JUMP_FORWARD, own_units(it));
+    emit_load(m, it, it->arg);
 }
 
 /* The constant, or past it the global. What leads there has no line, so that tools for lines don't change it. */
 static void emit_constant(Maker *m, const Item *it, DynPosition p, uint32_t *nth) {
-    m->out->selves[(*nth)++] = dyn_asm_units(m->a);
+    const uint32_t constant = call_const(m, it->called, REPLACED_BY);
+    m->out->sites[(*nth)++] = (DynCallSite){dyn_asm_units(m->a), it->called};
     dyn_asm_locate(m->a, (DynPosition){-1, -1, -1, -1});
-    dyn_asm_put(m->a, m->out->past[0], m->out->past[1]);
+    dyn_asm_put(m->a, m->out->past[it->called][0], m->out->past[it->called][1]);
     dyn_asm_locate(m->a, p);
-    if (leads_itself(m)) {
-        emit_second_of_callable(m);
+    if (!leads_itself(m, it->called)) {
+        dyn_asm_emit_callable(m->a, constant);
+    } else if (dyn_call_null_first()) { /* what leads there is the first one of two */
+        dyn_asm_emit(m->a, LOAD_CONST, constant);
     } else {
-        dyn_asm_emit_callable(m->a, self_const(m, 1));
+        dyn_asm_emit(m->a, PUSH_NULL, 0);
     }
     dyn_asm_put(m->a, JUMP_FORWARD, own_units(it));
     emit_load(m, it, it->arg);
@@ -448,9 +449,9 @@ static void emit_items(Maker *m) {
                 dyn_asm_put(m->a, JUMP_FORWARD, 0);
             }
         }
-        if (it->itself && m->tells) {
+        if (it->called != DYN_NONE && m->tells) {
             emit_constant(m, it, p, &nth);
-        } else if (it->itself) {
+        } else if (it->called != DYN_NONE) {
             emit_question(m, it);
         } else {
             emit_load(m, it, it->arg);
@@ -630,21 +631,28 @@ static void find_far(Maker *m) {
     }
 }
 
+/* What stands at the units that lead to constants, and room to say which they are. */
+static int prepare_sites(Maker *m) {
+    DynLoopCode *out = m->out;
+    for (uint32_t name = 0; name < m->called->n; name++) {
+        const uint32_t constant = call_const(m, name, REPLACED_BY);
+        const uint8_t first = dyn_call_null_first() ? PUSH_NULL : LOAD_CONST;
+        bool leads = leads_itself(m, name);
+        out->past[name][0] = JUMP_FORWARD;
+        out->past[name][1] = (uint8_t)(const_units(constant) + 1 + !leads);
+        out->into[name][0] = leads ? first : NOP;
+        out->into[name][1] = leads && first == LOAD_CONST ? (uint8_t)constant : 0;
+    }
+    out->sites = PyMem_RawMalloc((out->nsites + 1) * sizeof *out->sites);
+    return out->sites == NULL ? -1 : 0;
+}
+
 static int prepare(Maker *m, const uint32_t *headers) {
     DynLoopCode *out = m->out;
     int32_t *depth = dyn_decode_depths(m->c);
     uint32_t total = 0;
     int done = depth == NULL || read_items(m) < 0 ? -1 : 0;
-    if (m->tells && done == 0) {
-        const uint32_t callable = const_units(self_const(m, 1)) + 1;
-        const uint8_t first = dyn_call_null_first() ? PUSH_NULL : LOAD_CONST;
-        out->past[0] = JUMP_FORWARD;
-        out->past[1] = (uint8_t)(callable + !leads_itself(m));
-        out->into[0] = leads_itself(m) ? first : NOP;
-        out->into[1] = out->into[0] == LOAD_CONST ? (uint8_t)self_const(m, 1) : 0;
-        out->selves = PyMem_RawMalloc((out->nselves + 1) * sizeof *out->selves);
-        done = out->selves == NULL ? -1 : 0;
-    }
+    done = done == 0 && m->tells ? prepare_sites(m) : done;
     aim_jumps(m);
     for (uint32_t unit = 0; unit < m->c->nunits && done == 0; unit++) {
         uint32_t i = m->c->at_unit[unit];
@@ -683,14 +691,14 @@ static DynLoopCode *new_result(const DynCode *c, uint32_t n) {
     return l;
 }
 
-/* The original's, the ways in, and those for calls of itself. The collector isn't to see what these borrow. */
+/* The original's, the ways in, and those for calls. The collector isn't to see what these borrow. */
 static PyObject *consts_of(const Maker *m, PyObject *const *ways, uint32_t n) {
-    PyObject *more[n + DYN_SELF_CONSTS];
-    memcpy(more, ways, n * sizeof *more);
-    for (uint32_t i = 0; i < DYN_SELF_CONSTS; i++) {
-        more[n + i] = m->way;
+    const uint32_t all = n + m->called->n * DYN_CALL_CONSTS;
+    PyObject *more[all + 1];
+    for (uint32_t i = 0; i < all; i++) {
+        more[i] = i < n ? ways[i] : Py_None;
     }
-    PyObject *consts = dyn_asm_consts_with(m->c->code, (int)(n + DYN_SELF_CONSTS), more);
+    PyObject *consts = dyn_asm_consts_with(m->c->code, (int)all, more);
     for (uint32_t i = 0; i < m->out->ninner && consts != NULL; i++) {
         const DynInnerCode *inner = &m->out->inner[i];
         PyObject *before = PyTuple_GET_ITEM(consts, inner->at);
@@ -705,11 +713,15 @@ static PyObject *consts_of(const Maker *m, PyObject *const *ways, uint32_t n) {
 
 static DynLoopCode *make_code(Maker *m, const uint32_t *headers, PyObject *const *ways, uint32_t n);
 
-/* The code of a generator expression, a lambda or a function in the function, which calls it by its global name: NULL if it
- * doesn't, or there can be none. */
+/* The code of a generator expression, a lambda or a function in the function, which calls one of the names: NULL if it doesn't,
+ * or there can be none. */
 static DynLoopCode *make_inner(const Maker *m, PyCodeObject *code) {
-    DynCode *c = m->name != NULL && dyn_code_calls_global(code, m->name) ? dyn_decode(code) : NULL;
-    Maker inner = {.c = c, .name = m->name, .way = m->way};
+    bool calls = false;
+    for (uint32_t name = 0; name < m->called->n && !calls; name++) {
+        calls = dyn_code_calls_global(code, m->called->at[name]);
+    }
+    DynCode *c = calls ? dyn_decode(code) : NULL;
+    Maker inner = {.c = c, .called = m->called};
     DynLoopCode *made = c == NULL ? NULL : make_code(&inner, NULL, NULL, 0);
     dyn_decode_free(c);
     PyErr_Clear();
@@ -723,7 +735,7 @@ static void make_all_inner(Maker *m) {
         DynLoopCode *made = PyCode_Check(code) ? make_inner(m, (PyCodeObject *)code) : NULL;
         if (made != NULL) {
             m->out->inner[m->out->ninner++] = (DynInnerCode){made, i};
-            m->out->calls_itself |= made->calls_itself;
+            m->out->calls |= made->calls;
         }
     }
 }
@@ -745,7 +757,8 @@ static DynLoopCode *make_code(Maker *m, const uint32_t *headers, PyObject *const
     if (m->far != NULL && prepare(m, headers) == 0) {
         find_far(m);
         emit(m);
-        result->calls_itself = result->nselves > 0;
+        result->calls = result->nsites > 0;
+        result->ncalled = m->called->n;
         make_all_inner(m);
         consts = m->failed ? NULL : consts_of(m, ways, n);
     }
@@ -765,8 +778,9 @@ static DynLoopCode *make_code(Maker *m, const uint32_t *headers, PyObject *const
     return result;
 }
 
-DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *const *ways, uint32_t n) {
-    Maker m = {.c = c, .name = c->head != DYN_NONE ? c->code->co_name : NULL, .way = ways[n - 1]};
+DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *const *ways, uint32_t n,
+                           const DynCalledNames *called) {
+    Maker m = {.c = c, .called = called};
     return c->generator ? NULL : make_code(&m, headers, ways, n);
 }
 
@@ -779,7 +793,7 @@ void dyn_asm_loops_free(DynLoopCode *l) {
     }
     Py_XDECREF(l->code);
     PyMem_RawFree(l->ways);
-    PyMem_RawFree(l->selves);
+    PyMem_RawFree(l->sites);
     PyMem_RawFree(l->depth);
     PyMem_RawFree(l->moved);
     PyMem_RawFree(l);
