@@ -531,7 +531,7 @@ static uint32_t headers_of(const DynCode *c, uint32_t *headers) {
     return kept;
 }
 
-static DynLoops *new_loops(DynCache *c, const DynCode *decoded, PyObject *globals, const uint32_t *headers, uint32_t n) {
+static DynLoops *new_loops(DynCache *c, const DynCode *decoded, PyObject *func, const uint32_t *headers, uint32_t n) {
     DynLoops *l = PyMem_RawCalloc(1, sizeof *l);
     DynLoop *loops = l == NULL ? NULL : PyMem_RawCalloc(n + 1, sizeof *loops);
     if (loops == NULL) {
@@ -548,7 +548,7 @@ static DynLoops *new_loops(DynCache *c, const DynCode *decoded, PyObject *global
         l->headers[i] = headers[i];
         l->loops[i].function = decoded->at_unit[headers[i]] == decoded->head;
     }
-    dyn_loops_find_called(l, decoded, globals);
+    dyn_loops_find_called(l, decoded, func);
     l->following = all_loops;
     if (all_loops != NULL) {
         all_loops->previous = l;
@@ -565,15 +565,15 @@ static bool may_have_loops(const DynCache *c) {
     return ours && dyn_options_config(o).loops && dyn_cpy_may_patch();
 }
 
-DynLoops *dyn_loops_of(DynCache *c, const DynCode *decoded, PyObject *globals) {
+DynLoops *dyn_loops_of(DynCache *c, const DynCode *decoded, PyObject *func) {
     uint32_t headers[DYN_MOST_LOOPS], n = c->loops_known || !may_have_loops(c) ? 0 : headers_of(decoded, headers);
     c->loops_known = true;
-    return n > 0 ? new_loops(c, decoded, globals, headers, n) : c->loops;
+    return n > 0 ? new_loops(c, decoded, func, headers, n) : c->loops;
 }
 
-DynLoops *dyn_loops_of_calls(DynCache *c, const DynCode *decoded, PyObject *globals) {
-    DynLoops *l = dyn_loops_of(c, decoded, globals);
-    return l == NULL && may_have_loops(c) ? new_loops(c, decoded, globals, NULL, 0) : l;
+DynLoops *dyn_loops_of_calls(DynCache *c, const DynCode *decoded, PyObject *func) {
+    DynLoops *l = dyn_loops_of(c, decoded, func);
+    return l == NULL && may_have_loops(c) ? new_loops(c, decoded, func, NULL, 0) : l;
 }
 
 /* ---- what a recording comes to */
@@ -592,7 +592,7 @@ static bool is_in_one_left(const DynLoops *l, const DynCode *decoded, uint32_t h
 
 bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t header, PyObject *const *slots, uint32_t nstack,
                     uint32_t nnodes, PyObject **code, uint32_t *at) {
-    DynLoops *l = dyn_loops_of(c, decoded, dyn_frame_globals(f));
+    DynLoops *l = dyn_loops_of(c, decoded, dyn_frame_func(f));
     uint32_t i = 0;
     if (l != NULL) {
         try_again(l);

@@ -132,7 +132,7 @@ struct DynLoops {
     DynCode *decoded;                 /* of it, and … */
     DynLoopCode *made;                /* … its loop code: NULL before the first region is planned */
     PyObject *function;               /* strong: the function that runs loop code, for the one whose closure it has; or NULL */
-    DynCalledNames called;            /* names of globals, of which calls are aimed (loops_aim.c); and for each of them … */
+    DynCalledNames called;            /* names, of which calls are aimed (loops_aim.c); and for each of them … */
     PyObject *doors[DYN_MOST_CALLED]; /* … the door that it stands for, borrowed, or NULL: calls of it are … */
     PyObject *functions[DYN_MOST_CALLED]; /* … of this function, borrowed */
     PyObject *method; /* borrowed: a door, in whose place sites of loop code call `function` as a method; or NULL */
@@ -160,9 +160,9 @@ struct DynLoops {
 
 /* ---- loops.c */
 /* Those of a cache's function, made when it was not asked yet; NULL: it has no loops that could be native, or is not to have. */
-DYN_HIDDEN DynLoops *dyn_loops_of(DynCache *c, const DynCode *decoded, PyObject *globals);
+DYN_HIDDEN DynLoops *dyn_loops_of(DynCache *c, const DynCode *decoded, PyObject *func);
 /* The same, also of a function that has no loops, but calls by name that may be aimed. */
-DYN_HIDDEN DynLoops *dyn_loops_of_calls(DynCache *c, const DynCode *decoded, PyObject *globals);
+DYN_HIDDEN DynLoops *dyn_loops_of_calls(DynCache *c, const DynCode *decoded, PyObject *func);
 DYN_HIDDEN void dyn_loops_decref(DynLoops *l);
 DYN_HIDDEN void dyn_loops_drop(DynCache *c); /* the cache's are given up */
 /* Regions hold what they were planned with: all of them go, and are planned again when their loops are arrived at. Not while one
@@ -196,9 +196,9 @@ DYN_HIDDEN PyObject *dyn_loops_function(DynCache *c, PyObject *func);
 /* CPython's call of a function that has a door. One that calls doors by their names runs in loop code, its ways closed: there it
  * needn't pass them each time. */
 DYN_HIDDEN PyObject *dyn_loops_call_plain(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
-/* loops_aim.c: does the code name doors, by these globals? */
-DYN_HIDDEN bool dyn_loops_name_doors(PyCodeObject *code, PyObject *globals);
-DYN_HIDDEN void dyn_loops_find_called(DynLoops *l, const DynCode *decoded, PyObject *globals); /* names that may be aimed */
+/* loops_aim.c: does the function name doors? */
+DYN_HIDDEN bool dyn_loops_name_doors(PyObject *func);
+DYN_HIDDEN void dyn_loops_find_called(DynLoops *l, const DynCode *decoded, PyObject *func); /* names that may be aimed */
 /* Where the function's own name stands for a door of `func`, like which `function` was made, calls of it are of `function`. */
 DYN_HIDDEN void dyn_loops_aim_at_itself(DynLoops *l, PyObject *func);
 /* The door is called out of this code: if that is loop code, and the door's function left to CPython, such calls don't pass the

@@ -1,4 +1,4 @@
-/* loops_aim.c: calls of functions that have a door, by a global name or as a method, which needn't pass it. Where such a function
+/* loops_aim.c: calls of functions that have a door, by a name or as a method, which needn't pass it. Where such a function
  * is left to CPython, passing its door takes longer than many a call. So in loop code, which a function that names doors gets for
  * this alone if it has no loops, such a call is of the function itself: of the code's own in any case, as that runs in the same
  * loop code; of another one, once that is left to CPython too, and for as long as it is and the name stands for its door.
@@ -11,50 +11,81 @@ static DynLoops *all_aimed;
 
 /* ---- names */
 
-static PyObject *door_by_name(PyObject *globals, PyObject *name) {
+static bool is_door(PyObject *o) { return o != NULL && Py_IS_TYPE(o, &DynDoor_Type); }
+
+static PyObject *global_door(PyObject *func, PyObject *name) {
+    PyObject *globals = PyFunction_GET_GLOBALS(func);
     PyObject *named = PyDict_CheckExact(globals) ? PyDict_GetItemWithError(globals, name) : NULL;
     PyErr_Clear();
-    return named != NULL && Py_IS_TYPE(named, &DynDoor_Type) ? named : NULL;
+    return is_door(named) ? named : NULL;
 }
 
-static void add_name(DynCalledNames *names, PyObject *name) {
+/* By a variable of a function around it. */
+static PyObject *free_door(PyObject *func, PyObject *name) {
+    PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
+    PyObject *closure = PyFunction_GET_CLOSURE(func), *named = NULL;
+    Py_ssize_t n = closure != NULL ? PyTuple_GET_SIZE(closure) : 0;
+    for (Py_ssize_t i = 0; i < n && named == NULL; i++) { /* free variables are the last ones */
+        int at = dyn_code_nlocalsplus(code) - (int)(n - i);
+        named = dyn_code_local_name(code, at) == name ? PyCell_GET(PyTuple_GET_ITEM(closure, i)) : NULL;
+    }
+    return is_door(named) ? named : NULL;
+}
+
+static PyObject *door_by_name(PyObject *func, const DynCalledNames *names, uint32_t k) {
+    return (names->free[k] ? free_door : global_door)(func, names->at[k]);
+}
+
+static void add_name(DynCalledNames *names, PyObject *name, bool free) {
     bool is_new = names->n < DYN_MOST_CALLED;
     for (uint32_t k = 0; k < names->n; k++) {
-        is_new &= names->at[k] != name;
+        is_new &= names->at[k] != name || names->free[k] != free;
     }
     if (is_new) {
-        names->at[names->n++] = name;
+        names->at[names->n] = name;
+        names->free[names->n++] = free;
     }
 }
 
 /* … by which the code, or code in it, loads doors. */
-static void add_names(DynCalledNames *names, PyCodeObject *code, PyObject *globals) {
+static void add_globals(DynCalledNames *names, PyCodeObject *code, PyObject *func) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); i++) {
         PyObject *name = PyTuple_GET_ITEM(code->co_names, i);
-        if (door_by_name(globals, name) != NULL && dyn_code_calls_global(code, name)) {
-            add_name(names, name);
+        if (global_door(func, name) != NULL && dyn_code_calls_global(code, name)) {
+            add_name(names, name, false);
         }
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); i++) {
         PyObject *inner = PyTuple_GET_ITEM(code->co_consts, i);
         if (PyCode_Check(inner)) {
-            add_names(names, (PyCodeObject *)inner, globals);
+            add_globals(names, (PyCodeObject *)inner, func);
         }
     }
 }
 
-bool dyn_loops_name_doors(PyCodeObject *code, PyObject *globals) {
+static void add_all(DynCalledNames *names, PyObject *func) {
+    PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(func);
+    for (int i = 0; i < dyn_code_nlocalsplus(code); i++) {
+        PyObject *name = dyn_code_local_name(code, i);
+        if (free_door(func, name) != NULL) {
+            add_name(names, name, true);
+        }
+    }
+    add_globals(names, code, func);
+}
+
+bool dyn_loops_name_doors(PyObject *func) {
     DynCalledNames names = {0};
-    add_names(&names, code, globals);
+    add_all(&names, func);
     return names.n > 0;
 }
 
-void dyn_loops_find_called(DynLoops *l, const DynCode *decoded, PyObject *globals) {
+void dyn_loops_find_called(DynLoops *l, const DynCode *decoded, PyObject *func) {
     if (decoded->head != DYN_NONE) {
-        add_name(&l->called, decoded->code->co_name);
+        add_name(&l->called, decoded->code->co_name, false);
     }
     if (!l->cache->known) { /* a family of known.c's keeps nothing alive */
-        add_names(&l->called, decoded->code, globals);
+        add_all(&l->called, func);
     }
 }
 
@@ -82,7 +113,7 @@ static void aim_at_nothing(DynLoops *l, uint32_t k) {
 }
 
 static void aim(DynLoops *l, uint32_t k, PyObject *door, PyObject *function) {
-    bool told = !dyn_dict_tells() || dyn_dict_listen(PyFunction_GET_GLOBALS(l->function));
+    bool told = l->called.free[k] || !dyn_dict_tells() || dyn_dict_listen(PyFunction_GET_GLOBALS(l->function));
     if (!told || l->doors[k] != NULL) {
         return;
     }
@@ -99,7 +130,7 @@ void dyn_loops_aim_at_itself(DynLoops *l, PyObject *func) {
     bool may = l->made->calls && l->cache != NULL && !l->cache->known;
     for (uint32_t k = 0; k < l->called.n && may; k++) {
         bool own = l->doors[k] == NULL && l->called.at[k] == ((PyCodeObject *)l->code)->co_name;
-        PyObject *door = own ? door_by_name(PyFunction_GET_GLOBALS(func), l->called.at[k]) : NULL;
+        PyObject *door = own ? door_by_name(func, &l->called, k) : NULL;
         if (door != NULL && dyn_door_function(door) == func) {
             aim(l, k, door, l->function);
         }
@@ -139,7 +170,7 @@ uint32_t dyn_loops_aim_at(PyObject *code, PyObject *door) {
     PyObject *function = l != NULL ? function_behind(door) : NULL;
     uint32_t n = 0;
     for (uint32_t k = 0; function != NULL && k < l->called.n; k++) {
-        bool here = l->doors[k] == NULL && door_by_name(PyFunction_GET_GLOBALS(l->function), l->called.at[k]) == door;
+        bool here = l->doors[k] == NULL && door_by_name(l->function, &l->called, k) == door;
         if (here) {
             aim(l, k, door, function);
             n += l->doors[k] != NULL;
@@ -184,7 +215,7 @@ void dyn_loops_global_changes(PyObject *globals, PyObject *key) {
         bool here = PyFunction_GET_GLOBALS(l->function) == globals;
         next = l->aimed;
         for (uint32_t k = 0; k < l->called.n && here; k++) {
-            if (key == NULL || is_same_name(key, l->called.at[k])) {
+            if (!l->called.free[k] && (key == NULL || is_same_name(key, l->called.at[k]))) {
                 aim_at_nothing(l, k);
             }
         }

@@ -324,12 +324,12 @@ PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, siz
 }
 
 /* Loops, or none, whose code is there for the sake of calls of doors, if for nothing else; NULL: there are no such calls. */
-static DynLoops *loops_that_call(DynCache *c, PyObject *globals) {
+static DynLoops *loops_that_call(DynCache *c, PyObject *func) {
     if (!c->calls_known) {
         c->calls_known = true;
         PyCodeObject *code = (PyCodeObject *)c->code;
-        DynCode *decoded = dyn_code_calls_itself(code) || dyn_loops_name_doors(code, globals) ? dyn_decode(code) : NULL;
-        DynLoops *l = decoded != NULL ? dyn_loops_of_calls(c, decoded, globals) : NULL;
+        DynCode *decoded = dyn_code_calls_itself(code) || dyn_loops_name_doors(func) ? dyn_decode(code) : NULL;
+        DynLoops *l = decoded != NULL ? dyn_loops_of_calls(c, decoded, func) : NULL;
         if (l != NULL) {
             (void)dyn_loops_complete(l);
         }
@@ -342,7 +342,7 @@ static DynLoops *loops_that_call(DynCache *c, PyObject *globals) {
 }
 
 PyObject *dyn_loops_call_plain(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
-    DynLoops *l = c->known ? NULL : loops_that_call(c, PyFunction_GET_GLOBALS(func));
+    DynLoops *l = c->known ? NULL : loops_that_call(c, func);
     for (uint32_t i = 0; l != NULL && i < l->nloops; i++) {
         dyn_loops_open(l, i, false);
     }

@@ -218,6 +218,79 @@ def test_they_die_together_and_apart():
     assert even() is None
 
 
+CLOSURES = """
+def family(optimise):
+    def even(n, by=1):
+        codes.append(sys._getframe().f_code)
+        return [n] if n == 0 else odd(n - by)
+    def odd(n, by=1):
+        codes.append(sys._getframe().f_code)
+        return ["odd", n] if n == 0 else even(n - by)
+    def depth(tree):
+        return 1 + max([depth(part) for part in tree], default=0) + sum(depth(part) for part in tree)
+    def rebind(value=None):
+        nonlocal odd
+        before = odd
+        if value is None:
+            del odd
+        else:
+            odd = value
+        return before
+    even, odd, depth = map(optimise, (even, odd, depth))
+    return even, rebind, depth
+"""
+
+
+def families(wait=True):
+    spaces = make(CLOSURES)
+    for k, space in enumerate(spaces):
+        optimise = (lambda f: dynoc.optimize(f, wait=wait)) if k else (lambda f: f)
+        space["even"], space["rebind"], space["depth"] = space["family"](optimise)
+    return spaces
+
+
+@pytest.mark.skipif(BOUND, reason="doors are passed")
+@pytest.mark.parametrize("wait", [True, False])
+def test_variables_of_the_function_around(wait):
+    before = dynoc._dynoc._sites_replaced()
+    plain, ours = families(wait)
+    for n in range(60):
+        assert call(ours, f"even({n % 7})") == call(plain, f"even({n % 7})")
+        assert call(ours, "depth([[], [[]], [[], []]])") == call(plain, "depth([[], [[]], [[], []]])")
+    assert dynoc._dynoc._sites_replaced() >= before + 2
+    ours["codes"].clear()
+    call(ours, "even(6)")
+    assert len(set(map(id, ours["codes"]))) == 2
+
+
+def test_such_a_variable_is_bound_to_something_else():
+    plain, ours = families()
+    outcomes = []
+    for space in (plain, ours):
+        call(space, "even(6)", 60)
+        odd = space["rebind"](lambda n: ["lambda", n])
+        seen = [outcome(space, "even(5)")]
+        space["rebind"](odd)
+        seen.append(outcome(space, "even(5)"))
+        space["rebind"]()
+        seen.append(outcome(space, "even(5)"))
+        outcomes.append(seen)
+    assert outcomes[0] == outcomes[1]
+
+
+def test_families_of_one_code():
+    plain, ours = families()
+    other_plain, other = families()
+    for n in range(50):
+        assert call(ours, f"even({n % 5})") == call(plain, f"even({n % 5})")
+        assert call(other, f"even({n % 3})") == call(other_plain, f"even({n % 3})")
+    even = weakref.ref(ours["even"].__wrapped__)
+    ours.clear()
+    gc.collect()
+    assert even() is None
+    assert call(other, "even(3)") == call(other_plain, "even(3)")
+
+
 def test_a_tracer_sees_the_functions_themselves():
     plain, ours = make(PARITY, "even", "odd")
     seen = []

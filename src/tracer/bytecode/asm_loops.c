@@ -8,7 +8,6 @@
 #include "tracer/bytecode/asm_internal.h"
 #include <opcode.h>
 
-#define MOST_UNITS 30000  /* of a code for which loop code is made */
 #define MOST_PLACES 20000 /* of all its headers together */
 enum { PREFIXES = 2 };    /* of a jump between blocks and the rest, whose distance is set behind it */
 
@@ -21,7 +20,7 @@ typedef struct Item {
     uint32_t where;  /* The unit where it stands in loop code, prefixes included. */
     int line;
     int8_t jumps;    /* 1 ahead, -1 back, 0: it doesn't. */
-    uint32_t called; /* It loads the global of this name to call it; or DYN_NONE. */
+    uint32_t called; /* It loads what this name stands for to call it; or DYN_NONE. */
     uint8_t op, prefixes;
 } Item;
 typedef struct Maker {
@@ -37,149 +36,6 @@ typedef struct Maker {
     bool failed; /* something isn't as a compiler makes it, or too long */
     bool tells;  /* calls by a name need no question */
 } Maker;
-
-/* ---- the stack in front of each instruction */
-
-static bool falls_through(const DynInstr *in) {
-    DynFlow flow = dyn_flow(in);
-    return flow != DYN_FLOW_JUMP && flow != DYN_FLOW_RETURN && flow != DYN_FLOW_RAISE;
-}
-
-typedef struct Depths {
-    const DynCode *c;
-    int32_t *depth;
-    uint32_t *todo, n;
-} Depths;
-
-static void reach(Depths *d, uint32_t i, int32_t depth) {
-    if (i < d->c->v.n && d->depth[i] < 0 && depth >= 0) {
-        d->depth[i] = depth;
-        d->todo[d->n++] = i;
-    }
-}
-
-static void follow_depths(Depths *d) {
-    while (d->n > 0) {
-        uint32_t i = d->todo[--d->n];
-        const DynInstr *in = &d->c->v.at[i];
-        if (in->op == DYN_I_UNSUPPORTED) {
-            continue;
-        }
-        DynStackEffect e = dyn_stack_effect(in);
-        int32_t below = d->depth[i] - (int32_t)e.pops;
-        if (dyn_has_target(in)) {
-            reach(d, in->target, below + dyn_opcodes[in->op].jumped);
-        }
-        if (falls_through(in)) {
-            reach(d, i + 1, below + (int32_t)e.pushes);
-        }
-    }
-}
-
-int32_t *dyn_decode_depths(const DynCode *c) {
-    DynHandler h;
-    Depths d = {c, PyMem_RawMalloc((c->v.n + 1) * sizeof(int32_t)), PyMem_RawMalloc((c->v.n + 1) * sizeof(uint32_t)), 0};
-    if (d.depth == NULL || d.todo == NULL) {
-        PyMem_RawFree(d.depth);
-        PyMem_RawFree(d.todo);
-        return NULL;
-    }
-    for (uint32_t i = 0; i < c->v.n; i++) {
-        d.depth[i] = -1;
-    }
-    reach(&d, 0, 0);
-    follow_depths(&d);
-    for (Py_ssize_t cursor = 0; dyn_cpy_next_handler(c->code, &cursor, &h);) {
-        uint32_t target = h.target < c->nunits ? c->at_unit[h.target] : DYN_NONE;
-        reach(&d, target, (int32_t)h.depth + h.lasti + 1);
-        follow_depths(&d);
-    }
-    PyMem_RawFree(d.todo);
-    return d.depth;
-}
-
-/* ---- loops */
-
-static bool goes_into(const DynCode *c, const bool *in_loop, uint32_t i) {
-    const DynInstr *in = &c->v.at[i];
-    return (falls_through(in) && i + 1 < c->v.n && in_loop[i + 1]) || (dyn_has_target(in) && in_loop[in->target]);
-}
-
-/* Marks what can come to the jump back at `from` without passing the header. Does the header itself come to it? */
-static bool mark_back_from(const DynCode *c, uint32_t header, uint32_t from, bool *in_loop) {
-    bool comes = from == header;
-    in_loop[from] = true;
-    for (bool more = true; more;) {
-        more = false;
-        for (uint32_t i = c->v.n; i--;) {
-            if (in_loop[i] || !goes_into(c, in_loop, i)) {
-                continue;
-            }
-            if (i == header) {
-                comes = true;
-                continue;
-            }
-            in_loop[i] = more = true;
-        }
-    }
-    return comes;
-}
-
-/* The natural loop of the canonical instruction `header`, in `in_loop` (as many as there are instructions, false); room likewise.
- * false: it has none. Exceptions' ways aren't followed. */
-static bool find_loop(const DynCode *c, uint32_t header, bool *in_loop, bool *room) {
-    bool found = false;
-    if (header == c->head) {
-        memset(in_loop + header, true, c->v.n - header);
-        return true;
-    }
-    for (uint32_t i = header; i < c->v.n; i++) {
-        const DynInstr *in = &c->v.at[i];
-        if (!dyn_has_target(in) || in->target != header || dyn_flow(in) == DYN_FLOW_SEND || in_loop[i]) {
-            continue;
-        }
-        memset(room, 0, c->v.n);
-        if (!mark_back_from(c, header, i, room)) {
-            continue; /* out of a handler */
-        }
-        if (room[0] || header == 0) {
-            return false;
-        }
-        for (uint32_t k = 0; k < c->v.n; k++) {
-            in_loop[k] |= room[k];
-        }
-        in_loop[header] = found = true;
-    }
-    return found;
-}
-
-uint32_t dyn_loop_headers(const DynCode *c, uint32_t *at, uint32_t room) {
-    uint32_t n = 0;
-    bool *marks = c->generator || c->nunits > MOST_UNITS ? NULL : PyMem_RawMalloc(2 * (size_t)c->v.n + 1);
-    for (uint32_t i = 0; marks != NULL && i < c->v.n; i++) {
-        const DynInstr *in = &c->v.at[i];
-        bool may = ((in->flags & DYN_IF_TARGET) && (in->flags & DYN_IF_FIRST)) || i == c->head;
-        memset(marks, 0, c->v.n);
-        if (may && find_loop(c, i, marks, marks + c->v.n)) {
-            if (n < room) {
-                at[n] = in->start;
-            }
-            n++;
-        }
-    }
-    PyMem_RawFree(marks);
-    return n;
-}
-
-bool *dyn_loop_members(const DynCode *c, uint32_t header) {
-    uint32_t i = header < c->nunits ? c->at_unit[header] : DYN_NONE;
-    bool *marks = i == DYN_NONE ? NULL : PyMem_RawCalloc(2 * (size_t)c->v.n + 1, sizeof *marks);
-    if (marks != NULL && !find_loop(c, i, marks, marks + c->v.n)) {
-        PyMem_RawFree(marks);
-        marks = NULL;
-    }
-    return marks;
-}
 
 /* ---- where a loop can be left */
 
@@ -230,7 +86,7 @@ static int find_places(const DynCode *c, const int32_t *depth, uint32_t header, 
     add_end(w, listed, c, depth, header, members);
     uint32_t likely = w->nplaces;
     for (uint32_t i = 0; i < n; i++) {
-        bool behind = i > 0 && members[i - 1] && falls_through(&c->v.at[i - 1]);
+        bool behind = i > 0 && members[i - 1] && dyn_falls_through(&c->v.at[i - 1]);
         if (members[i] || behind) {
             add_place(w, listed, c, depth, i);
         }
@@ -267,15 +123,21 @@ static int if_false(uint32_t *caches) {
 
 static uint8_t prefixes_of(uint32_t arg) { return (uint8_t)((arg > 0xff) + (arg > 0xffff) + (arg > 0xffffff)); }
 
-/* The load of a global that is called behind it: which of the names has that? */
-static uint32_t called_name(const Maker *m, const Item *it) {
+/* What a call loads, by which of the names? before: the opcode in front of it. */
+static uint32_t called_name(const Maker *m, const Item *it, uint8_t before) {
     enum { CALLED = 1, MAY = DYN_PY <= 314 }; /* from 3.15 on the stack borrows constants, and these may die */
-    bool called = MAY && it->op == LOAD_GLOBAL && (it->arg & CALLED) != 0;
-    uint32_t name = 0;
-    while (called && name < m->called->n && PyTuple_GET_ITEM(m->c->code->co_names, it->arg >> 1) != m->called->at[name]) {
-        name++;
+    const uint8_t *code = (const uint8_t *)PyBytes_AS_STRING(m->c->bytes);
+    uint8_t beside = dyn_call_null_first() ? before : it->next < m->c->nunits ? code[2 * it->next] : 0;
+    bool global = it->op == LOAD_GLOBAL && (it->arg & CALLED) != 0, free = it->op == LOAD_DEREF && beside == PUSH_NULL;
+    PyObject *name = !MAY     ? NULL
+                     : global ? PyTuple_GET_ITEM(m->c->code->co_names, it->arg >> 1)
+                     : free   ? dyn_code_local_name(m->c->code, (int)it->arg)
+                              : NULL;
+    uint32_t k = 0;
+    while (k < m->called->n && (m->called->at[k] != name || m->called->free[k] != free)) {
+        k++;
     }
-    return called && name < m->called->n ? name : DYN_NONE;
+    return k < m->called->n ? k : DYN_NONE;
 }
 
 static int read_items(Maker *m) {
@@ -294,7 +156,7 @@ static int read_items(Maker *m) {
         Item it = {.at = at, .next = next, .arg = arg, .target = DYN_NONE, .way = DYN_NONE, .op = code[2 * at]};
         it.jumps = (int8_t)dyn_jump_way(it.op);
         it.prefixes = prefixes_of(arg);
-        it.called = called_name(m, &it);
+        it.called = called_name(m, &it, m->items.n > 0 ? m->items.at[m->items.n - 1].op : 0);
         m->out->nsites += it.called != DYN_NONE;
         m->item_at[start] = m->items.n;
         if (dyn_vec_push(&m->items, it) < 0) {
@@ -339,11 +201,16 @@ static bool leads_itself(const Maker *m, uint32_t name) {
     return DYN_PY <= 313 && const_units(call_const(m, name, REPLACED_BY)) == 1;
 }
 
+static bool is_free(const Maker *m, const Item *it) { return m->called->free[it->called]; }
+
+static bool leads_to_constant(const Maker *m, const Item *it) { return m->tells && !is_free(m, it); }
+
 /* What emit_constant or emit_question writes beside the instruction. */
 static uint32_t call_units(const Maker *m, const Item *it) {
     enum { WAY = 1, PUSHED_NULL = 1, PASSED = 1, COMPARED = 1, BRANCHED = 1 };
-    const uint32_t callable = PUSHED_NULL + const_units(call_const(m, it->called, REPLACED_BY)) + PASSED;
-    if (m->tells) {
+    const uint32_t pushed_null = is_free(m, it) ? 0 : PUSHED_NULL;
+    const uint32_t callable = pushed_null + const_units(call_const(m, it->called, REPLACED_BY)) + PASSED;
+    if (leads_to_constant(m, it)) {
         return (leads_itself(m, it->called) ? 0 : WAY) + callable;
     }
     uint32_t caches;
@@ -399,16 +266,21 @@ static void emit_load(Maker *m, const Item *it, uint32_t arg) {
     }
 }
 
-/* The question whether the global is what calls are replaced of; then the constant, or the global once more. */
-static void emit_question(Maker *m, const Item *it) {
-    const uint32_t constant = call_const(m, it->called, REPLACED_BY);
+/* The question whether the value is what calls are replaced of; then the constant, or the value once more. */
+static void emit_question(Maker *m, const Item *it, uint32_t *nth) {
+    const uint32_t constant = call_const(m, it->called, REPLACED_BY), pushed = !is_free(m, it);
     uint32_t caches;
     int op = if_false(&caches);
-    emit_load(m, it, it->arg & ~1u);
+    m->out->sites[(*nth)++] = (DynCallSite){DYN_NONE, it->called};
+    emit_load(m, it, pushed ? it->arg & ~1u : it->arg);
     dyn_asm_emit(m->a, LOAD_CONST, call_const(m, it->called, COMPARED_WITH));
     dyn_asm_emit(m->a, IS_OP, 0);
-    dyn_asm_emit_cached(m->a, op, 1 + const_units(constant) + 1, (int)caches);
-    dyn_asm_emit_callable(m->a, constant);
+    dyn_asm_emit_cached(m->a, op, pushed + const_units(constant) + 1, (int)caches);
+    if (pushed) {
+        dyn_asm_emit_callable(m->a, constant);
+    } else { /* beside it the NULL is an instruction of its own */
+        dyn_asm_emit(m->a, LOAD_CONST, constant);
+    }
     dyn_asm_put(m->a, JUMP_FORWARD, own_units(it));
     emit_load(m, it, it->arg);
 }
@@ -449,10 +321,10 @@ static void emit_items(Maker *m) {
                 dyn_asm_put(m->a, JUMP_FORWARD, 0);
             }
         }
-        if (it->called != DYN_NONE && m->tells) {
+        if (it->called != DYN_NONE && leads_to_constant(m, it)) {
             emit_constant(m, it, p, &nth);
         } else if (it->called != DYN_NONE) {
-            emit_question(m, it);
+            emit_question(m, it, &nth);
         } else {
             emit_load(m, it, it->arg);
         }
@@ -652,7 +524,7 @@ static int prepare(Maker *m, const uint32_t *headers) {
     int32_t *depth = dyn_decode_depths(m->c);
     uint32_t total = 0;
     int done = depth == NULL || read_items(m) < 0 ? -1 : 0;
-    done = done == 0 && m->tells ? prepare_sites(m) : done;
+    done = done == 0 ? prepare_sites(m) : done;
     aim_jumps(m);
     for (uint32_t unit = 0; unit < m->c->nunits && done == 0; unit++) {
         uint32_t i = m->c->at_unit[unit];
@@ -718,7 +590,8 @@ static DynLoopCode *make_code(Maker *m, const uint32_t *headers, PyObject *const
 static DynLoopCode *make_inner(const Maker *m, PyCodeObject *code) {
     bool calls = false;
     for (uint32_t name = 0; name < m->called->n && !calls; name++) {
-        calls = dyn_code_calls_global(code, m->called->at[name]);
+        calls = m->called->free[name] ? dyn_code_has_free(code, m->called->at[name])
+                                      : dyn_code_calls_global(code, m->called->at[name]);
     }
     DynCode *c = calls ? dyn_decode(code) : NULL;
     Maker inner = {.c = c, .called = m->called};
@@ -743,7 +616,7 @@ static void make_all_inner(Maker *m) {
 static DynLoopCode *make_code(Maker *m, const uint32_t *headers, PyObject *const *ways, uint32_t n) {
     const DynCode *c = m->c;
     DynAsm a = {0};
-    DynLoopCode *result = c->nunits > MOST_UNITS ? NULL : new_result(c, n);
+    DynLoopCode *result = c->nunits > DYN_LOOP_UNITS ? NULL : new_result(c, n);
     m->a = &a;
     m->out = result;
     m->tells = dyn_dict_tells();

@@ -10,11 +10,11 @@
  * WAY_IN is a constant of a type of its own. Its operators are C functions, which look for the running frame themselves: so
  * nothing is called, no signal is served, and no exception can be raised in the block, whose line is the header's.
  *
- * Where the function calls itself, or another one, by one of the global names that were asked for, a constant may stand for what
- * the name does. Where somebody tells when dicts change (dyn_dict_tells), a unit like that in front of a header leads to the
- * constant, or past it to the global. Elsewhere the global is compared with one constant, and another is called where it is the
- * same. Those are None until dyn_asm_loops_aim says otherwise. Generator expressions, lambdas and functions in it that do so have
- * such code, too: the function's constants have it in the place of theirs. */
+ * Where the function calls itself, or another one, by one of the names that were asked for, a constant may stand for what the
+ * name does. If the name is that of a global, and somebody tells when dicts change (dyn_dict_tells), a unit like that in front of
+ * a header leads to the constant, or past it to the global. Elsewhere the value is compared with one constant, and another is
+ * called where it is the same. Those are None until dyn_asm_loops_aim says otherwise. Generator expressions, lambdas and
+ * functions in it that do so have such code, too: the function's constants have it in the place of theirs. */
 #ifndef DYN_ASM_LOOPS_H
 #define DYN_ASM_LOOPS_H
 #include "tracer/bytecode/decode.h"
@@ -36,7 +36,7 @@ typedef struct DynLoopWay {
 #define DYN_MOST_CALLED 8 /* names */
 #define DYN_MOST_INNER 8  /* generator expressions, lambdas and functions in a function, which call them */
 typedef struct DynCallSite {
-    uint32_t unit; /* It leads to the constant. */
+    uint32_t unit; /* It leads to the constant; DYN_NONE: what the name stands for is compared there. */
     uint32_t name; /* Which of the names is called. */
 } DynCallSite;
 typedef struct DynInnerCode {
@@ -48,12 +48,12 @@ typedef struct DynLoopCode {
     PyObject *code;   /* Strong. */
     DynLoopWay *ways; /* In the order of the headers that were asked for. */
     uint32_t nways;
-    uint32_t nunits;    /* Of the original. */
-    int32_t *depth;     /* For each old unit where an instruction starts, the stack values in front of it; else -1. */
-    uint32_t *moved;    /* For each old unit, where its instruction stands in loop code: behind a header's way. */
-    uint32_t ncalled;   /* So many names were asked for. */
-    uint32_t nsites;    /* Places where they are called … */
-    DynCallSite *sites; /* … or NULL: the global is compared there. */
+    uint32_t nunits;  /* Of the original. */
+    int32_t *depth;   /* For each old unit where an instruction starts, the stack values in front of it; else -1. */
+    uint32_t *moved;  /* For each old unit, where its instruction stands in loop code: behind a header's way. */
+    uint32_t ncalled; /* So many names were asked for. */
+    uint32_t nsites;  /* Places where they are called … */
+    DynCallSite *sites;
     uint8_t past[DYN_MOST_CALLED][2]; /* What stands at a unit that leads to the global, as opcode and argument … */
     uint8_t into[DYN_MOST_CALLED][2]; /* … and where it leads to the constant. */
     uint32_t stuck;                   /* A bit for each name that can't be aimed any more. */
@@ -62,6 +62,7 @@ typedef struct DynLoopCode {
     uint32_t ninner;
 } DynLoopCode;
 
+#define DYN_LOOP_UNITS 30000 /* the most units of a code for which loop code is made */
 /* The stack values in front of each canonical instruction, -1 where it can't be reached: a new array (PyMem_Raw), or NULL without
  * an exception. */
 DYN_HIDDEN int32_t *dyn_decode_depths(const DynCode *c);
@@ -71,9 +72,10 @@ DYN_HIDDEN uint32_t dyn_loop_headers(const DynCode *c, uint32_t *at, uint32_t ro
 /* The canonical instructions of the loop whose header starts at a code unit: a new array (PyMem_Raw), one bool each. NULL without
  * an exception: it has none. */
 DYN_HIDDEN bool *dyn_loop_members(const DynCode *c, uint32_t header);
-/* Names of globals, of which calls are to be aimed: they belong to the code. */
+/* Names of globals, or of variables of functions around the code, of which calls are to be aimed. They belong to the code. */
 typedef struct DynCalledNames {
     PyObject *at[DYN_MOST_CALLED];
+    bool free[DYN_MOST_CALLED]; /* It is such a variable. */
     uint32_t n;
 } DynCalledNames;
 /* Loop code with a way in, the constant ways[i], at each of the n headers (old units, ascending). NULL with an exception, or

@@ -1,4 +1,4 @@
-/* asm_loops_aim.c: what calls by a global name are in loop code (asm_loops.h): of a function, by a constant, or of whatever the
+/* asm_loops_aim.c: what calls by a name are in loop code (asm_loops.h): of a function, by a constant, or of whatever the
  * name stands for.
  *
  * Called by evalframe/loops_aim.c, while the code may be running. Owns nothing. */
@@ -10,7 +10,8 @@ static bool lead(DynLoopCode *l, uint32_t name, bool to_constant) {
     const uint8_t *from = to_constant ? l->past[name] : l->into[name], *to = to_constant ? l->into[name] : l->past[name];
     bool all = true;
     for (uint32_t i = 0; i < l->nsites; i++) {
-        all &= l->sites[i].name != name || dyn_code_swap_unit((PyCodeObject *)l->code, l->sites[i].unit, from, to);
+        bool leads = l->sites[i].name == name && l->sites[i].unit != DYN_NONE;
+        all &= !leads || dyn_code_swap_unit((PyCodeObject *)l->code, l->sites[i].unit, from, to);
     }
     return all;
 }
@@ -33,7 +34,7 @@ static void aim(DynLoopCode *l, uint32_t name, PyObject *door, PyObject *functio
     if (l->nsites == 0 || (l->stuck >> name & 1) != 0 || aims == aimed) {
         return;
     }
-    bool stuck = l->sites != NULL && !aims && !lead(l, name, false);
+    bool stuck = !aims && !lead(l, name, false);
     for (uint32_t i = 0; i < DYN_CALL_CONSTS && !stuck; i++) {
         set_const(consts, first + i, aims ? to[i] : Py_None);
     }
@@ -41,7 +42,7 @@ static void aim(DynLoopCode *l, uint32_t name, PyObject *door, PyObject *functio
         Py_INCREF(PyTuple_GET_ITEM(consts, first + 1));
         PyTuple_SET_ITEM(consts, first, Py_NewRef(Py_None));
         l->stuck |= 1u << name;
-    } else if (l->sites != NULL && aims) {
+    } else if (aims) {
         (void)lead(l, name, true);
     }
 }
