@@ -22,8 +22,9 @@ typedef struct Recording { /* one recording of one call, on the C stack */
     waits;              /* strong: native code has to be ready before the call returns */
     uint64_t compiling; /* cycles spent in dyn_compile */
     bool kept, active;
-    bool went_on;  /* the rest of the call was served */
-    bool itself;   /* the function calls itself, as far as its names tell */
+    bool went_on; /* the rest of the call was served */
+    bool calls; /* the function calls itself, or others that have doors, as far as its names tell: such a recording is one of many
+                 */
     DynReason why; /* not OK: the function's own recording was refused */
 } Recording;
 
@@ -302,14 +303,15 @@ static bool names_vary(DynCache *c) {
 /* Was it long, or of what may come to much, and saw no array work? */
 static bool came_to_nothing(const Recording *rec) {
     const DynCache *c = rec->cache;
-    bool felt = rec->base.ninstrs > FELT || dyn_loops_any_refused(c) || rec->itself;
-    return felt && !c->works && !rec->kept && (rec->why == DYN_R_NO_ARRAYS || rec->why == DYN_R_BUDGET);
+    bool felt = rec->base.ninstrs > FELT || dyn_loops_any_refused(c) || rec->calls;
+    bool nothing = rec->why == DYN_R_NO_ARRAYS || rec->why == DYN_R_BUDGET || rec->why == DYN_R_CALLEE_BAILED;
+    return felt && nothing && !c->works && !rec->kept;
 }
 
 /* The hook is needed by the caller; this is released here. */
 static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func) {
     Recording rec = {.cache = c, .func = Py_NewRef(func), .active = true};
-    rec.itself = dyn_code_calls_itself((PyCodeObject *)c->code);
+    rec.calls = dyn_code_calls_itself((PyCodeObject *)c->code) || dyn_loops_name_doors(func);
     DynConfig config = dyn_options_config(c->options);
     bool judged = root_of(&rec)->quiet && c->need_arrays && dyn_profit_is_judged(c);
     rec.base = (DynRecording){
