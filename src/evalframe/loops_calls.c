@@ -351,7 +351,8 @@ PyObject *dyn_loops_call_plain(DynCache *c, PyObject *func, PyObject *const *arg
 
 PyObject *dyn_loops_call_left(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     PyThreadState *ts = PyThreadState_Get();
-    PyObject *function = dyn_cpy_is_traced(ts) ? NULL : dyn_loops_function(c, func);
+    bool own = dyn_cpy_is_traced(ts) || dyn_cpy_is_raising(ts);
+    PyObject *function = own ? NULL : dyn_loops_function(c, func);
     int lent = dyn_cpy_lend_stack(ts);
     PyObject *result = dyn_hook_plain(function != NULL ? function : func, args, nargsf, kwnames);
     dyn_cpy_return_stack(ts, lent);
