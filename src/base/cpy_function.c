@@ -51,7 +51,7 @@ void dyn_func_take_door(PyObject *func, vectorcallfunc door, uint32_t version) {
 PyObject *dyn_func_call(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     PyFunctionObject *f = (PyFunctionObject *)func;
     if (DYN_LIKELY(f->vectorcall == own_vectorcall || DYN_PY < 312)) {
-        return PyObject_Vectorcall(func, args, nargsf, kwnames);
+        return f->vectorcall(func, args, nargsf, kwnames);
     }
     PyThreadState *ts = PyThreadState_Get();
     int lent = dyn_cpy_lend_stack(ts);

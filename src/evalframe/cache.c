@@ -10,7 +10,6 @@
 #include "evalframe/loops.h"
 #include "ir/place.h"
 
-#define MAX_REFUSALS 3
 #define MAX_EXCEPTIONS 16 /* calls that raised while they were recorded: each says little about the next */
 #define MAX_TOLD 8        /* different refusals of a function that are kept to be told */
 #define RECORDING_NS 5e5  /* what another recording of a function that nobody asked for is taken to cost */
@@ -272,6 +271,7 @@ int dyn_cache_add(DynCache *c, DynEntry *e) {
         dyn_entry_decref(e);
         return -1;
     }
+    dyn_loops_forget_door(c); /* it isn't left to CPython any more */
     memmove(c->entries.at + 1, c->entries.at, c->entries.n * sizeof *c->entries.at);
     c->entries.at[0] = e;
     c->entries.n++;
@@ -334,17 +334,15 @@ static bool lacks_arrays(const DynCache *c, PyObject *const *args, size_t n) {
     return dyn_cache_wants_arrays(c) && !given_array(args, n);
 }
 
-void dyn_cache_want_arrays(DynCache *c) { c->without_arrays = MAX_REFUSALS; }
+void dyn_cache_want_arrays(DynCache *c) { c->without_arrays = DYN_CACHE_TRIES; }
 
 void dyn_cache_begin_anew(DynCache *c) { c->without_arrays = c->useless = 0; }
 
 void dyn_cache_try_no_more(DynCache *c) {
     if (c->without_arrays > 0) {
-        c->without_arrays = MAX_REFUSALS;
+        c->without_arrays = DYN_CACHE_TRIES;
     }
 }
-
-bool dyn_cache_wants_arrays(const DynCache *c) { return c->without_arrays >= MAX_REFUSALS; }
 
 bool dyn_cache_passes(const DynCache *c, PyObject *const *args, size_t n) {
     return c->entries.n == 0 && c->dead == DYN_R_OK && lacks_arrays(c, args, n);
@@ -417,7 +415,7 @@ bool dyn_cache_may_record(DynCache *c, PyObject *const *slots) {
 }
 
 void dyn_cache_refused(DynCache *c, DynReason why) {
-    if (why == DYN_R_NO_ARRAYS && c->without_arrays < MAX_REFUSALS) {
+    if (why == DYN_R_NO_ARRAYS && c->without_arrays < DYN_CACHE_TRIES) {
         c->without_arrays++;
         return;
     }
@@ -427,7 +425,7 @@ void dyn_cache_refused(DynCache *c, DynReason why) {
     if (why == DYN_R_EXCEPTION && ++c->exceptions < MAX_EXCEPTIONS) {
         return;
     }
-    if (++c->refusals >= MAX_REFUSALS) {
+    if (++c->refusals >= DYN_CACHE_TRIES) {
         give_up(c, why);
     }
 }

@@ -14,7 +14,7 @@ typedef struct DynDoor {
     PyObject *dict; /* strong: the function's own __dict__ */
     PyObject *weakrefs;
     bool frozen;        /* dynoc.run: nothing new is recorded */
-    uint32_t next_look; /* calls until it is asked whether sites of its caller may pass it by, … */
+    uint32_t next_look; /* calls until it is asked whether sites of its caller may pass it by, and whether it is left, … */
     uint32_t looks;     /* … which was asked so often in vain */
 } DynDoor;
 
@@ -38,6 +38,7 @@ static int follow_code(DynDoor *d) {
     }
     fresh->need_arrays = d->cache->need_arrays;
     DynCache *old = d->cache;
+    dyn_loops_forget_door(old);
     d->cache = fresh;
     dyn_cache_decref(old);
     return 0;
@@ -250,6 +251,43 @@ static void look_at_site(DynDoor *d, PyThreadState *ts) {
     d->next_look = looked == DYN_LOOKED_IN_VAIN && d->looks == MANY_LOOKS ? LOOK_AGAIN : 1;
 }
 
+static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+
+/* An array among the arguments? Most are told by a bit of their type not to be one. */
+static bool given_array(PyObject *const *args, size_t n) {
+    const unsigned long others = Py_TPFLAGS_LONG_SUBCLASS | Py_TPFLAGS_LIST_SUBCLASS | Py_TPFLAGS_TUPLE_SUBCLASS |
+                                 Py_TPFLAGS_UNICODE_SUBCLASS | Py_TPFLAGS_DICT_SUBCLASS;
+    bool given = false;
+    for (size_t i = 0; i < n && !given; i++) {
+        given = (Py_TYPE(args[i])->tp_flags & others) == 0 && dyn_array_is(args[i]);
+    }
+    return given;
+}
+
+/* Calls of a function that is left to CPython, whose callers can't pass its door by: C functions that it was handed to, or code
+ * that has it from a container. They are asked next to nothing. */
+static PyObject *call_left(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    DynDoor *d = (DynDoor *)self;
+    DynCache *c = d->cache;
+    bool left = --d->next_look > 0 && PyFunction_GET_CODE(d->func) == c->code && dyn_loops_are_left(c);
+    if (DYN_UNLIKELY(!left || dyn_hook_serves_frames ||
+                     (!c->loops_on && !c->idle && given_array(args, count_of(nargsf, kwnames))))) {
+        d->vectorcall = call;
+        d->next_look = 1;
+        return call(self, args, nargsf, kwnames);
+    }
+    return dyn_loops_call_doors(c) ? dyn_loops_call_left(c, d->func, args, nargsf, kwnames)
+                                   : dyn_func_call(d->func, args, nargsf, kwnames);
+}
+
+static unsigned long doors_left; /* so often a door came to that, in all: for tests */
+
+static void leave(DynDoor *d) {
+    bool left = d->next_look > 1 && dyn_loops_are_left(d->cache);
+    doors_left += left;
+    d->vectorcall = left ? call_left : call;
+}
+
 static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     DynDoor *d = (DynDoor *)self;
     PyObject *func = d->func;
@@ -266,6 +304,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
     }
     if (DYN_UNLIKELY(--d->next_look == 0)) {
         look_at_site(d, ts);
+        leave(d);
     }
     if (!dyn_loops_serve(d->cache) && dyn_cache_idles(d->cache)) {
         return dyn_loops_call_plain(d->cache, func, args, nargsf, kwnames);
@@ -533,6 +572,12 @@ PyObject *dyn_door_new(PyObject *func, DynCache *cache, bool frozen) {
     return (PyObject *)d;
 }
 
+static PyObject *count_left(PyObject *module, PyObject *none) { return PyLong_FromUnsignedLong(doors_left); }
+
+static PyMethodDef functions[] = {{"_doors_left", count_left, METH_NOARGS, "Doors whose calls were asked nothing from then on."},
+                                  {0}};
+
 int dyn_door_init(PyObject *module) {
-    return PyType_Ready(&DynDoor_Type) < 0 ? -1 : PyModule_AddObjectRef(module, "OptimizedFunction", (PyObject *)&DynDoor_Type);
+    bool failed = PyType_Ready(&DynDoor_Type) < 0 || PyModule_AddFunctions(module, functions) < 0;
+    return failed ? -1 : PyModule_AddObjectRef(module, "OptimizedFunction", (PyObject *)&DynDoor_Type);
 }

@@ -118,7 +118,7 @@ struct DynCache {
     DynLoops *loops;    /* of a root: the function's loops as native regions (loops.h), or NULL … */
     bool loops_known;   /* … and it was asked whether it has any */
     bool loops_on;      /* calls run in loop code */
-    bool selves_known;  /* it was asked whether it has calls of itself, for which there is loop code in any case */
+    bool calls_known;   /* it was asked whether it calls doors by name, for which there is loop code in any case */
 };
 DYN_HIDDEN DynCache *dyn_cache_new(PyObject *code, DynOptions *options); /* NULL with MemoryError */
 DYN_HIDDEN void dyn_cache_incref(DynCache *c);
@@ -142,7 +142,9 @@ DYN_HIDDEN int dyn_cache_add(DynCache *c, DynEntry *e); /* takes e over; -1: mem
 DYN_HIDDEN bool dyn_cache_may_record(DynCache *c, PyObject *const *slots);
 /* Is it known without binding these arguments that there is no entry for them, nor will be? Calls without arrays gave nothing. */
 DYN_HIDDEN bool dyn_cache_passes(const DynCache *c, PyObject *const *args, size_t n);
-DYN_HIDDEN bool dyn_cache_wants_arrays(const DynCache *c); /* … without looking at arguments */
+#define DYN_CACHE_TRIES 3 /* recordings that give nothing: there are no more */
+/* … without looking at arguments */
+static inline bool dyn_cache_wants_arrays(const DynCache *c) { return c->without_arrays >= DYN_CACHE_TRIES; }
 DYN_HIDDEN void dyn_cache_refused(DynCache *c, DynReason why);
 /* A long recording came to nothing: if there was no array work, no other call without arrays is recorded. */
 DYN_HIDDEN void dyn_cache_try_no_more(DynCache *c);

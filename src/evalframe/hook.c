@@ -22,8 +22,9 @@ typedef struct Recording { /* one recording of one call, on the C stack */
     waits;              /* strong: native code has to be ready before the call returns */
     uint64_t compiling; /* cycles spent in dyn_compile */
     bool kept, active;
-    bool went_on;  /* the rest of the call was served */
-    bool itself;   /* the function calls itself, as far as its names tell */
+    bool went_on; /* the rest of the call was served */
+    bool calls; /* the function calls itself, or others that have doors, as far as its names tell: such a recording is one of many
+                 */
     DynReason why; /* not OK: the function's own recording was refused */
 } Recording;
 
@@ -302,14 +303,15 @@ static bool names_vary(DynCache *c) {
 /* Was it long, or of what may come to much, and saw no array work? */
 static bool came_to_nothing(const Recording *rec) {
     const DynCache *c = rec->cache;
-    bool felt = rec->base.ninstrs > FELT || dyn_loops_any_refused(c) || rec->itself;
-    return felt && !c->works && !rec->kept && (rec->why == DYN_R_NO_ARRAYS || rec->why == DYN_R_BUDGET);
+    bool felt = rec->base.ninstrs > FELT || dyn_loops_any_refused(c) || rec->calls;
+    bool nothing = rec->why == DYN_R_NO_ARRAYS || rec->why == DYN_R_BUDGET || rec->why == DYN_R_CALLEE_BAILED;
+    return felt && nothing && !c->works && !rec->kept;
 }
 
 /* The hook is needed by the caller; this is released here. */
 static PyObject *record_frame(PyThreadState *ts, DynFrame *f, DynCache *c, PyObject *func) {
     Recording rec = {.cache = c, .func = Py_NewRef(func), .active = true};
-    rec.itself = dyn_code_calls_itself((PyCodeObject *)c->code);
+    rec.calls = dyn_code_calls_itself((PyCodeObject *)c->code) || dyn_loops_name_doors(func);
     DynConfig config = dyn_options_config(c->options);
     bool judged = root_of(&rec)->quiet && c->need_arrays && dyn_profit_is_judged(c);
     rec.base = (DynRecording){
@@ -611,11 +613,10 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
     return result;
 }
 
-/* Does the hook serve frames, where it is in? Not where functions have doors. */
-static bool serves_frames(void) { return enabled != NULL && (everything || !dyn_func_has_doors()); }
+bool dyn_hook_serves_frames;
 
 PyObject *dyn_hook_plain(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
-    if (DYN_LIKELY(!serves_frames())) {
+    if (DYN_LIKELY(!dyn_hook_serves_frames)) {
         return dyn_func_call(func, args, nargsf, kwnames);
     }
     uint64_t number = make_request((Request){.func = func});
@@ -627,7 +628,7 @@ PyObject *dyn_hook_plain(PyObject *func, PyObject *const *args, size_t nargsf, P
 PyObject *dyn_hook_plain_bound(const DynSignature *sig, PyCodeObject *code, PyObject *func, PyObject *const *slots,
                                DynSpent spent) {
     bool spends = spent.at != NULL;
-    if (!spends && !serves_frames()) {
+    if (!spends && !dyn_hook_serves_frames) {
         return dyn_bind_call(sig, code, func, slots, true);
     }
     if (spends) {
@@ -680,7 +681,7 @@ static PyObject *hook(PyThreadState *ts, DynFrame *f, int throwflag) {
     if (DYN_UNLIKELY(dyn_cpy_deep_in_stack())) {
         return step_aside(ts, f);
     }
-    bool served = serves_frames() && !is_busy();
+    bool served = dyn_hook_serves_frames && !is_busy();
     if (served && PyFunction_Check(func) && !dyn_hit_is_starting(func)) {
         return enabled_frame(ts, f);
     }
@@ -704,6 +705,7 @@ void dyn_hook_enable(DynOptions *options) {
     dyn_options_incref(options);
     enabled = options;
     everything = dyn_options_wait(options) || dyn_options_config(options).record_all;
+    dyn_hook_serves_frames = everything || !dyn_func_has_doors();
     if (everything) {
         dyn_hook_need();
     } else {
@@ -718,6 +720,7 @@ void dyn_hook_disable(void) {
     }
     DynOptions *old = enabled;
     enabled = NULL;
+    dyn_hook_serves_frames = false;
     if (everything) {
         dyn_hook_release();
     } else {

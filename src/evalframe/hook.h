@@ -12,6 +12,8 @@ DYN_HIDDEN uint64_t dyn_hook_recordings(void); /* calls of the process that were
 DYN_HIDDEN PyObject *dyn_hook_record(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 /* Call a resume function, recording into its cache, or (NULL) as plain Python; drops args when the frame is there. */
 DYN_HIDDEN PyObject *dyn_hook_resume(DynCache *c, PyObject *func, DynSpent args);
+/* Does the hook serve frames of all functions, where it is in? Not where functions have doors. */
+extern DYN_HIDDEN bool dyn_hook_serves_frames;
 /* Call func as plain Python: under enable() too its frame is left alone. */
 DYN_HIDDEN PyObject *dyn_hook_plain(PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 /* The same with bound slots of a function like it, whose code is `code`; drops `spent` when the frame is there. */

@@ -222,7 +222,7 @@ int dyn_loops_complete(DynLoops *l) {
         }
         ways[i] = *way;
     }
-    l->made = l->decoded == NULL ? NULL : dyn_asm_loops(l->decoded, l->headers, ways, l->nloops);
+    l->made = l->decoded == NULL ? NULL : dyn_asm_loops(l->decoded, l->headers, ways, l->nloops, &l->called);
     PyErr_Clear();
     if (l->made == NULL) {
         return -1;
@@ -444,7 +444,7 @@ void dyn_loops_decref(DynLoops *l) {
         return;
     }
     unlink_loops(l);
-    dyn_loops_aim(l, NULL);
+    dyn_loops_aim_at_nothing(l);
     nnews -= l->nnews;
     for (uint32_t i = 0; i < l->nloops; i++) {
         DynLoop *loop = &l->loops[i];
@@ -475,11 +475,12 @@ void dyn_loops_drop(DynCache *c) {
     if (c->loops_on && dyn_cycles_ns((double)dyn_loops_ran(l)) >= ANEW_NS) {
         dyn_cache_begin_anew(c);
     }
+    dyn_loops_forget_door(c);
     c->loops = NULL;
-    c->loops_on = c->loops_known = c->selves_known = false;
+    c->loops_on = c->loops_known = c->calls_known = false;
     if (l != NULL) {
         l->cache = NULL;
-        dyn_loops_aim(l, NULL);
+        dyn_loops_aim_at_nothing(l);
         for (uint32_t i = 0; i < l->nloops; i++) {
             dyn_loops_open(l, i, false);
         }
@@ -530,21 +531,10 @@ static uint32_t headers_of(const DynCode *c, uint32_t *headers) {
     return kept;
 }
 
-DynLoops *dyn_loops_of(DynCache *c, const DynCode *decoded) {
-    if (c->loops_known) {
-        return c->loops;
-    }
-    c->loops_known = true;
-    const DynOptions *o = c->options;
-    bool ours = c->root == NULL && !o->eager && !o->fullgraph && !o->hands_on;
-    bool may = ours && dyn_options_config(o).loops && dyn_cpy_may_patch();
-    uint32_t headers[DYN_MOST_LOOPS], n = may ? headers_of(decoded, headers) : 0;
-    DynLoops *l = n > 0 ? PyMem_RawCalloc(1, sizeof *l) : NULL;
-    if (l == NULL) {
-        return NULL;
-    }
-    l->loops = PyMem_RawCalloc(n, sizeof *l->loops);
-    if (l->loops == NULL) {
+static DynLoops *new_loops(DynCache *c, const DynCode *decoded, PyObject *func, const uint32_t *headers, uint32_t n) {
+    DynLoops *l = PyMem_RawCalloc(1, sizeof *l);
+    DynLoop *loops = l == NULL ? NULL : PyMem_RawCalloc(n + 1, sizeof *loops);
+    if (loops == NULL) {
         PyMem_RawFree(l);
         return NULL;
     }
@@ -552,11 +542,13 @@ DynLoops *dyn_loops_of(DynCache *c, const DynCode *decoded) {
     l->cache = c;
     l->engine = dyn_loop_engine;
     l->code = Py_NewRef(c->code);
+    l->loops = loops;
     l->nloops = n;
     for (uint32_t i = 0; i < n; i++) {
         l->headers[i] = headers[i];
         l->loops[i].function = decoded->at_unit[headers[i]] == decoded->head;
     }
+    dyn_loops_find_called(l, decoded, func);
     l->following = all_loops;
     if (all_loops != NULL) {
         all_loops->previous = l;
@@ -564,6 +556,24 @@ DynLoops *dyn_loops_of(DynCache *c, const DynCode *decoded) {
     all_loops = l;
     c->loops = l;
     return l;
+}
+
+/* May the function have loop code? */
+static bool may_have_loops(const DynCache *c) {
+    const DynOptions *o = c->options;
+    bool ours = c->root == NULL && !o->eager && !o->fullgraph && !o->hands_on;
+    return ours && dyn_options_config(o).loops && dyn_cpy_may_patch();
+}
+
+DynLoops *dyn_loops_of(DynCache *c, const DynCode *decoded, PyObject *func) {
+    uint32_t headers[DYN_MOST_LOOPS], n = c->loops_known || !may_have_loops(c) ? 0 : headers_of(decoded, headers);
+    c->loops_known = true;
+    return n > 0 ? new_loops(c, decoded, func, headers, n) : c->loops;
+}
+
+DynLoops *dyn_loops_of_calls(DynCache *c, const DynCode *decoded, PyObject *func) {
+    DynLoops *l = dyn_loops_of(c, decoded, func);
+    return l == NULL && may_have_loops(c) ? new_loops(c, decoded, func, NULL, 0) : l;
 }
 
 /* ---- what a recording comes to */
@@ -582,7 +592,7 @@ static bool is_in_one_left(const DynLoops *l, const DynCode *decoded, uint32_t h
 
 bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t header, PyObject *const *slots, uint32_t nstack,
                     uint32_t nnodes, PyObject **code, uint32_t *at) {
-    DynLoops *l = dyn_loops_of(c, decoded);
+    DynLoops *l = dyn_loops_of(c, decoded, dyn_frame_func(f));
     uint32_t i = 0;
     if (l != NULL) {
         try_again(l);

@@ -128,12 +128,14 @@ struct DynLoops {
     Py_ssize_t refs;
     DynCache *cache; /* borrowed; NULL: it is gone, and nothing is native any more */
     const DynLoopEngine *engine;
-    PyObject *code;     /* strong: the function's */
-    DynCode *decoded;   /* of it, and … */
-    DynLoopCode *made;  /* … its loop code: NULL before the first region is planned */
-    PyObject *function; /* strong: the function that runs loop code, for the one whose closure it has; or NULL */
-    PyObject *door;     /* borrowed: calls of it by the function's own name are calls of `function`; or NULL */
-    PyObject *method;   /* borrowed: a door, in whose place sites of loop code call `function` as a method; or NULL */
+    PyObject *code;                   /* strong: the function's */
+    DynCode *decoded;                 /* of it, and … */
+    DynLoopCode *made;                /* … its loop code: NULL before the first region is planned */
+    PyObject *function;               /* strong: the function that runs loop code, for the one whose closure it has; or NULL */
+    DynCalledNames called;            /* names, of which calls are aimed (loops_aim.c); and for each of them … */
+    PyObject *doors[DYN_MOST_CALLED]; /* … the door that it stands for, borrowed, or NULL: calls of it are … */
+    PyObject *functions[DYN_MOST_CALLED]; /* … of this function, borrowed */
+    PyObject *method; /* borrowed: a door, in whose place sites of loop code call `function` as a method; or NULL */
     DynLoop *loops;
     uint32_t nloops;
     uint32_t headers[DYN_MOST_LOOPS]; /* of each of them, the code unit where it starts */
@@ -158,7 +160,9 @@ struct DynLoops {
 
 /* ---- loops.c */
 /* Those of a cache's function, made when it was not asked yet; NULL: it has no loops that could be native, or is not to have. */
-DYN_HIDDEN DynLoops *dyn_loops_of(DynCache *c, const DynCode *decoded);
+DYN_HIDDEN DynLoops *dyn_loops_of(DynCache *c, const DynCode *decoded, PyObject *func);
+/* The same, also of a function that has no loops, but calls by name that may be aimed. */
+DYN_HIDDEN DynLoops *dyn_loops_of_calls(DynCache *c, const DynCode *decoded, PyObject *func);
 DYN_HIDDEN void dyn_loops_decref(DynLoops *l);
 DYN_HIDDEN void dyn_loops_drop(DynCache *c); /* the cache's are given up */
 /* Regions hold what they were planned with: all of them go, and are planned again when their loops are arrived at. Not while one
@@ -186,18 +190,42 @@ static inline bool dyn_loops_serve(const DynCache *c) { return DYN_UNLIKELY(c->l
 /* loops_calls.c: the call in loop code, or CPython's own where it is short; and what a fresh frame comes to. */
 DYN_HIDDEN PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 DYN_HIDDEN PyObject *dyn_loops_frame(DynCache *c, PyThreadState *ts, DynFrame *f);
-/* CPython's call of a function that has a door. One that calls itself by its door's name runs in loop code, its ways closed:
- * there it doesn't pass the door each time. */
+/* The function that runs the cache's loop code for `func`: a new reference, held by its loops, too, unless the cache is one of
+ * known.c's. NULL without an exception: memory is out. */
+DYN_HIDDEN PyObject *dyn_loops_function(DynCache *c, PyObject *func);
+/* CPython's call of a function that has a door. One that calls doors by their names runs in loop code, its ways closed: there it
+ * needn't pass them each time. */
 DYN_HIDDEN PyObject *dyn_loops_call_plain(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
-/* The door dies, or its function's code or defaults change: calls of itself pass whatever its name stands for. */
+/* loops_aim.c: does the function name doors? */
+DYN_HIDDEN bool dyn_loops_name_doors(PyObject *func);
+DYN_HIDDEN void dyn_loops_find_called(DynLoops *l, const DynCode *decoded, PyObject *func); /* names that may be aimed */
+/* Where the function's own name stands for a door of `func`, like which `function` was made, calls of it are of `function`. */
+DYN_HIDDEN void dyn_loops_aim_at_itself(DynLoops *l, PyObject *func);
+/* The door is called out of this code: if that is loop code, and the door's function left to CPython, such calls don't pass the
+ * door any more. For how many names that now holds. */
+DYN_HIDDEN uint32_t dyn_loops_aim_at(PyObject *code, PyObject *door);
+DYN_HIDDEN void dyn_loops_aim_at_nothing(DynLoops *l); /* Calls pass whatever their names stand for. */
+/* … all those of the cache's function: its door dies, its code or defaults change, its loops go, or there is something to gain.
+ */
 DYN_HIDDEN void dyn_loops_forget_door(DynCache *c);
-/* … or those of the door are the function's own, until its name stands for something else. NULL: no more. */
-DYN_HIDDEN void dyn_loops_aim(DynLoops *l, PyObject *door);
 /* A call of the cache's function by its door, as a method, comes from its own loop code: calls from there are of `function`,
- * until dyn_loops_aim is told that there are none. How many sites of the code that now holds for. */
+ * until dyn_loops_aim_at_nothing. How many sites of the code that now holds for. */
 DYN_HIDDEN uint32_t dyn_loops_aim_methods(DynCache *c, PyObject *door, PyObject *code);
 /* Are all loops CPython's for now? Then the call is as well. What is native as a whole isn't from its middle on. */
 DYN_HIDDEN bool dyn_loops_all_rest(const DynLoops *l);
+/* … and were they refused or retired, so that none is about to be native? */
+DYN_HIDDEN bool dyn_loops_all_given_up(const DynLoops *l);
+/* Do calls of the cache's function run as CPython's own, unless one is handed an array? Nothing is to be measured, either. */
+static inline bool dyn_loops_are_left(const DynCache *c) {
+    bool left = DYN_UNLIKELY(c->loops_on) ? c->loops != NULL && dyn_loops_all_given_up(c->loops)
+                                          : dyn_cache_wants_arrays(c) || (c->idle && !dyn_cache_may_wake(c));
+    return left && c->entries.n == 0 && c->root == NULL;
+}
+/* … such a call, where the function calls doors by their names: in loop code, its ways closed. */
+static inline bool dyn_loops_call_doors(const DynCache *c) {
+    return c->loops != NULL && c->loops->made != NULL && c->loops->made->calls && !c->known;
+}
+DYN_HIDDEN PyObject *dyn_loops_call_left(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 /* A global is about to get another value; key NULL: all of them are. */
 DYN_HIDDEN void dyn_loops_global_changes(PyObject *globals, PyObject *key);
 /* Are its calls so short that none repays passing a door? They are counted anew then. */

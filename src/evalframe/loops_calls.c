@@ -101,7 +101,7 @@ static bool gets_due(const DynLoops *l, uint32_t i) {
 }
 
 static bool is_short_call(DynLoops *l, const DynCallSizes *sizes) {
-    bool is_short = l->longest > 0 && !l->made->calls_itself && dyn_loops_may_put_off(l) && are_as_before(sizes, &l->sizes);
+    bool is_short = l->longest > 0 && !l->made->calls && dyn_loops_may_put_off(l) && are_as_before(sizes, &l->sizes);
     for (uint32_t i = 0; i < l->nloops && is_short; i++) {
         DynLoop *loop = &l->loops[i];
         bool due = loop->state == DYN_LOOP_COLD && gets_due(l, i);
@@ -207,69 +207,6 @@ static void end_turn(DynLoops *l, DynTurnOf turn, uint64_t took) {
 
 /* ---- calls */
 
-/* ---- calls of itself */
-
-static DynLoops *all_aimed;
-
-uint32_t dyn_loops_aim_methods(DynCache *c, PyObject *door, PyObject *code) {
-    DynLoops *l = c->known ? NULL : c->loops;
-    bool ours = l != NULL && l->made != NULL && l->made->code == code && (l->method == NULL || l->method == door);
-    uint32_t n = ours && l->function != NULL ? dyn_code_replace_method((PyCodeObject *)code, door, l->function) : 0;
-    l->method = n > 0 ? door : l->method;
-    return n;
-}
-
-static void aim_methods_at_nothing(DynLoops *l) {
-    if (l->method != NULL) {
-        dyn_code_replace_method((PyCodeObject *)l->made->code, l->function, l->method);
-        l->method = NULL;
-    }
-}
-
-static void aim_at_nothing(DynLoops *l) {
-    DynLoops **at = &all_aimed;
-    while (*at != NULL && *at != l) {
-        at = &(*at)->aimed;
-    }
-    if (*at == l) {
-        *at = l->aimed;
-        l->door = NULL;
-        dyn_asm_loops_aim(l->made, NULL, NULL);
-    }
-}
-
-void dyn_loops_aim(DynLoops *l, PyObject *door) {
-    if (door == NULL) {
-        aim_at_nothing(l);
-        aim_methods_at_nothing(l);
-        return;
-    }
-    bool told = !dyn_dict_tells() || dyn_dict_listen(PyFunction_GET_GLOBALS(l->function));
-    if (told && l->door == NULL) {
-        l->door = door;
-        l->aimed = all_aimed;
-        all_aimed = l;
-        dyn_asm_loops_aim(l->made, door, l->function);
-    }
-}
-
-void dyn_loops_global_changes(PyObject *globals, PyObject *key) {
-    for (DynLoops *l = all_aimed, *next; l != NULL; l = next) {
-        PyObject *name = ((PyCodeObject *)l->code)->co_name;
-        bool same = key == NULL || key == name || (PyUnicode_CheckExact(key) && PyUnicode_Compare(key, name) == 0);
-        next = l->aimed;
-        if (same && PyFunction_GET_GLOBALS(l->function) == globals) {
-            aim_at_nothing(l);
-        }
-    }
-}
-
-void dyn_loops_forget_door(DynCache *c) {
-    if (c->loops != NULL) {
-        dyn_loops_aim(c->loops, NULL);
-    }
-}
-
 /* The function that loop code is for is made as `func` is, as it may be called by its own name, too. */
 static PyObject *make_function(const DynLoops *l, PyObject *func) {
     PyObject *made = dyn_hit_function(l->made->code, func);
@@ -290,42 +227,38 @@ static bool is_made_as(const DynLoops *l, PyObject *func) {
     return made_alike && m->func_defaults == f->func_defaults && m->func_kwdefaults == f->func_kwdefaults;
 }
 
-/* Where its own name stands for a door of the function, that is what its calls needn't pass. */
-static void aim_at_door(DynLoops *l, PyObject *func) {
-    const DynCache *c = l->cache;
-    PyObject *globals = PyFunction_GET_GLOBALS(func), *name = ((PyCodeObject *)l->code)->co_name;
-    bool may = l->made->calls_itself && c != NULL && !c->known && PyDict_CheckExact(globals);
-    PyObject *named = may ? PyDict_GetItemWithError(globals, name) : NULL;
-    PyErr_Clear();
-    bool is_door = named != NULL && Py_IS_TYPE(named, &DynDoor_Type) && dyn_door_function(named) == func;
-    if (is_door) {
-        dyn_loops_aim(l, named);
-    }
-}
-
 PyObject *dyn_loops_function(DynCache *c, PyObject *func) {
     DynLoops *l = c->loops;
     if (is_made_as(l, func)) {
-        if (l->door == NULL && l->made->calls_itself) {
-            aim_at_door(l, func);
-        }
+        dyn_loops_aim_at_itself(l, func);
         return Py_NewRef(l->function);
     }
     PyObject *made = make_function(l, func);
     if (made == NULL) {
         PyErr_Clear();
     } else if (!c->known) { /* a family of known.c's keeps nothing alive */
+        dyn_loops_aim_at_nothing(l);
         dyn_loops_forget_door(c);
         Py_XSETREF(l->function, Py_NewRef(made));
-        aim_at_door(l, func);
+        dyn_loops_aim_at_itself(l, func);
     }
     return made;
 }
 
+static bool is_given_up(const DynLoop *loop) { return loop->state == DYN_LOOP_REFUSED || loop->state == DYN_LOOP_RETIRED; }
+
 bool dyn_loops_all_rest(const DynLoops *l) {
     bool all = true;
     for (const DynLoop *loop = l->loops; loop < l->loops + l->nloops && all; loop++) {
-        all = loop->function ? !loop->open : loop->state == DYN_LOOP_REFUSED || loop->state == DYN_LOOP_RETIRED;
+        all = loop->function ? !loop->open : is_given_up(loop);
+    }
+    return all;
+}
+
+bool dyn_loops_all_given_up(const DynLoops *l) {
+    bool all = true;
+    for (const DynLoop *loop = l->loops; loop < l->loops + l->nloops && all; loop++) {
+        all = is_given_up(loop);
     }
     return all;
 }
@@ -348,7 +281,7 @@ static PyObject *call_in_loop_code(DynCache *c, PyObject *func, PyObject *const 
 /* May the call run in loop code, as it is now? The caller holds `l`, the cache's when it asked. */
 static bool has_loop_code(DynCache *c, DynLoops *l) {
     dyn_loops_refresh(l);
-    return c->loops == l && l->made != NULL && (l->made->calls_itself || !dyn_loops_all_rest(l));
+    return c->loops == l && l->made != NULL && (l->made->calls || !dyn_loops_all_rest(l));
 }
 
 static PyObject *call_without_loop_code(DynLoops *l, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
@@ -390,12 +323,13 @@ PyObject *dyn_loops_call(DynCache *c, PyObject *func, PyObject *const *args, siz
     return result;
 }
 
-/* Loops whose code is there for the sake of calls of itself, if for nothing else; NULL: there are no such calls. */
-static DynLoops *loops_with_selves(DynCache *c) {
-    if (!c->selves_known) {
-        c->selves_known = true;
-        DynCode *decoded = dyn_code_calls_itself((PyCodeObject *)c->code) ? dyn_decode((PyCodeObject *)c->code) : NULL;
-        DynLoops *l = decoded != NULL ? dyn_loops_of(c, decoded) : NULL;
+/* Loops, or none, whose code is there for the sake of calls of doors, if for nothing else; NULL: there are no such calls. */
+static DynLoops *loops_that_call(DynCache *c, PyObject *func) {
+    if (!c->calls_known) {
+        c->calls_known = true;
+        PyCodeObject *code = (PyCodeObject *)c->code;
+        DynCode *decoded = dyn_code_calls_itself(code) || dyn_loops_name_doors(func) ? dyn_decode(code) : NULL;
+        DynLoops *l = decoded != NULL ? dyn_loops_of_calls(c, decoded, func) : NULL;
         if (l != NULL) {
             (void)dyn_loops_complete(l);
         }
@@ -404,15 +338,26 @@ static DynLoops *loops_with_selves(DynCache *c) {
             dyn_decode_free(decoded);
         }
     }
-    return c->loops != NULL && c->loops->made != NULL && c->loops->made->calls_itself ? c->loops : NULL;
+    return dyn_loops_call_doors(c) ? c->loops : NULL;
 }
 
 PyObject *dyn_loops_call_plain(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
-    DynLoops *l = c->known ? NULL : loops_with_selves(c);
+    DynLoops *l = c->known ? NULL : loops_that_call(c, func);
     for (uint32_t i = 0; l != NULL && i < l->nloops; i++) {
         dyn_loops_open(l, i, false);
     }
     return l != NULL ? call_in_loop_code(c, func, args, nargsf, kwnames) : dyn_hook_plain(func, args, nargsf, kwnames);
+}
+
+PyObject *dyn_loops_call_left(DynCache *c, PyObject *func, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    PyThreadState *ts = PyThreadState_Get();
+    bool own = dyn_cpy_is_traced(ts) || dyn_cpy_is_raising(ts);
+    PyObject *function = own ? NULL : dyn_loops_function(c, func);
+    int lent = dyn_cpy_lend_stack(ts);
+    PyObject *result = dyn_hook_plain(function != NULL ? function : func, args, nargsf, kwnames);
+    dyn_cpy_return_stack(ts, lent);
+    Py_XDECREF(function);
+    return result;
 }
 
 static void measure_frame(const DynCache *c, DynFrame *f, DynCallSizes *sizes) {

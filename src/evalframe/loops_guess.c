@@ -365,7 +365,7 @@ bool dyn_loops_begin(DynCache *c, PyObject *func, PyObject *const *slots) {
     }
     const DynKnown *row = dyn_known_find((PyObject *)code);
     DynCode *decoded = dyn_decode(code);
-    DynLoops *l = decoded == NULL ? NULL : dyn_loops_of(c, decoded);
+    DynLoops *l = decoded == NULL ? NULL : dyn_loops_of(c, decoded, func);
     for (uint32_t i = 0; l != NULL && dyn_loops_may_put_off(l) && i < l->nloops; i++) {
         bool met = l->loops[i].function && row != NULL && row->for_loop; /* often, so it has run for a while */
         dyn_loops_put_off(l, i, met ? 0 : dyn_loops_worth(decoded, l->headers[i]));

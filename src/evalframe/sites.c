@@ -12,13 +12,11 @@
 
 static unsigned long replaced; /* sites, in all: for tests */
 
-/* Do calls of the cache's function run as CPython's own, unless one is handed an array? They may as well where each of them is
- * over so soon that it doesn't repay being asked about its loops. */
+/* Do calls of the cache's function run as CPython's own, or may they as well, as each of them is over so soon that it doesn't
+ * repay being asked about its loops? */
 static bool is_left(const DynCache *c) {
-    const DynLoops *l = c->loops;
-    bool left =
-        c->loops_on ? l != NULL && (dyn_loops_all_rest(l) || l->brief >= MANY_BRIEF) : c->idle || dyn_cache_wants_arrays(c);
-    return left && c->entries.n == 0 && c->root == NULL;
+    const DynLoops *l = c->loops_on && c->entries.n == 0 && c->root == NULL ? c->loops : NULL;
+    return l != NULL ? dyn_loops_all_rest(l) || l->brief >= MANY_BRIEF : dyn_loops_are_left(c);
 }
 
 /* … or is it still to be seen whether its loops pay, or does it have native ones? */
@@ -46,8 +44,10 @@ static bool is_of_plain(PyObject *code) {
 }
 
 static bool is_under_way(const DynCache *c, DynFrame *f) {
+    const PyObject *made = c->loops != NULL && c->loops->made != NULL ? c->loops->made->code : NULL;
     for (int depth = 0; f != NULL && depth < DEPTH; depth++, f = dyn_frame_caller(f)) {
-        if ((PyObject *)dyn_frame_code(f) == c->code) {
+        const PyObject *code = (PyObject *)dyn_frame_code(f);
+        if (code == c->code || code == made) {
             return true;
         }
     }
@@ -63,8 +63,9 @@ static uint32_t pass_by_itself(DynCache *c, PyObject *door, PyCodeObject *code) 
 
 static uint32_t pass_by(const DynCache *c, PyObject *door, DynFrame *f, bool settled) {
     PyCodeObject *code = dyn_frame_code(f);
-    bool may = (settled || is_under_way(c, f)) && is_of_plain((PyObject *)code);
-    return may ? dyn_code_replace_method(code, door, dyn_door_function(door)) : 0;
+    bool may = settled || is_under_way(c, f);
+    uint32_t n = may && is_of_plain((PyObject *)code) ? dyn_code_replace_method(code, door, dyn_door_function(door)) : 0;
+    return may ? n + dyn_loops_aim_at((PyObject *)code, door) : 0;
 }
 
 DynLooked dyn_sites_look(PyThreadState *ts, PyObject *door, bool settled) {

@@ -8,13 +8,14 @@ import pytest
 import dynoc
 
 
-def spaces(source, name, wait):
-    """The function of this name, plain and optimised, each in a module of its own."""
+def spaces(source, name, wait, *others):
+    """The function of this name (and others), plain and optimised, each in a module of its own."""
     made = []
     for k in range(2):
         made.append({"__name__": f"m{k}", "sys": sys})
         exec(compile(textwrap.dedent(source), f"<{name}>", "exec"), made[k])
-    made[1][name] = dynoc.optimize(made[1][name], wait=wait)
+    for each in (name, *others):
+        made[1][each] = dynoc.optimize(made[1][each], wait=wait)
     dynoc.reset()
     dynoc.counters.clear()
     return made
@@ -66,3 +67,21 @@ def test_a_refused_loop_is_not_recorded_again():
                 plain["work"](given)
         totals.append(dynoc.counters["frames"]["total"])
     assert totals[0] == totals[1] < totals[2]
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_functions_that_call_each_other(wait):
+    source = """
+    def value(tree):
+        return tree if isinstance(tree, int) else apply(tree)
+    def apply(tree):
+        op, a, b = tree
+        return value(a) + value(b) if op == "+" else value(a) * value(b)
+    """
+    plain, ours = spaces(source, "value", wait, "apply")
+    tree = ("+", ("*", 2, 3), ("*", ("+", 4, 5), 6))
+    assert ours["value"](tree) == plain["value"](tree)
+    total = dynoc.counters["frames"]["total"]
+    for _ in range(8):
+        assert ours["value"](tree) == plain["value"](tree)
+    assert dynoc.counters["frames"]["total"] <= total + 2  # value() of a number is of another kind

@@ -59,5 +59,10 @@ DYN_HIDDEN PyObject *dyn_asm_new_code(DynAsm *a, PyCodeObject *like, const DynSl
 DYN_HIDDEN PyObject *dyn_asm_consts_with(PyCodeObject *code, int n, PyObject *const *more);
 DYN_HIDDEN DynSlots dyn_asm_same_slots(PyCodeObject *code);
 DYN_HIDDEN const DynInstr *dyn_asm_instruction_at(const DynCode *c, uint32_t at); /* NULL with ValueError */
+/* Does control go on behind it? */
+static inline bool dyn_falls_through(const DynInstr *in) {
+    DynFlow flow = dyn_flow(in);
+    return flow != DYN_FLOW_JUMP && flow != DYN_FLOW_RETURN && flow != DYN_FLOW_RAISE;
+}
 static inline uint32_t dyn_asm_units(const DynAsm *a) { return a->code.n / 2; }
 #endif

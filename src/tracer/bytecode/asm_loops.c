@@ -8,7 +8,6 @@
 #include "tracer/bytecode/asm_internal.h"
 #include <opcode.h>
 
-#define MOST_UNITS 30000  /* of a code for which loop code is made */
 #define MOST_PLACES 20000 /* of all its headers together */
 enum { PREFIXES = 2 };    /* of a jump between blocks and the rest, whose distance is set behind it */
 
@@ -20,8 +19,8 @@ typedef struct Item {
     uint32_t way;    /* A way in stands in front of it; or DYN_NONE. */
     uint32_t where;  /* The unit where it stands in loop code, prefixes included. */
     int line;
-    int8_t jumps; /* 1 ahead, -1 back, 0: it doesn't. */
-    bool itself;  /* It loads the function itself, by its global name, to call it. */
+    int8_t jumps;    /* 1 ahead, -1 back, 0: it doesn't. */
+    uint32_t called; /* It loads what this name stands for to call it; or DYN_NONE. */
     uint8_t op, prefixes;
 } Item;
 typedef struct Maker {
@@ -30,157 +29,13 @@ typedef struct Maker {
     DynLoopCode *out;
     DYN_VEC(Item)
     items;
-    PyObject *name;    /* of a global that is called: it stands for the function; NULL: no global does */
-    PyObject *way;     /* what the constants for calls of itself are at first */
+    const DynCalledNames *called;
     uint32_t *item_at; /* for each old unit the item that starts there, or DYN_NONE */
     bool *far;         /* for each way: its block is farther than one unit can tell */
     uint32_t first_const;
     bool failed; /* something isn't as a compiler makes it, or too long */
-    bool tells;  /* calls of itself need no question */
+    bool tells;  /* calls by a name need no question */
 } Maker;
-
-/* ---- the stack in front of each instruction */
-
-static bool falls_through(const DynInstr *in) {
-    DynFlow flow = dyn_flow(in);
-    return flow != DYN_FLOW_JUMP && flow != DYN_FLOW_RETURN && flow != DYN_FLOW_RAISE;
-}
-
-typedef struct Depths {
-    const DynCode *c;
-    int32_t *depth;
-    uint32_t *todo, n;
-} Depths;
-
-static void reach(Depths *d, uint32_t i, int32_t depth) {
-    if (i < d->c->v.n && d->depth[i] < 0 && depth >= 0) {
-        d->depth[i] = depth;
-        d->todo[d->n++] = i;
-    }
-}
-
-static void follow_depths(Depths *d) {
-    while (d->n > 0) {
-        uint32_t i = d->todo[--d->n];
-        const DynInstr *in = &d->c->v.at[i];
-        if (in->op == DYN_I_UNSUPPORTED) {
-            continue;
-        }
-        DynStackEffect e = dyn_stack_effect(in);
-        int32_t below = d->depth[i] - (int32_t)e.pops;
-        if (dyn_has_target(in)) {
-            reach(d, in->target, below + dyn_opcodes[in->op].jumped);
-        }
-        if (falls_through(in)) {
-            reach(d, i + 1, below + (int32_t)e.pushes);
-        }
-    }
-}
-
-int32_t *dyn_decode_depths(const DynCode *c) {
-    DynHandler h;
-    Depths d = {c, PyMem_RawMalloc((c->v.n + 1) * sizeof(int32_t)), PyMem_RawMalloc((c->v.n + 1) * sizeof(uint32_t)), 0};
-    if (d.depth == NULL || d.todo == NULL) {
-        PyMem_RawFree(d.depth);
-        PyMem_RawFree(d.todo);
-        return NULL;
-    }
-    for (uint32_t i = 0; i < c->v.n; i++) {
-        d.depth[i] = -1;
-    }
-    reach(&d, 0, 0);
-    follow_depths(&d);
-    for (Py_ssize_t cursor = 0; dyn_cpy_next_handler(c->code, &cursor, &h);) {
-        uint32_t target = h.target < c->nunits ? c->at_unit[h.target] : DYN_NONE;
-        reach(&d, target, (int32_t)h.depth + h.lasti + 1);
-        follow_depths(&d);
-    }
-    PyMem_RawFree(d.todo);
-    return d.depth;
-}
-
-/* ---- loops */
-
-static bool goes_into(const DynCode *c, const bool *in_loop, uint32_t i) {
-    const DynInstr *in = &c->v.at[i];
-    return (falls_through(in) && i + 1 < c->v.n && in_loop[i + 1]) || (dyn_has_target(in) && in_loop[in->target]);
-}
-
-/* Marks what can come to the jump back at `from` without passing the header. Does the header itself come to it? */
-static bool mark_back_from(const DynCode *c, uint32_t header, uint32_t from, bool *in_loop) {
-    bool comes = from == header;
-    in_loop[from] = true;
-    for (bool more = true; more;) {
-        more = false;
-        for (uint32_t i = c->v.n; i--;) {
-            if (in_loop[i] || !goes_into(c, in_loop, i)) {
-                continue;
-            }
-            if (i == header) {
-                comes = true;
-                continue;
-            }
-            in_loop[i] = more = true;
-        }
-    }
-    return comes;
-}
-
-/* The natural loop of the canonical instruction `header`, in `in_loop` (as many as there are instructions, false); room likewise.
- * false: it has none. Exceptions' ways aren't followed. */
-static bool find_loop(const DynCode *c, uint32_t header, bool *in_loop, bool *room) {
-    bool found = false;
-    if (header == c->head) {
-        memset(in_loop + header, true, c->v.n - header);
-        return true;
-    }
-    for (uint32_t i = header; i < c->v.n; i++) {
-        const DynInstr *in = &c->v.at[i];
-        if (!dyn_has_target(in) || in->target != header || dyn_flow(in) == DYN_FLOW_SEND || in_loop[i]) {
-            continue;
-        }
-        memset(room, 0, c->v.n);
-        if (!mark_back_from(c, header, i, room)) {
-            continue; /* out of a handler */
-        }
-        if (room[0] || header == 0) {
-            return false;
-        }
-        for (uint32_t k = 0; k < c->v.n; k++) {
-            in_loop[k] |= room[k];
-        }
-        in_loop[header] = found = true;
-    }
-    return found;
-}
-
-uint32_t dyn_loop_headers(const DynCode *c, uint32_t *at, uint32_t room) {
-    uint32_t n = 0;
-    bool *marks = c->generator || c->nunits > MOST_UNITS ? NULL : PyMem_RawMalloc(2 * (size_t)c->v.n + 1);
-    for (uint32_t i = 0; marks != NULL && i < c->v.n; i++) {
-        const DynInstr *in = &c->v.at[i];
-        bool may = ((in->flags & DYN_IF_TARGET) && (in->flags & DYN_IF_FIRST)) || i == c->head;
-        memset(marks, 0, c->v.n);
-        if (may && find_loop(c, i, marks, marks + c->v.n)) {
-            if (n < room) {
-                at[n] = in->start;
-            }
-            n++;
-        }
-    }
-    PyMem_RawFree(marks);
-    return n;
-}
-
-bool *dyn_loop_members(const DynCode *c, uint32_t header) {
-    uint32_t i = header < c->nunits ? c->at_unit[header] : DYN_NONE;
-    bool *marks = i == DYN_NONE ? NULL : PyMem_RawCalloc(2 * (size_t)c->v.n + 1, sizeof *marks);
-    if (marks != NULL && !find_loop(c, i, marks, marks + c->v.n)) {
-        PyMem_RawFree(marks);
-        marks = NULL;
-    }
-    return marks;
-}
 
 /* ---- where a loop can be left */
 
@@ -231,7 +86,7 @@ static int find_places(const DynCode *c, const int32_t *depth, uint32_t header, 
     add_end(w, listed, c, depth, header, members);
     uint32_t likely = w->nplaces;
     for (uint32_t i = 0; i < n; i++) {
-        bool behind = i > 0 && members[i - 1] && falls_through(&c->v.at[i - 1]);
+        bool behind = i > 0 && members[i - 1] && dyn_falls_through(&c->v.at[i - 1]);
         if (members[i] || behind) {
             add_place(w, listed, c, depth, i);
         }
@@ -268,11 +123,21 @@ static int if_false(uint32_t *caches) {
 
 static uint8_t prefixes_of(uint32_t arg) { return (uint8_t)((arg > 0xff) + (arg > 0xffff) + (arg > 0xffffff)); }
 
-/* The load of a global that is called behind it: has that the function's own name? */
-static bool calls_itself(const Maker *m, const Item *it) {
+/* What a call loads, by which of the names? before: the opcode in front of it. */
+static uint32_t called_name(const Maker *m, const Item *it, uint8_t before) {
     enum { CALLED = 1, MAY = DYN_PY <= 314 }; /* from 3.15 on the stack borrows constants, and these may die */
-    bool called = MAY && m->name != NULL && it->op == LOAD_GLOBAL && (it->arg & CALLED) != 0;
-    return called && PyTuple_GET_ITEM(m->c->code->co_names, it->arg >> 1) == m->name;
+    const uint8_t *code = (const uint8_t *)PyBytes_AS_STRING(m->c->bytes);
+    uint8_t beside = dyn_call_null_first() ? before : it->next < m->c->nunits ? code[2 * it->next] : 0;
+    bool global = it->op == LOAD_GLOBAL && (it->arg & CALLED) != 0, free = it->op == LOAD_DEREF && beside == PUSH_NULL;
+    PyObject *name = !MAY     ? NULL
+                     : global ? PyTuple_GET_ITEM(m->c->code->co_names, it->arg >> 1)
+                     : free   ? dyn_code_local_name(m->c->code, (int)it->arg)
+                              : NULL;
+    uint32_t k = 0;
+    while (k < m->called->n && (m->called->at[k] != name || m->called->free[k] != free)) {
+        k++;
+    }
+    return k < m->called->n ? k : DYN_NONE;
 }
 
 static int read_items(Maker *m) {
@@ -291,8 +156,8 @@ static int read_items(Maker *m) {
         Item it = {.at = at, .next = next, .arg = arg, .target = DYN_NONE, .way = DYN_NONE, .op = code[2 * at]};
         it.jumps = (int8_t)dyn_jump_way(it.op);
         it.prefixes = prefixes_of(arg);
-        it.itself = calls_itself(m, &it);
-        m->out->nselves += it.itself;
+        it.called = called_name(m, &it, m->items.n > 0 ? m->items.at[m->items.n - 1].op : 0);
+        m->out->nsites += it.called != DYN_NONE;
         m->item_at[start] = m->items.n;
         if (dyn_vec_push(&m->items, it) < 0) {
             return -1;
@@ -322,29 +187,40 @@ static uint32_t way_units(const Maker *m, const Item *it) { return it->way == DY
 
 static uint32_t own_units(const Item *it) { return it->prefixes + (it->next - it->at); }
 
-/* The constants that a call of itself is compared with, and replaced by. */
-static uint32_t self_const(const Maker *m, uint32_t i) { return m->first_const + m->out->nways + i; }
+/* The constants that what a name stands for is compared with, and replaced by. */
+enum { COMPARED_WITH, REPLACED_BY };
+static uint32_t call_const(const Maker *m, uint32_t name, uint32_t which) {
+    return m->first_const + m->out->nways + name * DYN_CALL_CONSTS + which;
+}
 
 static uint32_t const_units(uint32_t index) { return prefixes_of(index) + 1; }
 
 /* The first unit of what loads the constant leads to it itself, unless CPython makes something else of it (3.14), or it is only a
  * prefix. */
-static bool leads_itself(const Maker *m) { return DYN_PY <= 313 && const_units(self_const(m, 1)) == 1; }
-
-/* What emit_constant or emit_question writes beside the instruction. */
-static uint32_t self_units(const Maker *m) {
-    enum { WAY = 1, PUSHED_NULL = 1, PASSED = 1, COPIED = 1, COMPARED = 1, BRANCHED = 1, DROPPED = 1 };
-    if (m->tells) {
-        return (leads_itself(m) ? 0 : WAY) + PUSHED_NULL + const_units(self_const(m, 1)) + PASSED;
-    }
-    const uint32_t pushed_null = 1 + dyn_call_null_first();
-    uint32_t caches;
-    if_false(&caches);
-    return pushed_null + COPIED + const_units(self_const(m, 0)) + COMPARED + BRANCHED + caches + DROPPED +
-           const_units(self_const(m, 1));
+static bool leads_itself(const Maker *m, uint32_t name) {
+    return DYN_PY <= 313 && const_units(call_const(m, name, REPLACED_BY)) == 1;
 }
 
-static uint32_t item_units(const Maker *m, const Item *it) { return own_units(it) + (it->itself ? self_units(m) : 0); }
+static bool is_free(const Maker *m, const Item *it) { return m->called->free[it->called]; }
+
+static bool leads_to_constant(const Maker *m, const Item *it) { return m->tells && !is_free(m, it); }
+
+/* What emit_constant or emit_question writes beside the instruction. */
+static uint32_t call_units(const Maker *m, const Item *it) {
+    enum { WAY = 1, PUSHED_NULL = 1, PASSED = 1, COMPARED = 1, BRANCHED = 1 };
+    const uint32_t pushed_null = is_free(m, it) ? 0 : PUSHED_NULL;
+    const uint32_t callable = pushed_null + const_units(call_const(m, it->called, REPLACED_BY)) + PASSED;
+    if (leads_to_constant(m, it)) {
+        return (leads_itself(m, it->called) ? 0 : WAY) + callable;
+    }
+    uint32_t caches;
+    if_false(&caches);
+    return own_units(it) + const_units(call_const(m, it->called, COMPARED_WITH)) + COMPARED + BRANCHED + caches + callable;
+}
+
+static uint32_t item_units(const Maker *m, const Item *it) {
+    return own_units(it) + (it->called != DYN_NONE ? call_units(m, it) : 0);
+}
 
 /* Where jumps to the item come in: at its way. */
 static uint32_t entry_of(const Maker *m, const Item *it) { return it->where - way_units(m, it); }
@@ -390,41 +266,38 @@ static void emit_load(Maker *m, const Item *it, uint32_t arg) {
     }
 }
 
-/* The global, and behind it the question whether it is what calls are replaced of. */
-static void emit_question(Maker *m, const Item *it) {
+/* The question whether the value is what calls are replaced of; then the constant, or the value once more. */
+static void emit_question(Maker *m, const Item *it, uint32_t *nth) {
+    const uint32_t constant = call_const(m, it->called, REPLACED_BY), pushed = !is_free(m, it);
     uint32_t caches;
     int op = if_false(&caches);
-    emit_load(m, it, it->arg & ~1u);
-    dyn_asm_emit(m->a, COPY, 1);
-    dyn_asm_emit(m->a, LOAD_CONST, self_const(m, 0));
+    m->out->sites[(*nth)++] = (DynCallSite){DYN_NONE, it->called};
+    emit_load(m, it, pushed ? it->arg & ~1u : it->arg);
+    dyn_asm_emit(m->a, LOAD_CONST, call_const(m, it->called, COMPARED_WITH));
     dyn_asm_emit(m->a, IS_OP, 0);
-    dyn_asm_emit_cached(m->a, op, 1 + const_units(self_const(m, 1)), (int)caches);
-    dyn_asm_emit(m->a, POP_TOP, 0);
-    dyn_asm_emit(m->a, LOAD_CONST, self_const(m, 1));
-    dyn_asm_emit(m->a, PUSH_NULL, 0);
-    if (dyn_call_null_first()) {
-        dyn_asm_emit(m->a, SWAP, 2);
+    dyn_asm_emit_cached(m->a, op, pushed + const_units(constant) + 1, (int)caches);
+    if (pushed) {
+        dyn_asm_emit_callable(m->a, constant);
+    } else { /* beside it the NULL is an instruction of its own */
+        dyn_asm_emit(m->a, LOAD_CONST, constant);
     }
-}
-
-static void emit_second_of_callable(Maker *m) {
-    if (dyn_call_null_first()) {
-        dyn_asm_emit(m->a, LOAD_CONST, self_const(m, 1));
-    } else {
-        dyn_asm_emit(m->a, PUSH_NULL, 0);
-    }
+    dyn_asm_put(m->a, JUMP_FORWARD, own_units(it));
+    emit_load(m, it, it->arg);
 }
 
 /* The constant, or past it the global. What leads there has no line, so that tools for lines don't change it. */
 static void emit_constant(Maker *m, const Item *it, DynPosition p, uint32_t *nth) {
-    m->out->selves[(*nth)++] = dyn_asm_units(m->a);
+    const uint32_t constant = call_const(m, it->called, REPLACED_BY);
+    m->out->sites[(*nth)++] = (DynCallSite){dyn_asm_units(m->a), it->called};
     dyn_asm_locate(m->a, (DynPosition){-1, -1, -1, -1});
-    dyn_asm_put(m->a, m->out->past[0], m->out->past[1]);
+    dyn_asm_put(m->a, m->out->past[it->called][0], m->out->past[it->called][1]);
     dyn_asm_locate(m->a, p);
-    if (leads_itself(m)) {
-        emit_second_of_callable(m);
+    if (!leads_itself(m, it->called)) {
+        dyn_asm_emit_callable(m->a, constant);
+    } else if (dyn_call_null_first()) { /* what leads there is the first one of two */
+        dyn_asm_emit(m->a, LOAD_CONST, constant);
     } else {
-        dyn_asm_emit_callable(m->a, self_const(m, 1));
+        dyn_asm_emit(m->a, PUSH_NULL, 0);
     }
     dyn_asm_put(m->a, JUMP_FORWARD, own_units(it));
     emit_load(m, it, it->arg);
@@ -448,10 +321,10 @@ static void emit_items(Maker *m) {
                 dyn_asm_put(m->a, JUMP_FORWARD, 0);
             }
         }
-        if (it->itself && m->tells) {
+        if (it->called != DYN_NONE && leads_to_constant(m, it)) {
             emit_constant(m, it, p, &nth);
-        } else if (it->itself) {
-            emit_question(m, it);
+        } else if (it->called != DYN_NONE) {
+            emit_question(m, it, &nth);
         } else {
             emit_load(m, it, it->arg);
         }
@@ -630,21 +503,28 @@ static void find_far(Maker *m) {
     }
 }
 
+/* What stands at the units that lead to constants, and room to say which they are. */
+static int prepare_sites(Maker *m) {
+    DynLoopCode *out = m->out;
+    for (uint32_t name = 0; name < m->called->n; name++) {
+        const uint32_t constant = call_const(m, name, REPLACED_BY);
+        const uint8_t first = dyn_call_null_first() ? PUSH_NULL : LOAD_CONST;
+        bool leads = leads_itself(m, name);
+        out->past[name][0] = JUMP_FORWARD;
+        out->past[name][1] = (uint8_t)(const_units(constant) + 1 + !leads);
+        out->into[name][0] = leads ? first : NOP;
+        out->into[name][1] = leads && first == LOAD_CONST ? (uint8_t)constant : 0;
+    }
+    out->sites = PyMem_RawMalloc((out->nsites + 1) * sizeof *out->sites);
+    return out->sites == NULL ? -1 : 0;
+}
+
 static int prepare(Maker *m, const uint32_t *headers) {
     DynLoopCode *out = m->out;
     int32_t *depth = dyn_decode_depths(m->c);
     uint32_t total = 0;
     int done = depth == NULL || read_items(m) < 0 ? -1 : 0;
-    if (m->tells && done == 0) {
-        const uint32_t callable = const_units(self_const(m, 1)) + 1;
-        const uint8_t first = dyn_call_null_first() ? PUSH_NULL : LOAD_CONST;
-        out->past[0] = JUMP_FORWARD;
-        out->past[1] = (uint8_t)(callable + !leads_itself(m));
-        out->into[0] = leads_itself(m) ? first : NOP;
-        out->into[1] = out->into[0] == LOAD_CONST ? (uint8_t)self_const(m, 1) : 0;
-        out->selves = PyMem_RawMalloc((out->nselves + 1) * sizeof *out->selves);
-        done = out->selves == NULL ? -1 : 0;
-    }
+    done = done == 0 ? prepare_sites(m) : done;
     aim_jumps(m);
     for (uint32_t unit = 0; unit < m->c->nunits && done == 0; unit++) {
         uint32_t i = m->c->at_unit[unit];
@@ -683,14 +563,14 @@ static DynLoopCode *new_result(const DynCode *c, uint32_t n) {
     return l;
 }
 
-/* The original's, the ways in, and those for calls of itself. The collector isn't to see what these borrow. */
+/* The original's, the ways in, and those for calls. The collector isn't to see what these borrow. */
 static PyObject *consts_of(const Maker *m, PyObject *const *ways, uint32_t n) {
-    PyObject *more[n + DYN_SELF_CONSTS];
-    memcpy(more, ways, n * sizeof *more);
-    for (uint32_t i = 0; i < DYN_SELF_CONSTS; i++) {
-        more[n + i] = m->way;
+    const uint32_t all = n + m->called->n * DYN_CALL_CONSTS;
+    PyObject *more[all + 1];
+    for (uint32_t i = 0; i < all; i++) {
+        more[i] = i < n ? ways[i] : Py_None;
     }
-    PyObject *consts = dyn_asm_consts_with(m->c->code, (int)(n + DYN_SELF_CONSTS), more);
+    PyObject *consts = dyn_asm_consts_with(m->c->code, (int)all, more);
     for (uint32_t i = 0; i < m->out->ninner && consts != NULL; i++) {
         const DynInnerCode *inner = &m->out->inner[i];
         PyObject *before = PyTuple_GET_ITEM(consts, inner->at);
@@ -705,11 +585,16 @@ static PyObject *consts_of(const Maker *m, PyObject *const *ways, uint32_t n) {
 
 static DynLoopCode *make_code(Maker *m, const uint32_t *headers, PyObject *const *ways, uint32_t n);
 
-/* The code of a generator expression, a lambda or a function in the function, which calls it by its global name: NULL if it
- * doesn't, or there can be none. */
+/* The code of a generator expression, a lambda or a function in the function, which calls one of the names: NULL if it doesn't,
+ * or there can be none. */
 static DynLoopCode *make_inner(const Maker *m, PyCodeObject *code) {
-    DynCode *c = m->name != NULL && dyn_code_calls_global(code, m->name) ? dyn_decode(code) : NULL;
-    Maker inner = {.c = c, .name = m->name, .way = m->way};
+    bool calls = false;
+    for (uint32_t name = 0; name < m->called->n && !calls; name++) {
+        calls = m->called->free[name] ? dyn_code_has_free(code, m->called->at[name])
+                                      : dyn_code_calls_global(code, m->called->at[name]);
+    }
+    DynCode *c = calls ? dyn_decode(code) : NULL;
+    Maker inner = {.c = c, .called = m->called};
     DynLoopCode *made = c == NULL ? NULL : make_code(&inner, NULL, NULL, 0);
     dyn_decode_free(c);
     PyErr_Clear();
@@ -723,7 +608,7 @@ static void make_all_inner(Maker *m) {
         DynLoopCode *made = PyCode_Check(code) ? make_inner(m, (PyCodeObject *)code) : NULL;
         if (made != NULL) {
             m->out->inner[m->out->ninner++] = (DynInnerCode){made, i};
-            m->out->calls_itself |= made->calls_itself;
+            m->out->calls |= made->calls;
         }
     }
 }
@@ -731,7 +616,7 @@ static void make_all_inner(Maker *m) {
 static DynLoopCode *make_code(Maker *m, const uint32_t *headers, PyObject *const *ways, uint32_t n) {
     const DynCode *c = m->c;
     DynAsm a = {0};
-    DynLoopCode *result = c->nunits > MOST_UNITS ? NULL : new_result(c, n);
+    DynLoopCode *result = c->nunits > DYN_LOOP_UNITS ? NULL : new_result(c, n);
     m->a = &a;
     m->out = result;
     m->tells = dyn_dict_tells();
@@ -745,7 +630,8 @@ static DynLoopCode *make_code(Maker *m, const uint32_t *headers, PyObject *const
     if (m->far != NULL && prepare(m, headers) == 0) {
         find_far(m);
         emit(m);
-        result->calls_itself = result->nselves > 0;
+        result->calls = result->nsites > 0;
+        result->ncalled = m->called->n;
         make_all_inner(m);
         consts = m->failed ? NULL : consts_of(m, ways, n);
     }
@@ -765,8 +651,9 @@ static DynLoopCode *make_code(Maker *m, const uint32_t *headers, PyObject *const
     return result;
 }
 
-DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *const *ways, uint32_t n) {
-    Maker m = {.c = c, .name = c->head != DYN_NONE ? c->code->co_name : NULL, .way = ways[n - 1]};
+DynLoopCode *dyn_asm_loops(const DynCode *c, const uint32_t *headers, PyObject *const *ways, uint32_t n,
+                           const DynCalledNames *called) {
+    Maker m = {.c = c, .called = called};
     return c->generator ? NULL : make_code(&m, headers, ways, n);
 }
 
@@ -779,7 +666,7 @@ void dyn_asm_loops_free(DynLoopCode *l) {
     }
     Py_XDECREF(l->code);
     PyMem_RawFree(l->ways);
-    PyMem_RawFree(l->selves);
+    PyMem_RawFree(l->sites);
     PyMem_RawFree(l->depth);
     PyMem_RawFree(l->moved);
     PyMem_RawFree(l);

@@ -456,15 +456,20 @@ bool dyn_code_calls_global(PyCodeObject *code, PyObject *name) {
     return calls;
 }
 
+bool dyn_code_has_free(PyCodeObject *code, PyObject *name) {
+    enum { FREE = 0x80 }; /* CPython's CO_FAST_FREE */
+    bool has = false;
+    for (int i = 0; i < dyn_code_nlocalsplus(code) && !has; i++) {
+        has = (dyn_code_local_kind(code, i) & FREE) != 0 && dyn_code_local_name(code, i) == name;
+    }
+    return has;
+}
+
 /* A function by a global, or a variable of the one that it was made in; a method by an attribute. */
 bool dyn_code_calls_itself(PyCodeObject *code) {
-    enum { FREE = 0x80 }; /* CPython's CO_FAST_FREE */
-    bool calls = dyn_code_calls_global(code, code->co_name);
+    bool calls = dyn_code_calls_global(code, code->co_name) || dyn_code_has_free(code, code->co_name);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names) && !calls; i++) {
         calls = PyTuple_GET_ITEM(code->co_names, i) == code->co_name && is_method(code);
-    }
-    for (int i = 0; i < dyn_code_nlocalsplus(code) && !calls; i++) {
-        calls = (dyn_code_local_kind(code, i) & FREE) != 0 && dyn_code_local_name(code, i) == code->co_name;
     }
     return calls;
 }

@@ -53,7 +53,9 @@ DYN_HIDDEN uint32_t dyn_decode_return(const DynCode *c); /* a code unit that ret
 DYN_HIDDEN bool dyn_code_loops(PyCodeObject *code);
 DYN_HIDDEN uint32_t dyn_code_return(PyCodeObject *code);
 DYN_HIDDEN bool dyn_code_calls_global(PyCodeObject *code, PyObject *name); /* … or code in it */
-DYN_HIDDEN bool dyn_code_calls_itself(PyCodeObject *code);                 /* by its names alone */
+/* Is the name that of a variable of a function around it? */
+DYN_HIDDEN bool dyn_code_has_free(PyCodeObject *code, PyObject *name);
+DYN_HIDDEN bool dyn_code_calls_itself(PyCodeObject *code); /* by its names alone */
 /* Is there anything in it that could run natively: a loop, or calls of itself? */
 static inline bool dyn_code_repeats(PyCodeObject *code) { return dyn_code_loops(code) || dyn_code_calls_itself(code); }
 DYN_HIDDEN void dyn_decode_print(const DynCode *c, DynStr *out);
