@@ -104,14 +104,28 @@ typedef struct DynViews {
     const uint64_t *checks;
     uint64_t check;
 } DynViews;
+/* Inputs that are no objects of their own, and outputs for which none is made: their elements lie in the memory of `block`. */
+typedef struct DynPiece {
+    uint32_t node;  /* of the graph that runs */
+    int64_t offset; /* in bytes, from where the block begins */
+    DynArrayView at;
+} DynPiece;
+typedef struct DynPieces {
+    const DynPiece *at;
+    uint32_t n;
+    PyObject *block; /* a tensor; borrowed */
+} DynPieces;
 typedef struct DynRun DynRun;
 struct DynRun {
-    PyObject *const *inputs;  /* exact ndarrays that passed their guards, in graph.inputs order, kept alive by the caller */
+    PyObject *const *inputs;  /* exact ndarrays that passed their guards, in graph.inputs order, kept alive by the caller; NULL
+                               * for one of the pieces */
     PyObject *const *sources; /* the objects at sources, for extern calls that take them */
     DynViews views;
     const DynConfig *config; /* the settings that hold for this call: read at its beginning, with the GIL */
     DynScalar *sym;          /* every symbol's value; those of results of extern calls are filled in */
-    PyObject **outputs;      /* out: new references in graph.outputs order (arrays, NumPy scalars for DYN_NODE_NPSCALAR) */
+    DynPieces pieces;        /* only where dyn_artifact_takes_pieces */
+    PyObject **outputs;      /* out: new references in graph.outputs order (arrays, NumPy scalars for DYN_NODE_NPSCALAR); NULL for
+                              * one of the pieces */
     uint32_t snapshot;       /* LEFT */
     PyObject *error;         /* LEFT: the exception that is to be raised there, or NULL: strong */
     PyObject *given;         /* LEFT: what the call gave that was made there, so that CPython goes on behind it; NULL: strong */
@@ -122,6 +136,12 @@ struct DynRun {
     void *owner;
 };
 DYN_HIDDEN DynRunStatus dyn_artifact_run(DynArtifact *a, DynRun *run);
+/* call_memory.c: may the next call have pieces? What looks at its arrays as objects takes none. */
+DYN_HIDDEN bool dyn_artifact_takes_pieces(const DynArtifact *a);
+/* May an output of the graph be a piece? It lies in C order in memory that kernels write. */
+DYN_HIDDEN bool dyn_artifact_makes_piece(const DynArtifact *a, uint32_t node);
+/* The sizes and strides of such an output, with these symbols' values; `data` says nothing. Its bytes, or -1: too many. */
+DYN_HIDDEN int64_t dyn_artifact_lay_piece(const DynArtifact *a, uint32_t node, const DynScalar *sym, DynArrayView *out);
 
 /* The reference interpreter: evaluates graph node by node with NumPy itself (the oracle of tests, DYNOC_CHECK, and what leaving
  * in mid-artifact uses for values that were never materialised). values: nnodes slots; those not NULL are taken as they are.

@@ -47,6 +47,9 @@ static int derive(DynPart *p, const uint32_t *outputs, uint32_t n, const bool *g
         dyn_graph_node(g, at)->flags = DYN_NODE_TENSOR;
         dyn_graph_node(g, at)->layout.kind = DYN_LAYOUT_STRIDED;
         x->seeds[i] = at;
+        if (!x->reached[outputs[i]]) { /* a piece of a block that has a gradient */
+            continue;
+        }
         x->of[outputs[i]] = x->of[outputs[i]] == DYN_NONE ? at : dyn_derive_sum(g, x->of[outputs[i]], at);
         if (x->of[outputs[i]] == DYN_NONE) {
             return -1;
@@ -121,11 +124,46 @@ static int choose_saved(DynPart *p, const Gradients *x, const bool *read) {
     return 0;
 }
 
-/* The graph with everything that is saved as an output. */
+/* Those that can be pieces of a block go behind the others; how many they are. */
+static uint32_t sort_pieces(DynPart *p, uint32_t *at, uint32_t n, uint32_t *room) {
+    uint32_t kept = 0, packed = 0;
+    int dtype = -1;
+    for (uint32_t i = 0; i < n; i++) {
+        const DynNode *node = dyn_graph_node(&p->graph, at[i]);
+        if (dyn_follow_block_fits(&p->graph, at[i], dtype < 0 ? (DynDtype)node->dtype : (DynDtype)dtype)) {
+            dtype = node->dtype;
+            room[packed++] = at[i];
+        } else {
+            at[kept++] = at[i];
+        }
+    }
+    memcpy(at + kept, room, sizeof(*at) * packed);
+    return packed;
+}
+
+/* The nodes behind the first `own` of `outputs` are saved ones that are no outputs of the part: they are the last of p->saves, in
+ * the same order. */
+static void put_last(DynPart *p, const uint32_t *outputs, uint32_t own, uint32_t n, uint32_t *room) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < p->saves.n; i++) {
+        bool last = false;
+        for (uint32_t k = own; k < n; k++) {
+            last = last || outputs[k] == p->saves.at[i];
+        }
+        if (!last) {
+            room[kept++] = p->saves.at[i];
+        }
+    }
+    memcpy(room + kept, outputs + own, sizeof(*room) * (n - own));
+    p->saves.at = room;
+}
+
+/* The graph with everything that is saved as an output, what may be pieces of a block last. */
 static int make_saving(DynPart *p, DynStr *error) {
     const DynGraph *g = &p->graph;
     uint32_t *outputs = DYN_NEW_N(&p->arena, uint32_t, g->nodes.n + p->nout + 1), n = p->nout;
-    if (outputs == NULL) {
+    uint32_t *room = DYN_NEW_N(&p->arena, uint32_t, g->nodes.n + 1), *saves = DYN_NEW_N(&p->arena, uint32_t, p->saves.n + 1);
+    if (!DYN_ALLOCATED(outputs, room, saves)) {
         return -1;
     }
     memcpy(outputs, g->outputs.at, sizeof(*outputs) * n);
@@ -138,7 +176,11 @@ static int make_saving(DynPart *p, DynStr *error) {
             outputs[n++] = p->saves.at[i];
         }
     }
-    return dyn_follow_part_cut(p, g, &p->saving.graph, (DynList){g->inputs.at, g->inputs.n}, (DynList){outputs, n}, error);
+    uint32_t npacked = sort_pieces(p, outputs + p->nout, n - p->nout, room);
+    put_last(p, outputs, p->nout, n, saves);
+    DynList inputs = {g->inputs.at, g->inputs.n};
+    int done = dyn_follow_part_cut(p, g, &p->saving.graph, inputs, (DynList){outputs, n}, error);
+    return done < 0 ? -1 : dyn_follow_block_choose(p, npacked);
 }
 
 /* Raises what went wrong, unless that has raised already. Takes the text over. */
@@ -222,12 +264,20 @@ static PyObject *new_plan(DynPart *p, PyObject *needs) {
     if (!DYN_ALLOCATED(reached, fixed, saved)) {
         return PyErr_NoMemory();
     }
+    uint32_t own = g->outputs.n - p->npacked, nown = p->saves.n - p->npacked;
+    bool follows = false;
     for (uint32_t i = 0; i < g->outputs.n; i++) {
-        if (!reached[g->outputs.at[i]]) {
+        if (i < own && !reached[g->outputs.at[i]]) {
             fixed[n++] = i;
         }
+        follows = follows || (i >= own && reached[g->outputs.at[i]]);
     }
-    for (uint32_t k = 0; k < p->saves.n; k++) { /* node for node the nodes of the two graphs are the same */
+    if (p->npacked > 0) {
+        fixed[n] = own;
+        n += !follows;
+        saved[nown] = g->inputs.n + own;
+    }
+    for (uint32_t k = 0; k < nown; k++) { /* node for node the nodes of the two graphs are the same */
         for (uint32_t i = 0; i < g->outputs.n; i++) {
             saved[k] = g->outputs.at[i] == p->saves.at[k] ? g->inputs.n + i : saved[k];
         }
@@ -235,7 +285,7 @@ static PyObject *new_plan(DynPart *p, PyObject *needs) {
             saved[k] = g->inputs.at[i] == p->saves.at[k] ? i : saved[k];
         }
     }
-    PyObject *first = int_tuple(fixed, n), *second = int_tuple(saved, p->saves.n);
+    PyObject *first = int_tuple(fixed, n), *second = int_tuple(saved, nown + (p->npacked > 0));
     return Py_BuildValue("NN", first, second);
 }
 
@@ -310,10 +360,18 @@ static PyObject *new_gradient(DynPart *p, PyObject *given_object, PyObject *need
         return NULL;
     }
     const DynGraph *g = &p->saving.graph;
-    if (bools_of(&p->arena, given_object, g->outputs.n, &given) < 0 || bools_of(&p->arena, needs, g->inputs.n, &wanted) < 0) {
+    uint32_t width = dyn_follow_block_width(p);
+    bool *all = DYN_NEW_N(&p->arena, bool, g->outputs.n + 1);
+    if (bools_of(&p->arena, given_object, width, &given) < 0 || bools_of(&p->arena, needs, g->inputs.n, &wanted) < 0) {
         return NULL;
     }
-    if (derive(p, g->outputs.at, g->outputs.n, given, wanted, &x, &error) == 0) {
+    for (uint32_t i = 0; all != NULL && i < g->outputs.n; i++) { /* a gradient of the block is one of all its pieces */
+        all[i] = given[i < width ? i : width - 1];
+    }
+    if (all == NULL) {
+        return PyErr_NoMemory();
+    }
+    if (derive(p, g->outputs.at, g->outputs.n, all, wanted, &x, &error) == 0) {
         made = gradient_part(p, &x, wanted);
     } else {
         raise_failure(g, &error);
@@ -350,7 +408,7 @@ DynPart *dyn_follow_part_expected(DynPart *p) {
     for (uint32_t i = 0; i < p->nout; i++) { /* those behind them are saved, and nobody else sees them */
         given[i] = reached[g->outputs.at[i]];
     }
-    PyObject *first = bool_tuple(given, g->outputs.n), *second = bool_tuple(p->wanted, g->inputs.n);
+    PyObject *first = bool_tuple(given, dyn_follow_block_width(p)), *second = bool_tuple(p->wanted, g->inputs.n);
     PyObject *key = first == NULL || second == NULL ? NULL : PyTuple_Pack(2, first, second);
     PyObject *made = key == NULL ? NULL : dyn_follow_part_gradient(p, key);
     Py_XDECREF(first);

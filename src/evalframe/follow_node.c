@@ -81,11 +81,11 @@ static const DynScalar *numbers_of(PyObject *captured) {
     return (const DynScalar *)(const void *)PyBytes_AS_STRING(PyTuple_GET_ITEM(captured, 1));
 }
 
-/* Are these tensors, as many as the part takes? */
+/* Are these tensors, or pieces of a block, as many as the part takes? */
 static bool fit(const DynPart *p, PyObject *const *tensors, Py_ssize_t n) {
     bool fits = n == (Py_ssize_t)p->graph.inputs.n;
     for (Py_ssize_t i = 0; fits && i < n; i++) {
-        fits = dyn_torch_is(tensors[i]);
+        fits = tensors[i] == NULL || dyn_torch_is(tensors[i]);
     }
     if (!fits) {
         PyErr_SetString(PyExc_TypeError, "not what this part of a graph takes");
@@ -137,7 +137,7 @@ static PyObject *forward(PyObject *module, PyObject *const *args, Py_ssize_t n) 
         Py_XDECREF(captured);
         return NULL;
     }
-    PyObject *made = dyn_follow_part_run(p, &p->saving, numbers_of(captured), args + 1);
+    PyObject *made = dyn_follow_block_run(p, numbers_of(captured), args + 1);
     if (made != NULL && (describe(args[0], p, args + 1, made) < 0 || set(args[0], names.captured, Py_NewRef(captured)) < 0)) {
         Py_CLEAR(made);
     }
@@ -157,34 +157,96 @@ static PyObject *pattern(PyObject *ctx, PyObject *const *gradients, Py_ssize_t n
     return key;
 }
 
-/* Runs the part that computes gradients, as a node of its own where gradients of these are recorded. Inputs are the gradients
- * that are given, and saved values at these positions. */
-static PyObject *run_gradient(DynPart *p, PyObject *reads, PyObject *numbers, PyObject *const *gradients, Py_ssize_t n,
-                              PyObject *saved) {
-    Py_ssize_t nreads = PyTuple_GET_SIZE(reads), nin = 0;
-    PyObject **inputs = PyMem_Malloc(sizeof(*inputs) * (size_t)(n + nreads + 1)), *made = NULL;
-    bool requires = false;
-    if (inputs == NULL) {
-        return PyErr_NoMemory();
-    }
-    for (Py_ssize_t i = 0; i < n; i++) {
+/* What a part that computes gradients takes. */
+typedef struct Taken {
+    PyObject **inputs; /* owned references; NULL: a piece */
+    Py_ssize_t n;
+    DynPiece lie[DYN_MOST_PIECES];    /* pieces of the block of the part that the gradients are of */
+    DynPiece pieces[DYN_MOST_PIECES]; /* those of them that are inputs, as what they are there */
+    uint32_t npieces;
+} Taken;
+
+/* Gradients that are given; one of the block is a gradient of each piece. */
+static int take_gradients(Taken *t, const DynPart *p, PyObject *const *gradients, Py_ssize_t n) {
+    Py_ssize_t own = n - (p->npacked > 0);
+    for (Py_ssize_t i = 0; i < own; i++) {
         if (gradients[i] != Py_None) {
-            inputs[nin++] = gradients[i];
+            t->inputs[t->n++] = Py_NewRef(gradients[i]);
         }
     }
-    for (Py_ssize_t i = 0; i < nreads; i++) {
-        inputs[nin++] = PyTuple_GET_ITEM(saved, PyLong_AsSsize_t(PyTuple_GET_ITEM(reads, i)));
+    if (p->npacked == 0 || gradients[own] == Py_None) {
+        return 0;
     }
-    bool fits = fit(p, inputs, nin), recorded = fits && dyn_torch_records_gradients();
-    for (Py_ssize_t i = 0; i < nin && recorded && !requires; i++) {
-        requires = dyn_torch_requires_grad(inputs[i]);
+    PyObject *dense = PyObject_CallMethod(gradients[own], "contiguous", NULL);
+    for (uint32_t i = 0; i < p->npacked && dense != NULL; i++) {
+        if ((t->inputs[t->n] = dyn_follow_block_piece(dense, &t->lie[i])) == NULL) {
+            Py_CLEAR(dense);
+        } else {
+            t->n++;
+        }
+    }
+    Py_XDECREF(dense);
+    return dense == NULL ? -1 : 0;
+}
+
+/* Saved values, by their positions among those that backward may read. followed: pieces are tensors. */
+static int take_saved(Taken *t, const DynPart *p, const DynPart *gradient, PyObject *reads, PyObject *saved, bool followed) {
+    Py_ssize_t own = p->saves.n - p->npacked;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(reads); i++) {
+        Py_ssize_t at = PyLong_AsSsize_t(PyTuple_GET_ITEM(reads, i));
+        if (at < own) {
+            t->inputs[t->n++] = Py_NewRef(PyTuple_GET_ITEM(saved, at));
+        } else if (followed) {
+            PyObject *piece = dyn_follow_block_piece(PyTuple_GET_ITEM(saved, own), &t->lie[at - own]);
+            if (piece == NULL) {
+                return -1;
+            }
+            t->inputs[t->n++] = piece;
+        } else {
+            DynPiece *x = &t->pieces[t->npieces++];
+            *x = t->lie[at - own];
+            x->node = gradient->graph.inputs.at[t->n];
+            t->inputs[t->n++] = NULL;
+        }
+    }
+    return t->npieces == 0 ? 0 : dyn_follow_block_place(PyTuple_GET_ITEM(saved, own), t->pieces, t->npieces);
+}
+
+/* As a node of its own where gradients of these gradients are recorded. */
+static PyObject *run_taken(Taken *t, DynPart *gradient, PyObject *numbers, PyObject *block, bool recorded) {
+    bool requires = false;
+    for (Py_ssize_t i = 0; i < t->n && recorded && !requires; i++) {
+        requires = dyn_torch_requires_grad(t->inputs[i]);
     }
     if (requires) {
-        made = call_apply(p, numbers, inputs);
-    } else if (fits) {
-        made = dyn_follow_part_run(p, &p->plain, (const DynScalar *)(const void *)PyBytes_AS_STRING(numbers), inputs);
+        return call_apply(gradient, numbers, t->inputs);
     }
-    PyMem_Free(inputs);
+    DynPieces pieces = {.at = t->pieces, .n = t->npieces, .block = block};
+    const DynScalar *known = (const DynScalar *)(const void *)PyBytes_AS_STRING(numbers);
+    return dyn_follow_part_run(gradient, &gradient->plain, known, t->inputs, t->npieces > 0 ? &pieces : NULL);
+}
+
+/* Runs the part that computes gradients of p. Inputs are the gradients that are given, and saved values at these positions. */
+static PyObject *run_gradient(const DynPart *p, DynPart *gradient, PyObject *reads, PyObject *numbers, PyObject *const *gradients,
+                              Py_ssize_t n, PyObject *saved) {
+    Taken t;
+    bool recorded = dyn_torch_records_gradients();
+    t.n = t.npieces = 0;
+    t.inputs = PyMem_Malloc(sizeof(*t.inputs) * ((size_t)n + p->npacked + (size_t)PyTuple_GET_SIZE(reads) + 1));
+    if (t.inputs == NULL) {
+        return PyErr_NoMemory();
+    }
+    const DynScalar *known = (const DynScalar *)(const void *)PyBytes_AS_STRING(numbers);
+    bool taken = p->npacked == 0 || dyn_follow_block_lay(p, known, t.lie) >= 0;
+    taken = taken && take_gradients(&t, p, gradients, n) == 0 && take_saved(&t, p, gradient, reads, saved, recorded) == 0;
+    PyObject *block = p->npacked == 0 ? NULL : PyTuple_GET_ITEM(saved, PyTuple_GET_SIZE(saved) - 1), *made = NULL;
+    if (taken && fit(gradient, t.inputs, t.n)) {
+        made = run_taken(&t, gradient, numbers, block, recorded);
+    }
+    for (Py_ssize_t i = 0; i < t.n; i++) {
+        Py_XDECREF(t.inputs[i]);
+    }
+    PyMem_Free(t.inputs);
     return made;
 }
 
@@ -210,7 +272,7 @@ static PyObject *backward(PyObject *module, PyObject *const *args, Py_ssize_t n)
     saved = gradient == NULL ? NULL : PyObject_GetAttr(args[0], names.saved_tensors);
     if (saved != NULL) {
         DynPart *of = (DynPart *)PyTuple_GET_ITEM(gradient, 0);
-        made = run_gradient(of, PyTuple_GET_ITEM(gradient, 1), PyTuple_GET_ITEM(captured, 1), args + 1, n - 1, saved);
+        made = run_gradient(p, of, PyTuple_GET_ITEM(gradient, 1), PyTuple_GET_ITEM(captured, 1), args + 1, n - 1, saved);
     }
     PyObject *gives = made == NULL ? NULL : PyTuple_GET_ITEM(gradient, 2);
     all = made == NULL ? NULL : PyTuple_New(PyTuple_GET_SIZE(gives));

@@ -244,7 +244,7 @@ static void compile(DynPart *p, Unit *u) {
 }
 
 /* The plain graph is copied when it is first needed, and each is compiled then. */
-static int make_unit(DynPart *p, Unit *u) {
+int dyn_follow_part_make(DynPart *p, Unit *u) {
     DynStr error = {0};
     bool made = u->graph.arena != NULL || dyn_follow_part_copy(p, &u->graph, &error) == 0;
     if (made) {
@@ -389,9 +389,75 @@ static void fill_symbols(const DynPartShare *s, DynScalar *sym) {
     }
 }
 
-PyObject *dyn_follow_part_run(DynPart *p, Unit *u, const DynScalar *known, PyObject *const *inputs) {
+static void drop_tensors(PyObject **all, uint32_t n) {
+    for (uint32_t i = 0; all != NULL && i < n; i++) {
+        Py_XDECREF(all[i]);
+    }
+    PyMem_Free(all);
+}
+
+/* Inputs that are pieces, as tensors: a new array of new references. NULL with an exception. */
+static PyObject **as_tensors(const DynGraph *g, const DynRun *run) {
+    PyObject **all = PyMem_Calloc(g->inputs.n + 1, sizeof(*all));
+    bool made = all != NULL;
+    for (uint32_t i = 0, k = 0; i < g->inputs.n && made; i++) {
+        bool apart = run->inputs[i] != NULL;
+        all[i] = apart ? Py_NewRef(run->inputs[i]) : dyn_torch_window(run->pieces.block, &run->pieces.at[k++].at, DYN_LOOK_VIEW);
+        made = all[i] != NULL;
+    }
+    if (all == NULL) {
+        PyErr_NoMemory();
+    } else if (!made) {
+        drop_tensors(all, g->inputs.n);
+    }
+    return made ? all : NULL;
+}
+
+/* By whatever there is. *status: AGAIN: outputs are to be made node by node. */
+static int run_with(DynPart *p, Unit *u, DynRun *run, DynRunStatus *status) {
+    const DynArtifact *a = u->artifact;
+    bool direct = run->pieces.n == 0 || (a != NULL && dyn_artifact_takes_pieces(a) && !run->config->verify);
+    PyObject **all = direct ? NULL : as_tensors(&u->graph, run);
+    if (!direct && all == NULL) {
+        return -1;
+    }
+    DynRun there = *run;
+    there.inputs = direct ? run->inputs : all;
+    there.pieces.n = direct ? run->pieces.n : 0;
+    *status = run_compiled(p, u, &there);
+    drop_tensors(all, u->graph.inputs.n);
+    return 0;
+}
+
+/* Node by node: a tuple of all outputs. */
+static PyObject *run_without_code(Unit *u, DynRun *run) {
+    const DynGraph *g = &u->graph;
+    DynRun there = *run;
+    PyObject **all = as_tensors(g, run), *made = NULL;
+    if (all != NULL) {
+        there.inputs = all;
+        there.pieces.n = 0;
+        made = g->device == 0 ? run_by_numpy(g, &there) : run_here(u, &there);
+        drop_tensors(all, g->inputs.n);
+    }
+    return made;
+}
+
+static PyObject *tuple_of(PyObject **outputs, uint32_t n) {
+    PyObject *made = PyTuple_New(n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (made == NULL) {
+            Py_XDECREF(outputs[i]);
+        } else {
+            PyTuple_SET_ITEM(made, i, outputs[i] == NULL ? Py_NewRef(Py_None) : outputs[i]);
+        }
+    }
+    return made;
+}
+
+PyObject *dyn_follow_part_run(DynPart *p, Unit *u, const DynScalar *known, PyObject *const *inputs, const DynPieces *pieces) {
     DynPartShare *s = p->share;
-    if (make_unit(p, u) < 0) {
+    if (dyn_follow_part_make(p, u) < 0) {
         return NULL;
     }
     DynScalar *sym = PyMem_Malloc(sizeof(*sym) * (s->syms.v.n + 1));
@@ -404,18 +470,13 @@ PyObject *dyn_follow_part_run(DynPart *p, Unit *u, const DynScalar *known, PyObj
     memcpy(sym, known, sizeof(*sym) * s->known);
     fill_symbols(s, sym);
     DynRun run = {.inputs = inputs, .config = &s->config, .sym = sym, .outputs = outputs};
-    DynRunStatus status = run_compiled(p, u, &run);
-    if (status == DYN_RUN_AGAIN) {
-        made = u->graph.device == 0 ? run_by_numpy(&u->graph, &run) : run_here(u, &run);
-    } else if (status == DYN_RUN_OK) {
-        made = PyTuple_New(u->graph.outputs.n);
-        for (uint32_t i = 0; i < u->graph.outputs.n; i++) {
-            if (made == NULL) {
-                Py_XDECREF(outputs[i]);
-            } else {
-                PyTuple_SET_ITEM(made, i, outputs[i]);
-            }
-        }
+    run.pieces = pieces == NULL ? run.pieces : *pieces;
+    DynRunStatus status = DYN_RUN_ERROR;
+    int done = run_with(p, u, &run, &status);
+    if (done == 0 && status == DYN_RUN_AGAIN) {
+        made = run_without_code(u, &run);
+    } else if (done == 0 && status == DYN_RUN_OK) {
+        made = tuple_of(outputs, u->graph.outputs.n);
     }
     PyMem_Free(sym);
     PyMem_Free(outputs);
@@ -437,10 +498,10 @@ bool dyn_follow_part_follows(const DynPart *p) {
 
 int dyn_follow_part_compile(DynPart *p) {
     bool follows = dyn_follow_part_follows(p), ahead = follows && p->graph.device != 0;
-    int done = follows && dyn_follow_part_prepare(p) < 0 ? -1 : make_unit(p, follows ? &p->saving : &p->plain);
+    int done = follows && dyn_follow_part_prepare(p) < 0 ? -1 : dyn_follow_part_make(p, follows ? &p->saving : &p->plain);
     if (done == 0 && ahead) { /* there are no other tiers that could serve until backward's code is there */
         p->expected = dyn_follow_part_expected(p);
-        done = p->expected == NULL ? -1 : make_unit(p->expected, &p->expected->plain);
+        done = p->expected == NULL ? -1 : dyn_follow_part_make(p->expected, &p->expected->plain);
     }
     if (done < 0) {
         PyErr_Clear();
@@ -484,7 +545,7 @@ int dyn_follow_part_times(const DynPart *p, PyObject *list) {
     return done;
 }
 
-uint32_t dyn_follow_part_outputs(const DynPart *p) { return p->prepared ? p->saving.graph.outputs.n : p->nout; }
+uint32_t dyn_follow_part_outputs(const DynPart *p) { return p->prepared ? dyn_follow_block_width(p) : p->nout; }
 
 bool dyn_follow_part_is_ready(DynPart *p) {
     return is_ready(p->prepared ? &p->saving : &p->plain) && (p->expected == NULL || is_ready(&p->expected->plain));
@@ -505,7 +566,7 @@ PyObject *dyn_follow_part_call(DynPart *p, const DynScalar *sym, PyObject *const
         return dyn_follow_node_apply(p, sym, inputs);
     }
     bool grad = dyn_torch_grad_off();
-    PyObject *made = dyn_follow_part_run(p, &p->plain, sym, inputs);
+    PyObject *made = dyn_follow_part_run(p, &p->plain, sym, inputs, NULL);
     dyn_torch_grad_back(grad);
     return made;
 }

@@ -1,5 +1,6 @@
 /* follow_part.h: parts of graphs that autograd follows, for the files that make them up: follow_part.c (code for the values),
- * follow_gradient.c (what backward reads, and parts that compute gradients) and follow_node.c (the node of autograd's). */
+ * follow_gradient.c (what backward reads, and parts that compute gradients), follow_block.c (what is only saved, as one tensor)
+ * and follow_node.c (the node of autograd's). */
 #ifndef DYN_FOLLOW_PART_H
 #define DYN_FOLLOW_PART_H
 #include "codegen/target.h"
@@ -38,8 +39,10 @@ struct DynPart {
     bool prepared;      /* what is below is known */
     uint32_t nout;      /* outputs; behind them in saving.graph.outputs what else is saved */
     DynList saves;      /* nodes of the graph that backward reads: inputs, outputs and others */
-    DynPart *expected;  /* the gradients that backward mostly asks for, where their code was asked for; `known` has it */
-    DynList changes;    /* nodes that change inputs in place: what the part is for, where there are any */
+    uint32_t
+        npacked; /* the last of saves, and of saving.graph.outputs, that are pieces of one tensor, the block (follow_block.c) */
+    DynPart *expected; /* the gradients that backward mostly asks for, where their code was asked for; `known` has it */
+    DynList changes;   /* nodes that change inputs in place: what the part is for, where there are any */
 };
 
 /* ---- follow_part.c */
@@ -49,8 +52,26 @@ DYN_HIDDEN int dyn_follow_part_cut(DynPart *p, const DynGraph *g, DynGraph *out,
 DYN_HIDDEN int dyn_follow_part_copy(DynPart *p, DynGraph *out, DynStr *error);
 /* Which nodes of a graph of the part's depend on inputs whose gradients are wanted, in its arena; NULL: no memory. */
 DYN_HIDDEN bool *dyn_follow_part_reach(DynPart *p, const DynGraph *g, const bool *wanted);
-/* Runs the graph of a unit of the part: a new tuple of its outputs, or NULL with an exception. */
-DYN_HIDDEN PyObject *dyn_follow_part_run(DynPart *p, Unit *u, const DynScalar *known, PyObject *const *inputs);
+/* Runs the graph of a unit of the part: a new tuple of its outputs, or NULL with an exception. pieces: inputs that are NULL, or
+ * outputs that may be None in the tuple then; NULL: there are none. */
+DYN_HIDDEN PyObject *dyn_follow_part_run(DynPart *p, Unit *u, const DynScalar *known, PyObject *const *inputs,
+                                         const DynPieces *pieces);
+DYN_HIDDEN int dyn_follow_part_make(DynPart *p, Unit *u); /* its graph, and code for it if there can be; -1 with an exception */
+
+/* ---- follow_block.c: what is only saved as one tensor, as each that a node gives or saves costs as much as a small kernel. */
+#define DYN_MOST_PIECES 16
+/* Is the node one that can be a piece, beside one of that type? */
+DYN_HIDDEN bool dyn_follow_block_fits(const DynGraph *g, uint32_t id, DynDtype dtype);
+/* p->npacked may be so many; it becomes 0 where the code doesn't make them as pieces. 0, or -1 with an exception. */
+DYN_HIDDEN int dyn_follow_block_choose(DynPart *p, uint32_t npacked);
+DYN_HIDDEN uint32_t dyn_follow_block_width(const DynPart *p); /* how many tensors the node gives */
+/* Runs the part with what is saved: a new tuple of what the node gives, or NULL with an exception. */
+DYN_HIDDEN PyObject *dyn_follow_block_run(DynPart *p, const DynScalar *known, PyObject *const *inputs);
+/* Where the pieces lie in a block with these numbers: p->npacked of them. Bytes of the block, or -1 with an exception. */
+DYN_HIDDEN int64_t dyn_follow_block_lay(const DynPart *p, const DynScalar *known, DynPiece *pieces);
+DYN_HIDDEN int dyn_follow_block_place(PyObject *block, DynPiece *pieces, uint32_t n); /* … in the memory of that one */
+/* A piece of a block, or of a block's gradient, as a tensor that autograd follows. New reference. */
+DYN_HIDDEN PyObject *dyn_follow_block_piece(PyObject *block, const DynPiece *piece);
 
 /* ---- follow_notes.c: for the debug folder, where it is wanted: what a unit is called, and what came of compiling it. */
 DYN_HIDDEN void dyn_follow_name(const DynPart *p, Unit *u);

@@ -110,6 +110,7 @@ DYN_HIDDEN int dyn_call_make_memory(DynCall *c);           /* Everything whose s
 DYN_HIDDEN int dyn_call_make_late_arrays(DynCall *c,
                                          uint32_t node); /* Those whose sizes extern call `node` told, and no step makes. */
 DYN_HIDDEN int dyn_call_make_array(DynCall *c, uint32_t place);
+DYN_HIDDEN const DynPiece *dyn_call_piece(const DynCall *c, uint32_t node); /* the piece that the node is, or NULL */
 DYN_HIDDEN PyObject *dyn_call_new_array(const DynCall *c, uint32_t place, uint8_t dtype, int ndim, const int64_t *dims,
                                         const DynLayout *layout);
 /* For the result of a call that is made otherwise, in C order. NULL, without an exception: no memory, which the call is to say.

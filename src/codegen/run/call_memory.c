@@ -113,8 +113,39 @@ PyObject *dyn_call_new_result(const DynCall *c, uint32_t node) {
     return array;
 }
 
+const DynPiece *dyn_call_piece(const DynCall *c, uint32_t node) {
+    for (uint32_t i = 0; i < c->run->pieces.n; i++) {
+        if (c->run->pieces.at[i].node == node) {
+            return &c->run->pieces.at[i];
+        }
+    }
+    return NULL;
+}
+
+bool dyn_artifact_takes_pieces(const DynArtifact *a) { return a->tune == NULL && !a->asks_replay && !a->loops->device; }
+
+bool dyn_artifact_makes_piece(const DynArtifact *a, uint32_t node) {
+    const DynMem *m = &a->loops->places[node];
+    return m->kind == DYN_P_ARRAY && m->after == 0 && m->layout->kind == DYN_LAYOUT_C;
+}
+
+int64_t dyn_artifact_lay_piece(const DynArtifact *a, uint32_t node, const DynScalar *sym, DynArrayView *out) {
+    const DynMem *m = &a->loops->places[node];
+    DynGeom g;
+    int64_t bytes = dyn_geom_dense(m, sym, &g);
+    *out = (DynArrayView){.ndim = m->ndim, .dtype = m->dtype, .aligned = true, .writeable = true};
+    memcpy(out->dims, g.dims, sizeof(*g.dims) * m->ndim);
+    memcpy(out->strides, g.strides, sizeof(*g.strides) * m->ndim);
+    return bytes;
+}
+
 int dyn_call_make_array(DynCall *c, uint32_t i) {
     const DynLoops *p = c->p;
+    const DynPiece *piece = dyn_call_piece(c, i);
+    if (piece != NULL) {
+        geom_of_view(&piece->at, &c->geoms[i]);
+        return 0;
+    }
     const DynMem *m = &p->places[i];
     int64_t dims[DYN_MAX_NDIM];
     for (int d = 0; d < m->ndim; d++) {
@@ -165,7 +196,9 @@ int dyn_call_find_inputs(DynCall *c) {
     for (uint32_t i = 0; i < p->graph->inputs.n; i++) {
         uint32_t node = p->graph->inputs.at[i];
         const DynNode *n = dyn_graph_node(p->graph, node);
-        if (seen && n->flags & DYN_NODE_TENSOR) {
+        if (c->run->inputs[i] == NULL) {
+            geom_of_view(&dyn_call_piece(c, node)->at, &c->geoms[node]);
+        } else if (seen && n->flags & DYN_NODE_TENSOR) {
             geom_of_view(&c->run->views.at[n->source], &c->geoms[node]);
         } else if (dyn_call_geom(c->run->inputs[i], &c->geoms[node]) < 0) {
             return -1;
@@ -209,7 +242,7 @@ int dyn_call_view(DynCall *c, uint32_t place) {
 static PyObject *input_object(const DynCall *c, uint32_t node) {
     for (uint32_t i = 0; i < c->p->graph->inputs.n; i++) {
         if (c->p->graph->inputs.at[i] == node) {
-            return c->run->inputs[i];
+            return c->run->inputs[i] != NULL ? c->run->inputs[i] : c->objects[node];
         }
     }
     return NULL;
@@ -260,6 +293,10 @@ static PyObject *object_of(DynCall *c, uint32_t node) {
         }
         Py_SETREF(c->objects[node], tensor);
         known = tensor;
+    }
+    const DynPiece *piece = known ? NULL : dyn_call_piece(c, node);
+    if (piece != NULL) {
+        return c->objects[node] = dyn_torch_window(c->run->pieces.block, &piece->at, DYN_LOOK_VIEW);
     }
     if (known || !(n->flags & DYN_NODE_VIEW)) {
         if (!known) {

@@ -193,6 +193,9 @@ static DynRunStatus run_steps(DynCall *c) {
 DynRunStatus dyn_call_hand_out(DynCall *c) {
     const DynGraph *g = c->p->graph;
     for (uint32_t i = 0; i < g->outputs.n; i++) {
+        if (dyn_call_piece(c, g->outputs.at[i]) != NULL) {
+            continue;
+        }
         c->run->outputs[i] = dyn_call_value(c, g->outputs.at[i]);
         if (!c->run->outputs[i]) {
             while (i-- > 0) {
