@@ -4,6 +4,7 @@
  * Called by evalframe/loops_code.c. A DynLoopCode belongs to who asked for it. Moving instructions apart changes distances of
  * jumps, which may need more prefixes then; so the layout is repeated until nothing grows. */
 #include "base/cpy_internal.h"
+#include "base/cpy_over.h"
 #include "tracer/bytecode/asm_loops.h"
 #include "tracer/bytecode/asm_internal.h"
 #include <opcode.h>
@@ -39,71 +40,11 @@ typedef struct Maker {
     bool tells;  /* calls of itself need no question */
 } Maker;
 
-/* ---- the stack in front of each instruction */
-
-static bool falls_through(const DynInstr *in) {
-    DynFlow flow = dyn_flow(in);
-    return flow != DYN_FLOW_JUMP && flow != DYN_FLOW_RETURN && flow != DYN_FLOW_RAISE;
-}
-
-typedef struct Depths {
-    const DynCode *c;
-    int32_t *depth;
-    uint32_t *todo, n;
-} Depths;
-
-static void reach(Depths *d, uint32_t i, int32_t depth) {
-    if (i < d->c->v.n && d->depth[i] < 0 && depth >= 0) {
-        d->depth[i] = depth;
-        d->todo[d->n++] = i;
-    }
-}
-
-static void follow_depths(Depths *d) {
-    while (d->n > 0) {
-        uint32_t i = d->todo[--d->n];
-        const DynInstr *in = &d->c->v.at[i];
-        if (in->op == DYN_I_UNSUPPORTED) {
-            continue;
-        }
-        DynStackEffect e = dyn_stack_effect(in);
-        int32_t below = d->depth[i] - (int32_t)e.pops;
-        if (dyn_has_target(in)) {
-            reach(d, in->target, below + dyn_opcodes[in->op].jumped);
-        }
-        if (falls_through(in)) {
-            reach(d, i + 1, below + (int32_t)e.pushes);
-        }
-    }
-}
-
-int32_t *dyn_decode_depths(const DynCode *c) {
-    DynHandler h;
-    Depths d = {c, PyMem_RawMalloc((c->v.n + 1) * sizeof(int32_t)), PyMem_RawMalloc((c->v.n + 1) * sizeof(uint32_t)), 0};
-    if (d.depth == NULL || d.todo == NULL) {
-        PyMem_RawFree(d.depth);
-        PyMem_RawFree(d.todo);
-        return NULL;
-    }
-    for (uint32_t i = 0; i < c->v.n; i++) {
-        d.depth[i] = -1;
-    }
-    reach(&d, 0, 0);
-    follow_depths(&d);
-    for (Py_ssize_t cursor = 0; dyn_cpy_next_handler(c->code, &cursor, &h);) {
-        uint32_t target = h.target < c->nunits ? c->at_unit[h.target] : DYN_NONE;
-        reach(&d, target, (int32_t)h.depth + h.lasti + 1);
-        follow_depths(&d);
-    }
-    PyMem_RawFree(d.todo);
-    return d.depth;
-}
-
 /* ---- loops */
 
 static bool goes_into(const DynCode *c, const bool *in_loop, uint32_t i) {
     const DynInstr *in = &c->v.at[i];
-    return (falls_through(in) && i + 1 < c->v.n && in_loop[i + 1]) || (dyn_has_target(in) && in_loop[in->target]);
+    return (dyn_falls_through(in) && i + 1 < c->v.n && in_loop[i + 1]) || (dyn_has_target(in) && in_loop[in->target]);
 }
 
 /* Marks what can come to the jump back at `from` without passing the header. Does the header itself come to it? */
@@ -231,7 +172,7 @@ static int find_places(const DynCode *c, const int32_t *depth, uint32_t header, 
     add_end(w, listed, c, depth, header, members);
     uint32_t likely = w->nplaces;
     for (uint32_t i = 0; i < n; i++) {
-        bool behind = i > 0 && members[i - 1] && falls_through(&c->v.at[i - 1]);
+        bool behind = i > 0 && members[i - 1] && dyn_falls_through(&c->v.at[i - 1]);
         if (members[i] || behind) {
             add_place(w, listed, c, depth, i);
         }
@@ -593,6 +534,30 @@ static void emit_block(Maker *m, uint32_t way) {
     }
 }
 
+/* A frame goes over to loop code at the way in itself, or by a call (cpy_over.h) that leads there. */
+static void emit_over(Maker *m, uint32_t way) {
+    DynLoopWay *w = &m->out->ways[way];
+    w->over = w->at;
+    if (dyn_cpy_over_by_call()) {
+        w->over = dyn_asm_units(m->a);
+        dyn_asm_locate(m->a, line_of(m, w->header));
+        dyn_asm_emit_call(m->a, 0);
+        dyn_asm_emit(m->a, POP_TOP, 0);
+        uint32_t at = dyn_asm_units(m->a);
+        put_prefixed(m->a, JUMP_BACKWARD_NO_INTERRUPT, at + PREFIXES + 1 - w->at, PREFIXES);
+    }
+}
+
+/* What loop code needs for its ways in: a value more than the function, or those of the call by which it is gone over to. */
+static int stack_size(const Maker *m) {
+    int size = m->c->code->co_stacksize + 1;
+    for (uint32_t i = 0; i < m->out->nways && dyn_cpy_over_by_call(); i++) {
+        int by_call = (int)m->out->ways[i].depth + 2;
+        size = by_call > size ? by_call : size;
+    }
+    return size;
+}
+
 /* ---- all of it */
 
 static void lay_out(Maker *m) {
@@ -611,6 +576,9 @@ static void emit(Maker *m) {
     emit_handlers(m);
     for (uint32_t i = 0; i < m->out->nways && !m->failed && !m->a->failed; i++) {
         emit_block(m, i);
+    }
+    for (uint32_t i = 0; i < m->out->nways && !m->failed && !m->a->failed; i++) {
+        emit_over(m, i);
     }
 }
 
@@ -751,7 +719,7 @@ static DynLoopCode *make_code(Maker *m, const uint32_t *headers, PyObject *const
     }
     if (consts != NULL) {
         DynSlots s = dyn_asm_same_slots(c->code);
-        result->code = dyn_asm_new_code(&a, c->code, &s, consts, c->code->co_flags, c->code->co_stacksize + 1);
+        result->code = dyn_asm_new_code(&a, c->code, &s, consts, c->code->co_flags, stack_size(m));
         Py_DECREF(consts);
     }
     dyn_asm_finish(&a);
