@@ -29,7 +29,8 @@ static struct {
 #endif
 
 bool dyn_frame_may_go_over(DynFrame *f) {
-    return f->owner == FRAME_OWNED_BY_THREAD && f->frame_obj == NULL && !dyn_frame_has_locals(f) && !dyn_frame_is_generator(f);
+    bool held = f->frame_obj != NULL && Py_REFCNT(f->frame_obj) > 1; /* by others than the frame itself */
+    return f->owner == FRAME_OWNED_BY_THREAD && !held && !dyn_frame_has_locals(f) && !dyn_frame_is_generator(f);
 }
 
 static int size_of(PyCodeObject *code) { return code->co_nlocalsplus + code->co_stacksize + FRAME_SPECIALS_SIZE; }
@@ -107,8 +108,7 @@ static int on_line(PyObject *unused, PyFrameObject *frame, int what, PyObject *a
     DynFrame *f = dyn_frame_current(ts);
     bool ours =
         watched.code != NULL && what == PyTrace_LINE && f == watched.frame && (PyObject *)dyn_frame_code(f) == watched.code;
-    bool held = ours && f->frame_obj != NULL && Py_REFCNT(f->frame_obj) > 1;
-    if (ours && !held) {
+    if (ours && dyn_frame_may_go_over(f)) {
         ask_with_call(ts, f);
     }
     bool over = ours && (PyObject *)dyn_frame_code(f) != watched.code;
@@ -144,14 +144,16 @@ void dyn_cpy_watch_no_jumps(void) {
 
 #define TOOL 5 /* CPython's own name for it is OPTIMIZER_ID */
 
-static PyObject *tool_name, *on_jump; /* strong, for good */
+static PyObject *tool_name, *on_jump, *no_more; /* strong, for good */
 static long jump_event;
 
 bool dyn_cpy_over_by_call(void) { return false; }
 
 bool dyn_cpy_is_own_tool(PyObject *name) { return name != NULL && name == tool_name; }
 
-/* The frame stands at the jump, or (3.12) at its target; CPython looks whether that has changed. */
+/* A jump is asked about once, so that a loop that stays where it is isn't slower for that. The next watch asks anew.
+ *
+ * The frame stands at the jump, or (3.12) at its target; CPython looks whether that has changed. */
 static bool stands_at(DynFrame *f, PyObject *offset) {
     return PLACE(f) == _PyCode_CODE(dyn_frame_code(f)) + PyLong_AsLong(offset) / (long)sizeof(_Py_CODEUNIT);
 }
@@ -163,14 +165,15 @@ static PyObject *jumped(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     if (ours && stands_at(f, args[DYN_PY == 312 ? 2 : 1]) && dyn_frame_may_go_over(f)) {
         ask(ts, f, (uint32_t)(PyLong_AsLong(args[2]) / (long)sizeof(_Py_CODEUNIT)));
     }
-    Py_RETURN_NONE;
+    bool over = (PyObject *)dyn_frame_code(f) != args[0];
+    return Py_NewRef(over ? Py_None : no_more);
 }
 
 static bool prepare(PyObject *monitoring) {
     static PyMethodDef method = {"_jumped", (PyCFunction)(void (*)(void))jumped, METH_FASTCALL, NULL};
     PyObject *events = tool_name != NULL ? NULL : PyObject_GetAttrString(monitoring, "events");
     PyObject *event = events == NULL ? NULL : PyObject_GetAttrString(events, "JUMP");
-    if (event != NULL) {
+    if (event != NULL && (no_more = PyObject_GetAttrString(monitoring, "DISABLE")) != NULL) {
         jump_event = PyLong_AsLong(event);
         on_jump = PyCFunction_New(&method, NULL);
         tool_name = on_jump == NULL ? NULL : PyUnicode_FromString("dynoc");

@@ -62,8 +62,8 @@ static inline bool dyn_falls_through(const DynInstr *in) {
     return flow != DYN_FLOW_JUMP && flow != DYN_FLOW_RETURN && flow != DYN_FLOW_RAISE;
 }
 
-/* depths.c: the stack values in front of each canonical instruction, -1 where it can't be reached: a new array (PyMem_Raw), or NULL without
- * an exception. */
+/* depths.c: the stack values in front of each canonical instruction, -1 where it can't be reached: a new array (PyMem_Raw), or
+ * NULL without an exception. */
 DYN_HIDDEN int32_t *dyn_decode_depths(const DynCode *c);
 /* Headers of loops by bytecode alone: targets of jumps back that every way into the loop goes through. How many; `at` gets the
  * first `room`, in ascending order. */
