@@ -3,6 +3,7 @@
  *
  * Called from everywhere. Owns the record of which foreign hook was there before ours (a function pointer, nothing to free). */
 #include "base/cpy_internal.h"
+#include "base/cpy_over.h"
 
 bool dyn_cpy_known(void) {
 #ifdef Py_GIL_DISABLED
@@ -243,7 +244,7 @@ bool dyn_cpy_is_traced(PyThreadState *ts) {
     /* A tool that has taken an id may ask for events at any time, also for single code objects. */
     PyObject **names = ts->interp->monitoring_tool_names;
     for (int i = 0; i < PY_MONITORING_TOOL_IDS; i++) {
-        if (names[i]) {
+        if (names[i] && !dyn_cpy_is_own_tool(names[i])) {
             return true;
         }
     }

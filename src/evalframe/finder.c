@@ -365,6 +365,43 @@ static bool may_be_plain(DynFrame *f) {
     return dyn_code_repeats(code) && (dyn_code_word(code) == IN_EPOCH(FOUND) || dyn_looks_of_frame(f) < DYN_LOOKS_LIKE_NOTHING);
 }
 
+/* One of the calls on the stack that could go over to loop code is asked to, another one at each tick: who calls may come to a
+ * header after a long time. */
+static void let_go_over(DynFrame *f) {
+    static unsigned turn;
+    DynFrame *may[DEPTH];
+    unsigned n = 0;
+    dyn_loops_stay();
+    for (int depth = 0; f != NULL && depth < DEPTH && dyn_frame_code(f)->co_flags & CO_OPTIMIZED; depth++) {
+        PyObject *func = dyn_frame_func(f);
+        bool own = PyFunction_Check(func) && PyFunction_GET_CODE(func) == (PyObject *)dyn_frame_code(f);
+        DynKnown *row = own && dyn_code_word(dyn_frame_code(f)) == IN_EPOCH(FOUND) ? row_of(func) : NULL;
+        if (row != NULL && may_be_plain(f) && dyn_loops_may_go_over(row->cache, f)) {
+            may[n++] = f;
+        }
+        f = dyn_frame_caller(f);
+    }
+    if (n > 0) {
+        (void)dyn_loops_go_over(may[turn++ % n]);
+    }
+}
+
+PyObject *dyn_finder_go_over(PyObject *module, PyObject *none) {
+    DynFrame *f = dyn_frame_complete(dyn_frame_current(PyThreadState_Get()));
+    PyObject *func = f == NULL ? NULL : dyn_frame_func(f);
+    DynRaised before;
+    bool goes = func != NULL && PyFunction_Check(func) && PyFunction_GET_CODE(func) == (PyObject *)dyn_frame_code(f);
+    if (!goes || !begin_looking(&before)) {
+        Py_RETURN_FALSE;
+    }
+    dyn_loops_stay();
+    find(dyn_frame_code(f), func, true);
+    const DynKnown *row = row_of(func);
+    goes = row != NULL && dyn_loops_may_go_over(row->cache, f) && dyn_loops_go_over(f);
+    end_looking(before);
+    return PyBool_FromLong(goes);
+}
+
 /* Who is at it? Steps of changing length, so that no rhythm of the program hides a function. */
 static bool look_at_stack(bool by_tick) {
     PyThreadState *ts = PyThreadState_Get();
@@ -377,6 +414,9 @@ static bool look_at_stack(bool by_tick) {
     for (int depth = 0; f != NULL && depth < DEPTH && dyn_frame_code(f)->co_flags & CO_OPTIMIZED; depth++) {
         settled &= !by_tick || may_be_plain(f) ? hold_against(f, by_tick ? SAMPLE_HEAT : 1) : true;
         f = dyn_frame_caller(f);
+    }
+    if (by_tick) {
+        let_go_over(dyn_frame_complete(dyn_frame_current(ts)));
     }
     end_looking(before);
     return settled;
@@ -469,6 +509,7 @@ void dyn_finder_start(DynOptions *options) {
 }
 
 void dyn_finder_stop(void) {
+    dyn_loops_stay();
     finder.on = false;
     finder.options = NULL;
     dyn_ticks_stop(on_tick);

@@ -10,4 +10,6 @@ DYN_HIDDEN void dyn_finder_forget(void);               /* evidence so far; calle
 DYN_HIDDEN bool dyn_finder_looks_at(PyObject *func);
 /* The hook serves the frames of found functions (where functions have no doors) and tells of each frame: is it one of those? */
 DYN_HIDDEN void dyn_finder_saw_frame(bool useful);
+/* Test: the function that calls this is found now, and goes over to loop code where it jumps back next. Is it asked to? */
+DYN_HIDDEN PyObject *dyn_finder_go_over(PyObject *module, PyObject *none);
 #endif

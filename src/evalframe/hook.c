@@ -694,6 +694,20 @@ void dyn_hook_need(void) {
     }
 }
 
+bool dyn_hook_step_out(void) {
+    bool ours = dyn_hook_get() == hook && dyn_hook_foreign() == NULL;
+    if (ours) {
+        dyn_hook_set(NULL);
+    }
+    return dyn_hook_get() == NULL;
+}
+
+void dyn_hook_step_in(void) {
+    if (needs > 0 && dyn_hook_get() == NULL) {
+        dyn_hook_set(hook);
+    }
+}
+
 void dyn_hook_release(void) {
     if (--needs == 0) {
         dyn_hook_set(NULL);

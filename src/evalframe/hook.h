@@ -6,6 +6,9 @@
 /* The hook is installed while it is needed: counted. */
 DYN_HIDDEN void dyn_hook_need(void);
 DYN_HIDDEN void dyn_hook_release(void);
+/* CPython makes calls of Python functions itself for a moment, until step_in. false: somebody else's hook is in, which stays. */
+DYN_HIDDEN bool dyn_hook_step_out(void);
+DYN_HIDDEN void dyn_hook_step_in(void);
 
 DYN_HIDDEN uint64_t dyn_hook_recordings(void); /* calls of the process that were recorded so far */
 /* Call func with these arguments, recording into its cache. */

@@ -238,6 +238,11 @@ DYN_HIDDEN bool dyn_loops_begin(DynCache *c, PyObject *func, PyObject *const *sl
  * at unit *at of code (borrowed). */
 DYN_HIDDEN bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t header, PyObject *const *slots,
                                uint32_t nstack, uint32_t nnodes, PyObject **code, uint32_t *at);
+/* loops_over.c: may this call of the cache's function, which runs in the function's own code, go on in loop code? Then it can be
+ * asked to do so when it comes to a header; one call at a time, until `stay`. */
+DYN_HIDDEN bool dyn_loops_may_go_over(DynCache *c, DynFrame *f);
+DYN_HIDDEN bool dyn_loops_go_over(DynFrame *f);
+DYN_HIDDEN void dyn_loops_stay(void);
 /* Opens ways of what has been built. */
 DYN_HIDDEN void dyn_loops_poll(void);
 DYN_HIDDEN void dyn_loops_refresh(DynLoops *l); /* a call begins: ways that were closed for a time are opened */

@@ -5,6 +5,7 @@
  * asked for (get_late). */
 #include "base/pool.h"
 #include "ir/derive.h"
+#include "evalframe/finder.h"
 #include "evalframe/follow.h"
 #include "evalframe/optimizers.h"
 #include "evalframe/sites.h"
@@ -196,6 +197,8 @@ static PyMethodDef late_functions[] = {
     {"run", run, METH_O, "Use what is compiled, compile nothing new."},
     {"_begin_gradient", begin_gradient, METH_NOARGS, "A gradient of what follows will be asked for."},
     {"_in_gradient", in_gradient, METH_NOARGS, "Is this call recorded for a gradient?"},
+    {"_go_over", dyn_finder_go_over, METH_NOARGS,
+     "The function that calls this goes over to loop code where it jumps back next. Is it asked to?"},
     {"_gradients", gradients, METH_VARARGS, "_gradients(value, wanted): a tuple of gradients, while recording."},
     {"reset", reset, METH_NOARGS, "Forget every entry."},
     {"kept_memory", kept_memory, METH_NOARGS, "Bytes of dead arrays that are kept."},

@@ -4,6 +4,7 @@
  * Called by evalframe/loops_code.c. A DynLoopCode belongs to who asked for it. Moving instructions apart changes distances of
  * jumps, which may need more prefixes then; so the layout is repeated until nothing grows. */
 #include "base/cpy_internal.h"
+#include "base/cpy_over.h"
 #include "tracer/bytecode/asm_loops.h"
 #include "tracer/bytecode/asm_internal.h"
 #include <opcode.h>
@@ -466,6 +467,30 @@ static void emit_block(Maker *m, uint32_t way) {
     }
 }
 
+/* A frame goes over to loop code at the way in itself, or by a call (cpy_over.h) that leads there. */
+static void emit_over(Maker *m, uint32_t way) {
+    DynLoopWay *w = &m->out->ways[way];
+    w->over = w->at;
+    if (dyn_cpy_over_by_call()) {
+        w->over = dyn_asm_units(m->a);
+        dyn_asm_locate(m->a, line_of(m, w->header));
+        dyn_asm_emit_call(m->a, 0);
+        dyn_asm_emit(m->a, POP_TOP, 0);
+        uint32_t at = dyn_asm_units(m->a);
+        put_prefixed(m->a, JUMP_BACKWARD_NO_INTERRUPT, at + PREFIXES + 1 - w->at, PREFIXES);
+    }
+}
+
+/* What loop code needs for its ways in: a value more than the function, or those of the call by which it is gone over to. */
+static int stack_size(const Maker *m) {
+    int size = m->c->code->co_stacksize + 1;
+    for (uint32_t i = 0; i < m->out->nways && dyn_cpy_over_by_call(); i++) {
+        int by_call = (int)m->out->ways[i].depth + 2;
+        size = by_call > size ? by_call : size;
+    }
+    return size;
+}
+
 /* ---- all of it */
 
 static void lay_out(Maker *m) {
@@ -484,6 +509,9 @@ static void emit(Maker *m) {
     emit_handlers(m);
     for (uint32_t i = 0; i < m->out->nways && !m->failed && !m->a->failed; i++) {
         emit_block(m, i);
+    }
+    for (uint32_t i = 0; i < m->out->nways && !m->failed && !m->a->failed; i++) {
+        emit_over(m, i);
     }
 }
 
@@ -637,7 +665,7 @@ static DynLoopCode *make_code(Maker *m, const uint32_t *headers, PyObject *const
     }
     if (consts != NULL) {
         DynSlots s = dyn_asm_same_slots(c->code);
-        result->code = dyn_asm_new_code(&a, c->code, &s, consts, c->code->co_flags, c->code->co_stacksize + 1);
+        result->code = dyn_asm_new_code(&a, c->code, &s, consts, c->code->co_flags, stack_size(m));
         Py_DECREF(consts);
     }
     dyn_asm_finish(&a);

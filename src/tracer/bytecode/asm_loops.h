@@ -26,6 +26,7 @@ typedef struct DynLoopWay {
     uint32_t at;       /* The unit of loop code that opens and closes the way. */
     uint8_t closed[2]; /* What stands there, as opcode and argument, while the way is closed … */
     uint8_t open[2];   /* … and while it is open. */
+    uint32_t over;     /* The unit of loop code where a call goes on that ran in the function's own code until here. */
     uint32_t *places;  /* Old: where the loop can be left: the header first, then where it ends, then the others, ascending. */
     uint32_t nplaces;
     bool has_end;   /* places[1] is where the loop ends. */
@@ -63,8 +64,8 @@ typedef struct DynLoopCode {
 } DynLoopCode;
 
 #define DYN_LOOP_UNITS 30000 /* the most units of a code for which loop code is made */
-/* The stack values in front of each canonical instruction, -1 where it can't be reached: a new array (PyMem_Raw), or NULL without
- * an exception. */
+/* The stack values in front of each canonical instruction, -1 where it can't be reached: a new array (PyMem_Raw), or
+ * NULL without an exception. */
 DYN_HIDDEN int32_t *dyn_decode_depths(const DynCode *c);
 /* Headers of loops by bytecode alone: targets of jumps back that every way into the loop goes through. How many; `at` gets the
  * first `room`, in ascending order. */
