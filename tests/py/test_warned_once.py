@@ -445,3 +445,28 @@ def real_into_complex(out, x):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32])
 def test_imaginary_parts_that_an_output_with_a_mask_discards(fn, dtype):
     calls(fn, np.arange(3) * (1 + 1j), np.arange(3).astype(dtype))
+
+
+# ---- which operator warns, where the call can't be made again
+
+
+def divides_behind_a_masked_store(x, c, w):
+    y = 0.0
+    for i in range(4):
+        w[w < -1.0] += 1
+        y = y + x / c[i, i // 2]
+    return y
+
+
+def roots_behind_a_masked_store(x, c, w):
+    w[w > 0] -= 1.5
+    y = np.sqrt(c - 1) * x
+    w[w > 0.25] *= 2.0
+    return y / c
+
+
+@pytest.mark.parametrize("f", [divides_behind_a_masked_store, roots_behind_a_masked_store])
+def test_the_operator_that_ran_warns(f):
+    c = np.ones((4, 4))
+    c[2, 1] = 0
+    calls(f, 0.0, c, np.linspace(-3, 3, 16))

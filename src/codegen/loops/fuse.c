@@ -235,6 +235,16 @@ static bool fit_together(const DynLoops *p, const DynKernel *a, const DynKernel 
     return operands && insns && params && count_reduces(a) + count_reduces(b) <= DYN_MAX_RESULTS;
 }
 
+static void mark_used(const DynInsn *insn, bool *used) {
+    bool first_is_value = insn->kind == DYN_L_CAST || insn->kind == DYN_L_OP;
+    for (uint32_t k = 0; first_is_value && k < insn->nargs; k++) {
+        used[insn->a[k]] = true;
+    }
+    if (insn->kind == DYN_L_STORE || insn->kind == DYN_L_REDUCE) {
+        used[insn->a[1]] = true;
+    }
+}
+
 /* The value that `operand` of b holds by now in a, or DYN_NONE: stored by an instruction of a. */
 static uint32_t stored_value(const DynLoops *p, const DynKernel *a, const DynOperand *operand) {
     for (uint32_t i = a->insns.n; i-- > 0;) {
@@ -246,17 +256,37 @@ static uint32_t stored_value(const DynLoops *p, const DynKernel *a, const DynOpe
     return DYN_NONE;
 }
 
-/* Does b overwrite what a stores without having read it? In one kernel the value would go, and its warning with it. */
-static bool hides_warnings(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
-    bool hides = false;
-    for (uint32_t i = 0; i < b->operands.n && !p->tensors; i++) {
-        bool read = false;
-        for (uint32_t j = 0; j < b->operands.n; j++) {
-            read = read || (!b->operands.at[j].out && dyn_operands_same(p, &b->operands.at[i], &b->operands.at[j]));
-        }
-        hides = hides || (b->operands.at[i].out && !read && stored_value(p, a, &b->operands.at[i]) != DYN_NONE);
+/* Does b write there without having read it? */
+static bool overwrites(const DynLoops *p, const DynKernel *b, const DynOperand *operand) {
+    bool writes = false, reads = false;
+    for (uint32_t i = 0; i < b->operands.n; i++) {
+        const DynOperand *o = &b->operands.at[i];
+        bool same = dyn_operands_same(p, o, operand);
+        writes = writes || (same && o->out);
+        reads = reads || (same && !o->out);
     }
-    return hides && dyn_kernel_may_warn(a);
+    return writes && !reads;
+}
+
+/* In one kernel an instruction of a goes whose value nobody reads before b overwrites it. Would a warning go with it? */
+static bool hides_warnings(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
+    bool used[DYN_MAX_INSNS] = {false};
+    for (uint32_t i = 0; i < b->operands.n; i++) {
+        uint32_t value = b->operands.at[i].out ? DYN_NONE : stored_value(p, a, &b->operands.at[i]);
+        if (value != DYN_NONE) {
+            used[value] = true;
+        }
+    }
+    for (uint32_t i = a->insns.n; i-- > 0 && !p->tensors;) {
+        const DynInsn *n = &a->insns.at[i];
+        bool stores = n->kind == DYN_L_STORE && n->nargs && !overwrites(p, b, &a->operands.at[n->a[0]]);
+        if (used[i] || stores || n->kind == DYN_L_REDUCE) {
+            mark_used(n, used);
+        } else if (dyn_insn_may_warn(a, n)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Why two kernels can't be one, as story.c says it; NULL: they can. */
@@ -387,16 +417,6 @@ static int merge_back(DynLoops *p, uint32_t j) {
 }
 
 /* ---- cleaning up */
-
-static void mark_used(const DynInsn *insn, bool *used) {
-    bool first_is_value = insn->kind == DYN_L_CAST || insn->kind == DYN_L_OP;
-    for (uint32_t k = 0; first_is_value && k < insn->nargs; k++) {
-        used[insn->a[k]] = true;
-    }
-    if (insn->kind == DYN_L_STORE || insn->kind == DYN_L_REDUCE) {
-        used[insn->a[1]] = true;
-    }
-}
 
 static uint32_t take(uint32_t *map, uint32_t *count, uint32_t old) {
     if (map[old] == DYN_NONE) {

@@ -298,18 +298,19 @@ void dyn_kernel_symbol(const DynKernel *k, const char *form, DynStr *out) {
     dyn_str_free(&name);
 }
 
-bool dyn_kernel_may_warn(const DynKernel *k) {
-    for (uint32_t i = 0; i < k->insns.n; i++) {
-        const DynInsn *n = &k->insns.at[i];
-        if (n->kind == DYN_L_CAST && dyn_loops_cast_warns(k->insns.at[n->a[0]].dtype, n->dtype)) {
-            return true;
-        }
-        if (n->kind == DYN_L_OP && dyn_loops_op_warns(n->op, n->compute)) {
-            return true;
-        }
-        if (n->kind == DYN_L_SCALAR && k->params.at[n->a[0]].is_float && n->dtype != DYN_F64) {
-            return true;
-        }
+bool dyn_insn_may_warn(const DynKernel *k, const DynInsn *insn) {
+    switch (insn->kind) {
+    case DYN_L_CAST: return dyn_loops_cast_warns(k->insns.at[insn->a[0]].dtype, insn->dtype);
+    case DYN_L_OP: return dyn_loops_op_warns(insn->op, insn->compute);
+    case DYN_L_SCALAR: return k->params.at[insn->a[0]].is_float && insn->dtype != DYN_F64;
+    default: return false;
     }
-    return false;
+}
+
+bool dyn_kernel_may_warn(const DynKernel *k) {
+    bool may = false;
+    for (uint32_t i = 0; i < k->insns.n && !may; i++) {
+        may = dyn_insn_may_warn(k, &k->insns.at[i]);
+    }
+    return may;
 }

@@ -227,7 +227,8 @@ DYN_HIDDEN bool dyn_insn_is_inexact(const DynInsn *insn);                   /* a
 DYN_HIDDEN bool dyn_insn_is_taken(const DynKernel *k, const DynInsn *insn); /* it reduces numbers as they lie in memory */
 DYN_HIDDEN bool dyn_kernel_only_takes(const DynKernel *k);                  /* and so do all, and it does nothing else */
 DYN_HIDDEN bool dyn_kernel_walks(const DynKernel *k, uint32_t operand);     /* has it an element for each lane? */
-DYN_HIDDEN bool dyn_kernel_may_warn(const DynKernel *k);                    /* of a floating-point error */
+DYN_HIDDEN bool dyn_insn_may_warn(const DynKernel *k, const DynInsn *insn); /* of a floating-point error */
+DYN_HIDDEN bool dyn_kernel_may_warn(const DynKernel *k);
 DYN_HIDDEN bool dyn_kernel_any_order(const DynKernel *k); /* its reductions give the same bits in whatever order */
 DYN_HIDDEN uint32_t dyn_op_cost(uint16_t op, uint8_t dtype);
 DYN_HIDDEN bool dyn_loops_op_warns(uint16_t op, uint8_t compute); /* may eager give a floating-point warning? */

@@ -28,6 +28,7 @@ typedef struct DynCall {
     uint32_t dropped;                   /* How many rows of DynLoops.drops are done. */
     uint32_t paired;                    /* The last pair that has run as one; its second kernel is made. */
     uint32_t chained;                   /* The last chain that was tried. */
+    uint32_t asked;                     /* The step in front of which flags were asked for last. */
     uint32_t arrived;                   /* 1 + the extern step whose call has begun (dyn_call_arrive). */
     int64_t reached;                    /* How many snapshots the call has come to. */
     int64_t leave_at;                   /* The snapshot at which config.force_leave has it leave the graph; < 0: none. */
@@ -101,7 +102,8 @@ DYN_HIDDEN void dyn_call_be_strict(DynCall *c,
 DYN_HIDDEN bool dyn_call_can_repeat(const DynCall *c); /* Can CPython make the whole call again? */
 DYN_HIDDEN DynRunStatus dyn_call_repeat(DynCall *c);   /* It does: inputs are as they were. */
 DYN_HIDDEN int dyn_call_flags_due(const DynCall *c, int flags); /* Those that somebody has to hear of; -1 with an exception. */
-DYN_HIDDEN DynRunStatus dyn_call_check_flags(DynCall *c);       /* Gives the warning that is due, or has CPython give it. */
+/* Gives the warning that is due in front of a step, or has CPython give it. */
+DYN_HIDDEN DynRunStatus dyn_call_check_flags(DynCall *c, uint32_t step);
 
 /* call_memory.c. -1 and NULL come with an exception. */
 DYN_HIDDEN int dyn_call_geom(PyObject *array, DynGeom *g); /* Where an array or a tensor lies. */

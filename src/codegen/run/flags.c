@@ -15,6 +15,20 @@ static const struct Flag {
                   {FE_UNDERFLOW, 4, 'u', "under"},
                   {FE_INVALID, 8, 'i', "invalid"}};
 
+/* Is it arithmetic of NumPy's scalars, whose warnings say so? Functions that take a scalar are ufuncs like any other. */
+static bool is_of_scalars(const DynNode *n) {
+    switch ((int)n->op) {
+    case DYN_OP_ADD:
+    case DYN_OP_SUBTRACT:
+    case DYN_OP_MULTIPLY:
+    case DYN_OP_DIVIDE:
+    case DYN_OP_FLOOR_DIVIDE:
+    case DYN_OP_REMAINDER:
+    case DYN_OP_POWER: return n->flags & DYN_NODE_NPSCALAR;
+    default: return dyn_ops[n->op].flags & DYN_OPF_SCALAR;
+    }
+}
+
 /* As NumPy's warnings call an operator. */
 static void operator_name(const DynNode *n, char *name, size_t size) {
     const DynOpInfo *op = &dyn_ops[n->op];
@@ -33,7 +47,7 @@ static void operator_name(const DynNode *n, char *name, size_t size) {
     } else {
         function = dyn_op_function(of, &which);
     }
-    snprintf(name, size, "%s%s", op->flags & DYN_OPF_SCALAR ? "scalar " : "", function);
+    snprintf(name, size, "%s%s", is_of_scalars(n) ? "scalar " : "", function);
 }
 
 /* A copy into elements of the same type converts nothing, and of integers into longer floats raises nothing: flags that are up
@@ -77,19 +91,39 @@ static int give_from(const DynGraph *g, const DynNode *n, int flag) {
     return result == NULL ? -1 : 0;
 }
 
-int dyn_flags_warn(const DynGraph *g, int flags) {
+static bool can_raise(const DynGraph *g, const DynNode *n, char letter) {
+    const DynComplexOp *z = dyn_dtypes[n->compute].kind == 'c' ? &dyn_complex_ops[n->op] : NULL;
+    const char *can = z && z->fpe ? z->fpe : dyn_ops[n->op].fpe;
+    bool replaces = (n->op == DYN_OP_SCATTER && n->aux[0] < 0) || only_moves(g, n);
+    return strchr(can, letter) && *can && !replaces;
+}
+
+/* A sum, a difference or a product of finite numbers is never nan. */
+static bool needs_infinities(const DynNode *n, char letter) {
+    return letter == 'i' && (n->op == DYN_OP_ADD || n->op == DYN_OP_SUBTRACT || n->op == DYN_OP_MULTIPLY || n->op == DYN_OP_SUM);
+}
+
+/* How likely it is that the node has raised the flag, which it can: what ran first comes before what ran later. */
+static uint64_t likelihood(const DynNode *n, uint32_t id, char letter, const DynFlagsRan *ran) {
+    uint64_t order = ran->order[n->op], here = ran->from < id && id < ran->to;
+    uint64_t early = order == 0 ? 0 : UINT32_MAX - order;
+    return (uint64_t)(order > 0 && !needs_infinities(n, letter)) << 40 | early << 1 | here;
+}
+
+int dyn_flags_warn(const DynGraph *g, int flags, const DynFlagsRan *ran) {
     for (size_t f = 0; f < DYN_COUNTOF(flag_table); f++) {
+        const DynNode *found = NULL;
+        uint64_t best = 0;
         for (uint32_t i = 0; (flags & flag_table[f].bit) && i < g->nodes.n; i++) {
             const DynNode *n = dyn_graph_node(g, i);
-            const DynComplexOp *z = dyn_dtypes[n->compute].kind == 'c' ? &dyn_complex_ops[n->op] : NULL;
-            const char *can = z && z->fpe ? z->fpe : dyn_ops[n->op].fpe;
-            bool replaces = (n->op == DYN_OP_SCATTER && n->aux[0] < 0) || only_moves(g, n);
-            if (strchr(can, flag_table[f].letter) && *can && !replaces) {
-                if (give_from(g, n, flag_table[f].npy) < 0) {
-                    return -1;
-                }
-                break;
+            uint64_t how = likelihood(n, i, flag_table[f].letter, ran);
+            if ((found == NULL || how > best) && can_raise(g, n, flag_table[f].letter)) {
+                found = n;
+                best = how;
             }
+        }
+        if (found != NULL && give_from(g, found, flag_table[f].npy) < 0) {
+            return -1;
         }
     }
     return 0;

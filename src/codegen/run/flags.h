@@ -9,9 +9,15 @@
 
 DYN_HIDDEN int dyn_flags_wanted(int flags); /* those that np.errstate doesn't ignore; -1 with an exception */
 DYN_HIDDEN bool dyn_flags_ignored(void);    /* np.errstate ignores all of them */
+/* What ran since flags were asked for. */
+typedef struct DynFlagsRan {
+    uint32_t from, to;            /* nodes between two calls: from < id < to */
+    uint32_t n;                   /* operators that ran … */
+    uint32_t order[DYN_OP_COUNT]; /* … each the how manyth, from 1 on; 0: it didn't */
+} DynFlagsRan;
 /* The call can't be made again: the warning is given in the name of the first operator that can have raised the flag, from its
- * line. -1 with an exception where np.errstate asks for one. */
-DYN_HIDDEN int dyn_flags_warn(const DynGraph *g, int flags);
+ * line; of one that ran, and stands where it ran, if there is one. -1 with an exception where np.errstate asks for one. */
+DYN_HIDDEN int dyn_flags_warn(const DynGraph *g, int flags, const DynFlagsRan *ran);
 /* From here on NumPy raises FloatingPointError where it would warn, in this thread: new token for dyn_flags_lenient, or NULL
  * where nothing was changed. */
 DYN_HIDDEN PyObject *dyn_flags_strict(void);

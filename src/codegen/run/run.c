@@ -44,7 +44,47 @@ int dyn_call_flags_due(const DynCall *c, int flags) {
     return wanted == 0 && (flags & (FE_INVALID | FE_DIVBYZERO)) && c->p->warns ? flags : wanted;
 }
 
-DynRunStatus dyn_call_check_flags(DynCall *c) {
+static void note_ran(DynFlagsRan *ran, uint16_t op) {
+    if (ran->order[op] == 0) {
+        ran->order[op] = ++ran->n;
+    }
+}
+
+/* The steps since flags were asked for, up to `end`; what isn't between calls may stand anywhere. */
+static void find_ran(const DynCall *c, uint32_t end, DynFlagsRan *ran) {
+    const DynLoops *p = c->p;
+    *ran = (DynFlagsRan){.to = p->graph->nodes.n};
+    if (c->asked < p->steps.n && p->steps.at[c->asked].kind == DYN_STEP_EXTERN) {
+        ran->from = p->steps.at[c->asked].id;
+    }
+    if (end < p->steps.n && p->steps.at[end].kind == DYN_STEP_EXTERN) {
+        ran->to = p->steps.at[end].id;
+    }
+    for (uint32_t s = c->asked; s < end; s++) {
+        const DynKernel *k = dyn_loops_kernel_at(p, s);
+        for (uint32_t i = 0; k != NULL && i < k->insns.n; i++) {
+            const DynInsn *insn = &k->insns.at[i];
+            if (insn->kind == DYN_L_CAST) {
+                note_ran(ran, DYN_OP_COPY);
+                note_ran(ran, DYN_OP_STORE);
+            } else if (insn->kind == DYN_L_OP || insn->kind == DYN_L_REDUCE) {
+                note_ran(ran, insn->op);
+            }
+        }
+        if (k == NULL) {
+            note_ran(ran, dyn_graph_node(p->graph, p->steps.at[s].id)->op);
+        }
+    }
+}
+
+static DynRunStatus warn(DynCall *c, int flags, uint32_t step) {
+    DynFlagsRan ran;
+    find_ran(c, step, &ran);
+    dyn_call_be_strict(c, false);
+    return dyn_flags_warn(c->p->graph, flags, &ran) < 0 ? DYN_RUN_ERROR : DYN_RUN_OK;
+}
+
+static DynRunStatus answer_flags(DynCall *c, uint32_t step) {
     int flags = (c->flags | c->a->target->synchronise(c)) & DYN_FLAGS_SEEN;
     if (DYN_LIKELY(flags == 0)) {
         return DYN_RUN_OK;
@@ -63,8 +103,13 @@ DynRunStatus dyn_call_check_flags(DynCall *c) {
     if (dyn_call_can_repeat(c)) {
         return dyn_call_repeat(c);
     }
-    dyn_call_be_strict(c, false);
-    return dyn_flags_warn(c->p->graph, flags) < 0 ? DYN_RUN_ERROR : DYN_RUN_OK;
+    return warn(c, flags, step);
+}
+
+DynRunStatus dyn_call_check_flags(DynCall *c, uint32_t step) {
+    DynRunStatus status = answer_flags(c, step);
+    c->asked = step;
+    return status;
 }
 
 /* ---- tasks */
@@ -158,7 +203,7 @@ static DynRunStatus run_steps(DynCall *c) {
     DynTask t;
     for (uint32_t s = 0; s < p->steps.n; s = t.last + 1) {
         const DynStep *step = &p->steps.at[s];
-        DynRunStatus due = asks_for_flags(c, step) ? dyn_call_check_flags(c) : DYN_RUN_OK;
+        DynRunStatus due = asks_for_flags(c, step) ? dyn_call_check_flags(c, s) : DYN_RUN_OK;
         if (due != DYN_RUN_OK) {
             return due;
         }
@@ -251,7 +296,7 @@ DynRunStatus dyn_call_run(DynCall *c) {
     }
     DynRunStatus status = run_steps(c);
     if (status == DYN_RUN_OK) {
-        status = dyn_call_check_flags(c);
+        status = dyn_call_check_flags(c, c->p->steps.n);
     }
     bool done = status != DYN_RUN_OK || renew(c) == 0;
     if (!done || (c->p->tensors && c->wrote && bump_versions(c) < 0)) {

@@ -99,7 +99,7 @@ DynTaskEnd dyn_call_arrive(DynCall *c, uint32_t step) {
         return DYN_TASK_DONE;
     }
     c->arrived = step + 1;
-    DynRunStatus due = dyn_call_check_flags(c);
+    DynRunStatus due = dyn_call_check_flags(c, step);
     if (due != DYN_RUN_OK) {
         return end_with(c, due);
     }
