@@ -33,6 +33,13 @@ TORCH_NAMES = {"rint": "round", "arcsin": "asin", "arccos": "acos", "arctan": "a
                "arccosh": "acosh", "arctanh": "atanh", "degrees": "rad2deg", "radians": "deg2rad", "conjugate": "conj",
                "fabs": "abs", "max": "amax", "min": "amin", "maximum_accumulate": "cummax", "minimum_accumulate": "cummin",
                "absolute": "abs"}  # fmt: skip
+
+
+def modulus(a, b):
+    """The size of a complex number, of its two parts."""
+    return abs(complex(a, b))
+
+
 NUMBERS = {  # symbols' operators, by their names in src/ir/sym.def
     "ADD": operator.add, "SUB": operator.sub, "MUL": operator.mul, "FLOORDIV": operator.floordiv, "MOD": operator.mod,
     "TRUEDIV": operator.truediv, "POW": operator.pow, "LSHIFT": operator.lshift, "RSHIFT": operator.rshift,
@@ -42,6 +49,7 @@ NUMBERS = {  # symbols' operators, by their names in src/ir/sym.def
     "FLOOR": math.floor, "CEIL": math.ceil, "ROUND": round, "SQRT": math.sqrt, "EXP": math.exp, "LOG": math.log,
     "LOG2": math.log2, "LOG10": math.log10, "SIN": math.sin, "COS": math.cos, "TAN": math.tan, "ATAN": math.atan,
     "TANH": math.tanh, "FABS": math.fabs, "FPOW": math.pow, "ATAN2": math.atan2, "HYPOT": math.hypot,
+    "MODULUS": modulus,
     "ISFINITE": math.isfinite,
 }  # fmt: skip
 

@@ -32,6 +32,10 @@ def same_bits(a, b):
     return a == b
 
 
+def modulus(a, b):
+    return abs(complex(a, b))
+
+
 PYTHON = {
     "ADD": operator.add, "SUB": operator.sub, "MUL": operator.mul, "FLOORDIV": operator.floordiv, "MOD": operator.mod,
     "TRUEDIV": operator.truediv, "POW": operator.pow, "LSHIFT": operator.lshift, "RSHIFT": operator.rshift,
@@ -41,6 +45,7 @@ PYTHON = {
     "FLOOR": math.floor, "CEIL": math.ceil, "ROUND": round, "SQRT": math.sqrt, "EXP": math.exp, "LOG": math.log,
     "LOG2": math.log2, "LOG10": math.log10, "SIN": math.sin, "COS": math.cos, "TAN": math.tan, "ATAN": math.atan,
     "TANH": math.tanh, "FABS": math.fabs, "FPOW": math.pow, "ATAN2": math.atan2, "HYPOT": math.hypot,
+    "MODULUS": modulus,
     "ISFINITE": math.isfinite, "SLICE_START": slice_start, "SLICE_STOP": slice_stop, "SLICE_LEN": slice_len,
     "SAME_BITS": same_bits,
 }  # fmt: skip
