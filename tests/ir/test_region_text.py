@@ -464,3 +464,9 @@ def test_what_holds_on_one_way_alone_is_not_known_behind_both():
     assert "r5 = idx r1 r2 else x0" in optimised(text)
     text = WHILE.replace("CODE", "  r5 = idx r0 r2 else x0\n").replace("br r8 b2 b3", "br r8 b2 b2")
     assert "r5 = idx r0 r2 else x0" in optimised(text)
+
+
+def test_a_number_that_is_too_small_to_be_followed_says_nothing_of_what_is_not_that_number():
+    code = "  r5 = int -99\n  r5 = isubw r5 r4\n  r6 = ine r1 r5\n  br r6 b4 b1\n"
+    text = WHILE.replace("CODE  jmp b1\n", code).replace("exit x0", "b4 @0:\n  r1 = isub r1 r4 else x0\n  jmp b1\nexit x0")
+    assert "  r1 = isub r1 r4 else x0\n" in blocks_of(optimised(text))["b4"]

@@ -60,7 +60,7 @@ const DynRegionInstr *dyn_region_condition(const DynRegionBlock *b, uint32_t reg
 static Fact moved(Fact a, int64_t c) {
     Fact out = nothing;
     out.low = a.low == UNKNOWN ? UNKNOWN : limited(a.low + c);
-    out.exact = a.exact && out.low == a.low + c && out.low < MOST;
+    out.exact = a.exact && out.low == a.low + c && out.low > UNKNOWN && out.low < MOST;
     if (a.below != DYN_NONE && a.gap - c > UNKNOWN && a.gap - c < MOST) {
         out.below = a.below;
         out.gap = (int8_t)(a.gap - c);
