@@ -423,7 +423,14 @@ def made_and_overwritten(x, t):
     return y
 
 
-@pytest.mark.parametrize("fn", [number_overwritten, elements_overwritten, made_and_overwritten])
+def chosen_and_overwritten(x, t):
+    y = x + 1
+    y[:] = np.where(y > 0, x, x / t)
+    y[:] = x * 2
+    return y
+
+
+@pytest.mark.parametrize("fn", [number_overwritten, elements_overwritten, made_and_overwritten, chosen_and_overwritten])
 @pytest.mark.parametrize("t", [np.inf, 0.0, 1.0])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_what_is_overwritten_warns(fn, t, dtype):

@@ -268,7 +268,8 @@ static bool overwrites(const DynLoops *p, const DynKernel *b, const DynOperand *
     return writes && !reads;
 }
 
-/* In one kernel an instruction of a goes whose value nobody reads before b overwrites it. Would a warning go with it? */
+/* In one kernel an instruction of a goes whose value nobody reads before b overwrites it. Would a warning go with it, or with
+ * what has made a temporary for it? */
 static bool hides_warnings(const DynLoops *p, const DynKernel *a, const DynKernel *b) {
     bool used[DYN_MAX_INSNS] = {false};
     for (uint32_t i = 0; i < b->operands.n; i++) {
@@ -282,7 +283,8 @@ static bool hides_warnings(const DynLoops *p, const DynKernel *a, const DynKerne
         bool stores = n->kind == DYN_L_STORE && n->nargs && !overwrites(p, b, &a->operands.at[n->a[0]]);
         if (used[i] || stores || n->kind == DYN_L_REDUCE) {
             mark_used(n, used);
-        } else if (dyn_insn_may_warn(a, n)) {
+        } else if (dyn_insn_may_warn(a, n) ||
+                   (n->kind == DYN_L_LOAD && is_temporary(&p->places[a->operands.at[n->a[0]].place]))) {
             return true;
         }
     }
