@@ -151,7 +151,7 @@ def test_arguments_and_exceptions():
         assert outcome(ours, f"f({n})") == outcome(plain, f"f({n})")
     assert outcome(ours, "f(1, z=3, c=2)") == outcome(plain, "f(1, z=3, c=2)")
     assert outcome(ours, "g(1)") == outcome(plain, "g(1)")
-    for space in (plain, ours):
+    for space in (plain, ours) if sys.version_info < (3, 15) else ():  # 3.15 counts no calls with *rest, and takes all memory
         with pytest.raises(RecursionError):
             call(space, "f(10**7)")
 
