@@ -8,6 +8,7 @@ object. Used by every test in this folder and by tests/fuzz.
 import enum
 import math
 import struct
+import sys
 import types
 import warnings
 from collections import deque
@@ -243,6 +244,24 @@ def check(plain, fast, maker, tol="bits", reset=None, observe=None, what=""):
 
 def check_case(row, plain, fast, maker, what=""):
     check(plain, fast, maker, row.tol, row.reset, row.observe, what)
+
+
+def traced(call, file):
+    """(event, line, function) of what a tracer is told of code in the file while `call()` runs."""
+    events = []
+
+    def trace(frame, event, arg):
+        if frame.f_code.co_filename == file:
+            events.append((event, frame.f_lineno, frame.f_code.co_name))
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return events
 
 
 def graphs_of(function, *args):

@@ -8,8 +8,7 @@ import traceback
 
 import numpy as np
 import pytest
-
-import dynoc
+from compare import dynoc, traced
 
 SOURCE = """
 def key(row, add=0, *, sign=1):
@@ -126,18 +125,5 @@ def test_a_tracer_sees_the_function_itself():
     seen = []
     for space in (plain, ours):
         leave(space, "list(map(total, [rows, rows[:2]]))")
-        lines = []
-
-        def trace(frame, event, arg, lines=lines):
-            if frame.f_code.co_filename == "<left>":
-                lines.append((event, frame.f_lineno, frame.f_code.co_name))
-            return trace
-
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            eval("list(map(total, [rows, rows[:2]]))", space)
-        finally:
-            sys.settrace(before)
-        seen.append(lines)
+        seen.append(traced(lambda space=space: eval("list(map(total, [rows, rows[:2]]))", space), "<left>"))
     assert seen[0] == seen[1]

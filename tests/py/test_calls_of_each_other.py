@@ -9,8 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
-
-import dynoc
+from compare import dynoc, traced
 
 PARITY = """
 def even(n, by=1):
@@ -218,14 +217,8 @@ def test_they_die_together_and_apart():
     assert even() is None
 
 
-CLOSURES = """
-def family(optimise):
-    def even(n, by=1):
-        codes.append(sys._getframe().f_code)
-        return [n] if n == 0 else odd(n - by)
-    def odd(n, by=1):
-        codes.append(sys._getframe().f_code)
-        return ["odd", n] if n == 0 else even(n - by)
+CLOSURES = f"""
+def family(optimise):{textwrap.indent(PARITY, "    ")}
     def depth(tree):
         return 1 + max([depth(part) for part in tree], default=0) + sum(depth(part) for part in tree)
     def rebind(value=None):
@@ -296,18 +289,5 @@ def test_a_tracer_sees_the_functions_themselves():
     seen = []
     for space in (plain, ours):
         call(space, "even(6)", 40)
-        lines = []
-
-        def trace(frame, event, arg, lines=lines):
-            if frame.f_code.co_filename == "<each other>":
-                lines.append((event, frame.f_lineno, frame.f_code.co_name))
-            return trace
-
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            call(space, "even(5)")
-        finally:
-            sys.settrace(before)
-        seen.append(lines)
+        seen.append(traced(lambda space=space: call(space, "even(5)"), "<each other>"))
     assert seen[0] == seen[1]

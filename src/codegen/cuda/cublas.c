@@ -251,19 +251,9 @@ static bool choose(void *handle, Plan *plan) {
     return failed == 0 && found > 0 && choice.status == 0;
 }
 
-static uint64_t hash_of(const DynCublasShape *shape) {
-    uint64_t words[sizeof(*shape) / sizeof(uint64_t)], hash = 0;
-    memcpy(words, shape, sizeof(words));
-    for (size_t i = 0; i < DYN_COUNTOF(words); i++) {
-        hash = (hash ^ words[i]) * 0x9E3779B97F4A7C15u;
-        hash ^= hash >> 32;
-    }
-    return hash;
-}
-
 /* The shape's plan, or a place for it: a free one, or the first that it may have, whose plan goes. */
 static Plan *place_of(const DynCublasShape *shape) {
-    uint64_t hash = hash_of(shape);
+    uint64_t hash = dyn_hash64(shape, sizeof(*shape), 1);
     Plan *place = NULL;
     for (unsigned i = 0; i < TRIED; i++) {
         Plan *plan = &plans[(hash + i) % PLANS];

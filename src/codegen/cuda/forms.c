@@ -165,12 +165,10 @@ static int find_needed(const DynLoops *p, const DynCudaInfo *info, uint32_t *for
     done = done == 0 ? lay_out(p, seen, geoms) : done;
     for (uint32_t s = 0; s < p->steps.n && done == 0; s++) {
         const DynKernel *k = dyn_loops_kernel_at(p, s);
-        if (k != NULL && k->group != DYN_NONE) {
-            done = group_needs(p, s, seen, geoms, &forms[k->number]);
-            s = dyn_loops_group_end(p, s) - 1;
-        } else if (k != NULL) {
-            done = kernel_needs(p, s, info, seen, geoms, &forms[k->number]);
-            s = dyn_loops_tails_end(p, s) - 1;
+        if (k != NULL) {
+            uint32_t *needed = &forms[k->number];
+            done = k->group != DYN_NONE ? group_needs(p, s, seen, geoms, needed) : kernel_needs(p, s, info, seen, geoms, needed);
+            s = dyn_cuda_step_end(p, s) - 1;
         }
     }
     PyMem_Free(seen);

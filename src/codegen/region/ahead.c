@@ -120,11 +120,7 @@ static void merge(Ahead *s, uint32_t to, const Linear *regs) {
 /* ---- trips */
 
 static uint32_t add(Ahead *s, uint32_t block, DynRegionOp op, uint32_t a, uint32_t b, uint64_t imm) {
-    DynRegionInstr in = {
-        .op = (uint16_t)op, .arg = {a, b, DYN_NONE}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}, .imm = {.i = (int64_t)imm}};
-    in.dst = dyn_region_reg(s->r, dyn_region_ops[op].result);
-    s->failed = in.dst == DYN_NONE || dyn_vec_push(&s->r->blocks.at[block].v, in) < 0 || s->failed;
-    return in.dst;
+    return dyn_region_add(s->r, block, op, a, b, (int64_t)imm, &s->failed);
 }
 
 /* The number that is cut off is made of what there is in the first trip, where there is a cut on the way from there. */
@@ -194,11 +190,7 @@ static bool make_rows(Ahead *s, uint32_t trips) {
     return s->at != NULL && s->seen != NULL;
 }
 
-static uint32_t add_block(Ahead *s) {
-    DynRegionBlock b = {.at = s->r->blocks.at[s->q->head].at};
-    s->failed = dyn_vec_push(&s->r->blocks, b) < 0 || s->failed;
-    return s->r->blocks.n - 1;
-}
+static uint32_t add_block(Ahead *s) { return dyn_region_add_block(s->r, s->r->blocks.at[s->q->head].at, &s->failed); }
 
 /* A block of some trip: each trip goes on with the next one, and the last to the head. */
 static void copy_block(Ahead *s, uint32_t i) {
@@ -247,11 +239,8 @@ static void make_trips(Ahead *s) {
     }
     uint32_t most = add(s, s->head, DYN_RO_ICONST, DYN_NONE, DYN_NONE, s->trips);
     uint32_t left = add(s, s->head, DYN_RO_ISUBW, s->q->left, s->q->until, 0);
-    DynRegionInstr end = {.op = DYN_RO_BR, .dst = DYN_NONE, .arg = {0, DYN_NONE, DYN_NONE}, .exit = DYN_NONE};
-    end.arg[0] = add(s, s->head, DYN_RO_ILE, most, left, 0);
-    end.to[0] = s->blocks[0];
-    end.to[1] = s->q->head;
-    s->failed = s->failed || dyn_vec_push(&s->r->blocks.at[s->head].v, end) < 0;
+    uint32_t enough = add(s, s->head, DYN_RO_ILE, most, left, 0);
+    dyn_region_add_end(s->r, s->head, enough, s->blocks[0], s->q->head, &s->failed);
 }
 
 /* Registers that a trip multiplies and cuts off, and adds to. */

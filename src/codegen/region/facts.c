@@ -114,6 +114,7 @@ static Fact check_index(Facts *s, DynRegionInstr *in, Fact *regs) {
 static Fact compute(Facts *s, DynRegionInstr *in, Fact *regs) {
     Fact a = in->arg[0] == DYN_NONE ? nothing : regs[in->arg[0]], b = in->arg[1] == DYN_NONE ? nothing : regs[in->arg[1]];
     Fact out = nothing;
+    int64_t low, high;
     switch (in->op) {
     case DYN_RO_ICONST:
         out.low = limited(in->imm.i);
@@ -142,21 +143,8 @@ static Fact compute(Facts *s, DynRegionInstr *in, Fact *regs) {
             put_below(s, &out, in->arg[1], 1);
         }
         break;
-    case DYN_RO_LDBOOL:
-    case DYN_RO_LDU8:
-    case DYN_RO_LDU16:
-    case DYN_RO_LDU32:
-    case DYN_RO_ILT:
-    case DYN_RO_ILE:
-    case DYN_RO_IEQ:
-    case DYN_RO_INE:
-    case DYN_RO_DLT:
-    case DYN_RO_DLE:
-    case DYN_RO_DEQ:
-    case DYN_RO_DNE:
-    case DYN_RO_NOT:
     case DYN_RO_IMAX0: out.low = 0; break;
-    default: break;
+    default: out.low = dyn_region_bounds(in->op, &low, &high) ? limited(low) : UNKNOWN; break;
     }
     return out;
 }

@@ -439,11 +439,7 @@ static uint32_t emit_checks(Loop *l, uint32_t block) {
     return all;
 }
 
-static uint32_t new_block(Loop *l, uint32_t at) {
-    DynRegionBlock b = {.at = at};
-    l->failed = dyn_vec_push(&l->r->blocks, b) < 0 || l->failed;
-    return l->r->blocks.n - 1;
-}
+static uint32_t new_block(Loop *l, uint32_t at) { return dyn_region_add_block(l->r, at, &l->failed); }
 
 static void copy_block(Loop *l, uint32_t from, uint32_t to, const uint32_t *copies) {
     Affine *regs = l->at + (size_t)l->n * l->nregs;

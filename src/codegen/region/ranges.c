@@ -179,7 +179,7 @@ static Range to_int(Ranges *s, Range a) {
 
 /* ---- instructions */
 
-static bool is_loaded(uint16_t op, int64_t *low, int64_t *high) {
+bool dyn_region_bounds(uint16_t op, int64_t *low, int64_t *high) {
     int bits = 0;
     switch (op) {
     case DYN_RO_LDBOOL: bits = 1; break;
@@ -358,7 +358,7 @@ static void follow(Ranges *s, DynRegionInstr *in, Range *regs, bool always) {
     if (in->op == DYN_RO_DDIV && always && room) {
         divide(s, in);
     } else if (in->dst != DYN_NONE && (s->wanted[in->dst] || is_check(in->op)) && room) {
-        if (is_loaded(in->op, &low, &high)) {
+        if (dyn_region_bounds(in->op, &low, &high)) {
             out = constants(s, low, high);
             out.loose = true;
         } else {

@@ -76,6 +76,12 @@ DYN_HIDDEN void dyn_region_free_spares(DynRegionSpares *spares);
 DYN_HIDDEN PyObject *dyn_region_blank(DynRegionRun *run, DynRegionKind kind, uint8_t dtype, uint8_t n);
 /* Is memory out for the next object of the way out? Test: dyn_region_starve says when. */
 DYN_HIDDEN bool dyn_region_is_starved(void);
+/* write.c: a block, the one that is added, at that instruction of the bytecode; an instruction of up to two operands, whose
+ * result is a new register (DYN_NONE: it has none); and a block's end, with DYN_NONE as condition a jump to `yes`. */
+DYN_HIDDEN uint32_t dyn_region_add_block(DynRegion *r, uint32_t at, bool *failed);
+DYN_HIDDEN uint32_t dyn_region_add(DynRegion *r, uint32_t block, DynRegionOp op, uint32_t a, uint32_t b, int64_t imm,
+                                   bool *failed);
+DYN_HIDDEN void dyn_region_add_end(DynRegion *r, uint32_t block, uint32_t condition, uint32_t yes, uint32_t no, bool *failed);
 /* live.c: the registers that are needed at the beginning of each block. The caller frees `rows` (PyMem_RawFree); false: memory is
  * out. */
 typedef struct DynRegionLive {
@@ -89,6 +95,8 @@ static inline bool dyn_region_is_live(const DynRegionLive *live, uint32_t block,
 DYN_HIDDEN void dyn_region_unroll(DynRegion *r); /* unroll.c: where memory is out, loops stay loops */
 DYN_HIDDEN void dyn_region_hoist(DynRegion *r);  /* hoist.c: where memory is out, checks stay where they are */
 DYN_HIDDEN void dyn_region_facts(DynRegion *r);  /* facts.c: … and there, too */
+/* ranges.c: the least and the greatest number that a load or a comparison can give; false: its operator tells nothing. */
+DYN_HIDDEN bool dyn_region_bounds(uint16_t op, int64_t *low, int64_t *high);
 /* facts.c: the instruction of a block that ends with a branch which makes the register, if its operands are still the same at the
  * branch; or NULL. */
 DYN_HIDDEN const DynRegionInstr *dyn_region_condition(const DynRegionBlock *b, uint32_t reg);

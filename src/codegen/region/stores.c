@@ -43,11 +43,7 @@ uint32_t dyn_region_stored(uint16_t op) {
 }
 
 static uint32_t add(Stores *s, DynRegionOp op, uint32_t a, uint32_t b, int64_t imm) {
-    DynRegionInstr in = {
-        .op = (uint16_t)op, .arg = {a, b, DYN_NONE}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}, .imm = {.i = imm}};
-    in.dst = dyn_region_reg(s->r, dyn_region_ops[op].result);
-    s->failed = in.dst == DYN_NONE || dyn_vec_push(&s->r->blocks.at[s->begin].v, in) < 0 || s->failed;
-    return in.dst;
+    return dyn_region_add(s->r, s->begin, op, a, b, imm, &s->failed);
 }
 
 static uint32_t number(Stores *s, int64_t i) { return add(s, DYN_RO_ICONST, DYN_NONE, DYN_NONE, i); }

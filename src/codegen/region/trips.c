@@ -31,12 +31,7 @@ typedef struct Trips {
 } Trips;
 
 static uint32_t add(Trips *t, uint32_t block, DynRegionOp op, uint32_t a, uint32_t b, int64_t imm) {
-    DynRegionInstr in = {
-        .op = (uint16_t)op, .arg = {a, b, DYN_NONE}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}, .imm = {.i = imm}};
-    char type = dyn_region_ops[op].result;
-    in.dst = type == 'N' ? DYN_NONE : dyn_region_reg(t->r, type);
-    t->failed = (type != 'N' && in.dst == DYN_NONE) || dyn_vec_push(&t->r->blocks.at[block].v, in) < 0 || t->failed;
-    return in.dst;
+    return dyn_region_add(t->r, block, op, a, b, imm, &t->failed);
 }
 
 static void add_move(Trips *t, uint32_t block, uint32_t to, uint32_t from) {
@@ -47,21 +42,11 @@ static void add_move(Trips *t, uint32_t block, uint32_t to, uint32_t from) {
     t->failed = dyn_vec_push(&t->r->blocks.at[block].v, in) < 0 || t->failed;
 }
 
-/* DYN_NONE as condition: a jump to `yes`. */
 static void add_end(Trips *t, uint32_t block, uint32_t condition, uint32_t yes, uint32_t no) {
-    DynRegionInstr in = {.op = condition == DYN_NONE ? DYN_RO_JMP : DYN_RO_BR,
-                         .dst = DYN_NONE,
-                         .arg = {condition, DYN_NONE, DYN_NONE},
-                         .exit = DYN_NONE,
-                         .to = {yes, no}};
-    t->failed = dyn_vec_push(&t->r->blocks.at[block].v, in) < 0 || t->failed;
+    dyn_region_add_end(t->r, block, condition, yes, no, &t->failed);
 }
 
-static uint32_t add_block(Trips *t) {
-    DynRegionBlock b = {.at = t->r->blocks.at[t->q->head].at};
-    t->failed = dyn_vec_push(&t->r->blocks, b) < 0 || t->failed;
-    return t->r->blocks.n - 1;
-}
+static uint32_t add_block(Trips *t) { return dyn_region_add_block(t->r, t->r->blocks.at[t->q->head].at, &t->failed); }
 
 /* The block's place in the loop, the head's is 0; DYN_NONE: it isn't in it. */
 static uint32_t place_of(const Trips *t, uint32_t block) {

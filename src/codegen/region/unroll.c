@@ -223,9 +223,7 @@ static void fill_copy(Unrolled *u, const Copy *c) {
 
 static void make_copies(Unrolled *u, uint32_t from) {
     for (uint32_t i = 0; i < u->n && !u->failed; i++) {
-        DynRegionBlock b = {.at = u->r->blocks.at[u->copies[i].block].at};
-        u->failed = dyn_vec_push(&u->r->blocks, b) < 0;
-        u->copies[i].to = u->r->blocks.n - 1;
+        u->copies[i].to = dyn_region_add_block(u->r, u->r->blocks.at[u->copies[i].block].at, &u->failed);
     }
     for (uint32_t i = 0; i < u->n && !u->failed; i++) {
         fill_copy(u, &u->copies[i]);

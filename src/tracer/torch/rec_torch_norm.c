@@ -18,18 +18,14 @@ static uint32_t rounded(DynRec *r, uint32_t a, DynDtype dt) {
     return dyn_dtype_is_half(dt) ? dyn_tt_cast(r, dyn_tt_cast(r, a, dt), wide) : a;
 }
 
-/* Softmax and layers that normalise: on devices gradients go through PyTorch's kernels, which keep what those need. Where there
- * are none the formula is fused with what stands around it, and its launch takes the host a third of the call. */
+/* Layers that normalise: on devices gradients go through PyTorch's kernels, which keep what those need. Where there are none the
+ * formula is fused with what stands around it, and its launch takes the host a third of the call. */
 static bool stays_call(DynRec *r, const NpCall *c) { return dyn_tt_has_own_kernel(r) && rec_torch_follows(c->result); }
 
 static DynVal *call_like_input(DynRec *r, NpCall *c) {
-    uint32_t a = dyn_tt_tensor(r, c, "input"), shape[DYN_MAX_NDIM];
-    if (a == DYN_NONE) {
-        return dyn_np_unsupported(r);
-    }
-    const DynNode *n = dyn_np_node_at(r, a);
-    memcpy(shape, n->shape, sizeof(*shape) * n->ndim);
-    return dyn_np_sized_call(r, c, n->ndim, shape);
+    uint32_t a = dyn_tt_tensor(r, c, "input");
+    const DynNode *x = a == DYN_NONE ? NULL : dyn_np_node_at(r, a);
+    return x == NULL ? dyn_np_unsupported(r) : dyn_np_sized_call(r, c, x->ndim, x->shape);
 }
 
 /* ---- softmax */
