@@ -396,14 +396,34 @@ static void drop_tensors(PyObject **all, uint32_t n) {
     PyMem_Free(all);
 }
 
-/* Inputs that are pieces, as tensors: a new array of new references. NULL with an exception. */
+/* Does input i lie otherwise than the graph wants it? */
+static bool lies_otherwise(const DynGraph *g, uint32_t i, PyObject *tensor) {
+    DynArrayView v;
+    DynLayout layout;
+    if (!(dyn_graph_node(g, g->inputs.at[i])->flags & DYN_NODE_DENSE) || tensor == NULL || !dyn_array_look(tensor, &v)) {
+        return false;
+    }
+    dyn_layout_of(&v, &layout);
+    return layout.kind != DYN_LAYOUT_C;
+}
+
+static bool lie_as_wanted(const DynGraph *g, PyObject *const *inputs) {
+    bool so = true;
+    for (uint32_t i = 0; i < g->inputs.n && so; i++) {
+        so = !lies_otherwise(g, i, inputs[i]);
+    }
+    return so;
+}
+
+/* Inputs as tensors that lie as the graph wants it, also those that are pieces: a new array of new references. NULL with an
+ * exception. */
 static PyObject **as_tensors(const DynGraph *g, const DynRun *run) {
     PyObject **all = PyMem_Calloc(g->inputs.n + 1, sizeof(*all));
     bool made = all != NULL;
     for (uint32_t i = 0, k = 0; i < g->inputs.n && made; i++) {
         bool apart = run->inputs[i] != NULL;
         all[i] = apart ? Py_NewRef(run->inputs[i]) : dyn_torch_window(run->pieces.block, &run->pieces.at[k++].at, DYN_LOOK_VIEW);
-        made = all[i] != NULL;
+        made = all[i] != NULL && (!lies_otherwise(g, i, all[i]) || replace(all + i, 1, "contiguous", NULL) == 0);
     }
     if (all == NULL) {
         PyErr_NoMemory();
@@ -416,7 +436,8 @@ static PyObject **as_tensors(const DynGraph *g, const DynRun *run) {
 /* By whatever there is. *status: AGAIN: outputs are to be made node by node. */
 static int run_with(DynPart *p, Unit *u, DynRun *run, DynRunStatus *status) {
     const DynArtifact *a = u->artifact;
-    bool direct = run->pieces.n == 0 || (a != NULL && dyn_artifact_takes_pieces(a) && !run->config->verify);
+    bool taken = run->pieces.n == 0 || (a != NULL && dyn_artifact_takes_pieces(a) && !run->config->verify);
+    bool direct = taken && lie_as_wanted(&u->graph, run->inputs);
     PyObject **all = direct ? NULL : as_tensors(&u->graph, run);
     if (!direct && all == NULL) {
         return -1;

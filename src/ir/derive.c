@@ -147,20 +147,25 @@ static int64_t elements_of(const DynGraph *g, const DynNode *n) {
 bool dyn_derive_is_small(const DynGraph *g, DynOp op, uint32_t rows, uint32_t weight) {
     const DynNode *a = dyn_graph_node(g, rows), *b = dyn_graph_node(g, weight);
     bool known = a->dtype == b->dtype && (a->dtype == DYN_F32 || a->dtype == DYN_F64);
-    if (!known || a->ndim != 2 || b->ndim != 2 || g->sets_casts) {
+    if (!known || a->ndim < 2 || b->ndim != 2 || g->sets_casts) {
         return false;
     }
-    int64_t results = hint(g, a->shape[0]) * hint(g, b->shape[op == DYN_OP_LINEAR ? 0 : 1]);
+    int64_t results = hint(g, b->shape[op == DYN_OP_LINEAR ? 0 : 1]);
+    for (int i = 0; i < a->ndim - 1; i++) {
+        results *= hint(g, a->shape[i]);
+    }
     if (g->device != 0) {
-        return results * hint(g, a->shape[1]) <= MOST_PRODUCTS_ON_DEVICE;
+        return results * hint(g, a->shape[a->ndim - 1]) <= MOST_PRODUCTS_ON_DEVICE;
     }
     return results <= MOST_ROWS_ELEMENTS && elements_of(g, a) <= MOST_ROWS_ELEMENTS && elements_of(g, b) <= MOST_WEIGHT_ELEMENTS;
 }
 
 bool dyn_derive_is_product(const DynGraph *g, uint32_t id) {
     const DynNode *n = dyn_graph_node(g, id);
-    bool product = dyn_ops[n->op].flags & DYN_OPF_PRODUCT && n->flags & DYN_NODE_GRAD && n->flags & DYN_NODE_TENSOR;
-    return product && n->nargs == 2 && dyn_derive_is_small(g, (DynOp)n->op, n->args[0].id, n->args[1].id);
+    bool product = n->op == DYN_OP_MATMUL || n->op == DYN_OP_LINEAR, biased = n->op == DYN_OP_LINEAR && g->device != 0;
+    bool followed = n->flags & DYN_NODE_GRAD && n->flags & DYN_NODE_TENSOR;
+    bool fits = n->nargs == 2 || (n->nargs == 3 && biased);
+    return product && followed && fits && dyn_derive_is_small(g, (DynOp)n->op, n->args[0].id, n->args[1].id);
 }
 
 bool dyn_derive_chains(const DynGraph *g, uint32_t id) {

@@ -321,6 +321,41 @@ bool dyn_derive_lies(const DynGraph *g, uint32_t id, bool by_columns) {
     return dense && (turned != (n->layout.perm[0] == 1)) == by_columns;
 }
 
+/* Is it known that the elements lie one behind the other? Of an input of a part the flag asks for it: of a gradient, which may lie
+ * in any way, and of what lies so now. */
+static bool lies_in_turn(Derive *d, uint32_t id) {
+    DynNode *n = dyn_graph_node(d->g, id);
+    while (n->op == DYN_OP_RESHAPE && n->flags & DYN_NODE_VIEW) {
+        n = dyn_graph_node(d->g, n->args[0].id);
+    }
+    bool gradient = n->op == DYN_OP_INPUT && (uint32_t)(n - d->g->nodes.at) >= d->n;
+    if (n->flags & DYN_NODE_VIEW || dyn_node_calls(n) || n->op == DYN_OP_RESULT || (!gradient && n->layout.kind != DYN_LAYOUT_C)) {
+        return false;
+    }
+    if (n->op == DYN_OP_INPUT) {
+        n->flags |= DYN_NODE_DENSE;
+        n->layout.kind = DYN_LAYOUT_C;
+    }
+    return true;
+}
+
+/* Rows along any number of axes, as the rows of one matrix. */
+static uint32_t flat(Derive *d, uint32_t of) {
+    if (of == DYN_NONE || node_at(d, of)->ndim <= 2 || !(node_at(d, of)->flags & DYN_NODE_TENSOR)) {
+        return of;
+    }
+    const DynNode n = *node_at(d, of);
+    uint32_t shape[2] = {n.shape[0], n.shape[n.ndim - 1]};
+    for (int i = 1; i < n.ndim - 1; i++) {
+        shape[0] = dyn_sym_op(d->g->syms, DYN_S_MUL, shape[0], n.shape[i], DYN_NONE);
+    }
+    const DynNode matrix = {.ndim = 2, .shape = shape};
+    if (shape[0] == DYN_NONE) {
+        return DYN_NONE;
+    }
+    return lies_in_turn(d, of) ? dyn_derive_view(d, DYN_OP_RESHAPE, of, 2, shape, 0) : dyn_derive_reshaped(d, of, &matrix);
+}
+
 /* Gradients of a @ b lie as a and b do, as PyTorch's: of what lies by columns the transposed gradient is computed. */
 static uint32_t of_first(Derive *d, uint32_t id, uint32_t gradient, uint32_t a, uint32_t b) {
     if (!dyn_derive_lies(d->g, a, true)) {
@@ -330,6 +365,8 @@ static uint32_t of_first(Derive *d, uint32_t id, uint32_t gradient, uint32_t a, 
 }
 
 static uint32_t of_second(Derive *d, uint32_t id, uint32_t gradient, uint32_t a, bool by_columns) {
+    gradient = flat(d, gradient);
+    a = flat(d, a);
     return by_columns ? transposed(d, product(d, id, transposed(d, gradient), a)) : product(d, id, transposed(d, a), gradient);
 }
 
@@ -349,13 +386,23 @@ static int through_matmul(Derive *d, uint32_t id, uint32_t gradient) {
     if (needs_b && dyn_derive_contribute(d, n.args[0].id, of_first(d, id, gradient, n.args[0].id, b)) < 0) {
         return -1;
     }
+    if (!needs_a) {
+        return 0;
+    }
+    if (node_at(d, b)->ndim > 2) { /* a stack of products */
+        return dyn_derive_contribute(d, n.args[1].id, product(d, id, transposed(d, a), gradient));
+    }
     bool by_columns = dyn_derive_lies(d->g, n.args[1].id, true);
-    return needs_a ? dyn_derive_contribute(d, n.args[1].id, of_second(d, id, gradient, a, by_columns)) : 0;
+    return dyn_derive_contribute(d, n.args[1].id, of_second(d, id, gradient, a, by_columns));
 }
 
-/* a @ b.T: a has the gradient times b, and b what the second matrix of the product has, transposed. */
+/* a @ b.T: a has the gradient times b, b what the second matrix of the product has, transposed, and a bias the gradient. */
 static int through_linear(Derive *d, uint32_t id, uint32_t gradient) {
-    const DynArg args[2] = {node_at(d, id)->args[0], node_at(d, id)->args[1]};
+    const DynNode n = *node_at(d, id);
+    const DynArg args[3] = {n.args[0], n.args[1], n.nargs > 2 ? n.args[2] : nothing};
+    if (is_wanted(d, args[2]) && dyn_derive_contribute(d, args[2].id, gradient) < 0) {
+        return -1;
+    }
     if (is_wanted(d, args[0])) {
         uint32_t b = dyn_derive_value_at(d, id, args[1].id);
         if (dyn_derive_contribute(d, args[0].id, of_first(d, id, gradient, args[0].id, transposed(d, b))) < 0) {

@@ -35,7 +35,8 @@ typedef struct DynArg {
 #define DYN_NODE_READONLY 16u     /* diagonals, windows, x.imag of a real array: can't be written (a BROADCAST never can) */
 #define DYN_NODE_OBJECT 64u       /* no array: an object that an extern call made (a random generator, a list), of rank 0 */
 #define DYN_NODE_TENSOR 128u      /* eager's value is a tensor: base/tensors.h */
-#define DYN_NODE_DENSE 256u       /* of an extern call: elements lie densely, in the order of the layout; looked at behind it */
+#define DYN_NODE_DENSE 256u       /* of a call: elements lie densely, in the layout's order; looked at behind it. Of a part's input:
+                                     they lie in C order, or a copy does: evalframe/follow_part.c */
 #define DYN_NODE_TURNED 512u      /* of a GATHER: eager's value is a view of what it found, which has its axes in another order */
 #define DYN_NODE_OR_NOTHING 2048u /* a MAX or MIN that may be of nothing, and is its identity then: `initial=` follows */
 #define DYN_NODE_TWIN 1024u       /* an earlier node has its value, and whoever reads it reads that: codegen/loops/common.c */

@@ -58,7 +58,7 @@ static int copy_input(const DynGraph *g, DynGraph *out, uint32_t id, uint32_t *m
     DynNode *copy = dyn_graph_node(out, at);
     memcpy(copy->shape, n->shape, sizeof(*n->shape) * n->ndim);
     copy->layout = n->layout;
-    copy->flags = n->flags & (DYN_NODE_TENSOR | DYN_NODE_GRAD);
+    copy->flags = n->flags & (DYN_NODE_TENSOR | DYN_NODE_GRAD | (n->op == DYN_OP_INPUT ? DYN_NODE_DENSE : 0));
     copy->source = out->inputs.n - 1;
     map[id] = at;
     return 0;

@@ -37,7 +37,19 @@ def two_layers(x, h, weight, bias):
     return torch.sigmoid(F.linear(y[:, :7], weight, bias)) * torch.exp(-y)
 
 
-FUNCTIONS = {"gated": gated, "by_operators": by_operators, "without_bias": without_bias, "two_layers": two_layers}
+def along_more_axes(x, h, weight, bias):
+    rows = torch.cat([h, x], 1).reshape(-1, 1, 7)
+    y = torch.tanh(F.linear(rows, weight, bias)) * torch.exp(-rows.sum())
+    return torch.sigmoid(y @ weight[:, :5].contiguous()).transpose(0, 2)
+
+
+FUNCTIONS = {
+    "gated": gated,
+    "by_operators": by_operators,
+    "without_bias": without_bias,
+    "two_layers": two_layers,
+    "along_more_axes": along_more_axes,
+}
 
 
 def leaves(rows=5, dtype=torch.float64):
@@ -69,6 +81,13 @@ def test_the_product_is_in_the_node_of_what_follows_it():
     assert names_behind(y) == ["CapturedBackward"]
 
 
+def test_a_product_along_three_axes_is_in_the_node_too():
+    fast = dynoc.optimize(lambda x, w, b: torch.tanh(F.linear(x, w, b)) * 2, wait=True)
+    for _ in range(2):
+        y = fast(*(torch.ones(s, requires_grad=True) for s in ((2, 3, 4), (5, 4), (5,))))
+    assert names_behind(y) == ["CapturedBackward"]
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_gradients_of_gradients(name):
     fast = dynoc.optimize(FUNCTIONS[name], wait=True)
@@ -89,6 +108,10 @@ LYING = {  # sizes of x and of the weight, and what is computed of both
     "layer_of_piece": ((6, 5), (7, 9), lambda x, w: torch.tanh(F.linear(x, w[:, :5])) * 2),
     "bias_first": ((6, 5), (7, 5), lambda x, w: torch.tanh(torch.addmm(w[:, 0], x, w.t())) * 2),
     "with_itself": ((6, 5), (7, 5), lambda x, w: torch.tanh(w @ w.t()) * 2 + x.sum()),
+    "sequence": ((2, 6, 5), (7, 5), lambda x, w: torch.tanh(F.linear(x, w)) * 2),
+    "stack": ((3, 2, 6, 5), (5, 7), lambda x, w: torch.tanh(x @ w) * 2),
+    "turned_sequence": ((5, 6, 2), (7, 5), lambda x, w: torch.tanh(F.linear(x.permute(2, 1, 0), w)).permute(2, 1, 0) * 2),
+    "sequence_alone": ((2, 6, 5), (7, 5), lambda x, w: F.linear(torch.tanh(x), w)),
     "one_unit": ((6, 5), (1, 5), lambda x, w: torch.exp(F.linear(x, w)) * 2),
 }
 

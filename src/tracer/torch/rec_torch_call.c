@@ -59,18 +59,17 @@ static uint32_t sum_of_products(DynRec *r, uint32_t a, uint32_t b, bool linear) 
 
 /* Is linear with its bias better one call? Of halves PyTorch rounds once, behind the sum; where autograd follows it, and it isn't
  * small, the sum would be a node of its own, which PyTorch's call does without; and on a device the product's kernel adds it. */
-static bool keeps_bias(DynRec *r, const NpCall *c, uint32_t a, uint32_t w) {
-    const DynGraph *g = dyn_rec_graph(r);
-    bool followed = rec_torch_follows(c->result), inside = dyn_rec_own_products(r) && dyn_derive_is_small(g, DYN_OP_LINEAR, a, w);
+static bool keeps_bias(DynRec *r, const NpCall *c, uint32_t a, bool inside) {
     bool half = dyn_dtype_is_half((DynDtype)dyn_np_node_at(r, a)->dtype);
-    return half || (followed ? !inside : g->device != 0);
+    return half || dyn_rec_graph(r)->device != 0 || (rec_torch_follows(c->result) && !inside);
 }
 
-/* A call of `n` operands, which a device's back end may make as that operator where autograd doesn't follow it. */
-static DynVal *product_call(DynRec *r, NpCall *c, DynOp op, int n, const uint32_t *shape) {
+/* A call of `n` operands, which a device's back end may make as that operator where autograd doesn't follow it, or inside. */
+static DynVal *product_call(DynRec *r, NpCall *c, DynOp op, int n, const uint32_t *shape, bool inside) {
     DynVal *v = dyn_np_sized_extern(r, c->b->callable, c->b->path, c->slot, n, c->result, shape);
     DynNode *node = v == NULL ? NULL : dyn_np_node_at(r, rec_node_of(v));
-    if (node != NULL && dyn_rec_graph(r)->device != 0 && !rec_torch_follows(c->result) && node->nargs == n) {
+    bool ours = inside || !rec_torch_follows(c->result);
+    if (node != NULL && dyn_rec_graph(r)->device != 0 && ours && node->nargs == n) {
         node->op = op;
     }
     return v;
@@ -104,8 +103,9 @@ DynVal *tt_rule_linear(DynRec *r, NpCall *c) {
     if (is_sum(r, c, a, w, true)) {
         return with_bias(r, c, sum_of_products(r, a, w, true), dt);
     }
-    if (c->slot[2].v != NULL && keeps_bias(r, c, a, w)) {
-        return product_call(r, c, DYN_OP_LINEAR, 3, shape);
+    bool inside = dyn_rec_own_products(r) && dyn_derive_is_small(dyn_rec_graph(r), DYN_OP_LINEAR, a, w);
+    if (c->slot[2].v != NULL && keeps_bias(r, c, a, inside)) {
+        return product_call(r, c, DYN_OP_LINEAR, 3, shape, inside);
     }
     DynVal *v =
         dyn_np_sized_extern(r, c->b->callable, c->b->path, c->slot, 2, c->result, shape); /* of this shape and dtype too */
@@ -144,7 +144,7 @@ DynVal *tt_rule_addmm(DynRec *r, NpCall *c) {
     memcpy(shape, x->shape, sizeof(*shape) * ndim);
     shape[ndim - 1] = y->shape[ndim - 1];
     bool plain = ndim == 2 && c->npos == 3 && c->kwnames == NULL && c->out.v == NULL;
-    return plain ? product_call(r, c, DYN_OP_ADDMM, 3, shape) : dyn_np_sized_call(r, c, ndim, shape);
+    return plain ? product_call(r, c, DYN_OP_ADDMM, 3, shape, false) : dyn_np_sized_call(r, c, ndim, shape);
 }
 
 /* torch.embedding: rows of the weight, the first operand, in the places of the second. */
