@@ -476,6 +476,45 @@ static int add_parts(Split *s, DynFollow *f, DynPartShare *share, uint32_t level
     return n == 0 ? 0 : add_part_of(s, f, share, level, changing, (DynList){room, n}, room + total);
 }
 
+/* The split that gives a view, of which others are needed too. */
+static const DynSplit *split_of(const Split *s, uint32_t id) {
+    const DynSplit *found = NULL;
+    uint32_t needed = 0;
+    for (uint32_t i = 0; i < s->g->splits.n && found == NULL; i++) {
+        const DynSplit *at = &s->g->splits.at[i];
+        found = id >= at->first && id < at->first + at->n ? at : NULL;
+    }
+    for (uint32_t i = 0; found != NULL && i < found->n; i++) {
+        bool same = ((node_at(s, found->first + i)->flags ^ node_at(s, id)->flags) & DYN_NODE_UNFOLLOWED) == 0;
+        needed += same && s->shown[found->first + i];
+    }
+    return needed > 1 ? found : NULL;
+}
+
+/* A view, or a call of PyTorch's. The first step of a split makes all of its views. */
+static int add_step(Split *s, DynFollow *f, uint32_t id, bool view, uint32_t *room) {
+    DynFollowStep step = {.kind = view ? DYN_FOLLOW_VIEW : DYN_FOLLOW_CALL, .node = id};
+    step.split = view ? split_of(s, id) : NULL;
+    for (uint32_t i = 0; step.split != NULL && i < f->steps.n; i++) {
+        if (f->steps.at[i].split == step.split) { /* it is made there */
+            return 0;
+        }
+    }
+    if (step.split != NULL) {
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < step.split->n; i++) {
+            if (s->shown[step.split->first + i]) {
+                room[n++] = step.split->first + i;
+            }
+        }
+        step.outputs = copied(s, room, n);
+        if (step.outputs.at == NULL) {
+            return -1;
+        }
+    }
+    return dyn_vec_push(&f->steps, step);
+}
+
 static int add_steps(Split *s, DynFollow *f, DynPartShare *share) {
     uint32_t total = s->g->nodes.n, last = 0, *room = DYN_NEW_N(s->arena, uint32_t, 2 * total + 2);
     for (uint32_t i = 0; i < total; i++) {
@@ -488,8 +527,7 @@ static int add_steps(Split *s, DynFollow *f, DynPartShare *share) {
             if (s->level[i] != level || (!calls(s, n) && !view)) {
                 continue;
             }
-            DynFollowStep step = {.kind = view ? DYN_FOLLOW_VIEW : DYN_FOLLOW_CALL, .node = i};
-            if (dyn_vec_push(&f->steps, step) < 0) {
+            if (add_step(s, f, i, view, room) < 0) {
                 return -1;
             }
         }

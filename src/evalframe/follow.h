@@ -17,12 +17,13 @@ typedef struct DynFollowCall {
     bool passes;           /* nobody outside the part needs it */
 } DynFollowCall;
 typedef struct DynFollowStep {
-    uint8_t kind;         /* DynFollowKind */
-    uint32_t node;        /* CALL, VIEW: the node */
-    DynPart *part;        /* PART, CHANGES: strong */
-    DynList inputs;       /* PART, CHANGES: nodes of the graph that it takes … */
-    DynList outputs;      /* … and gives; CHANGES gives nothing */
-    DynFollowCall *calls; /* PART: what it is as calls of PyTorch's, in their order; NULL: it is more than a few calls */
+    uint8_t kind;          /* DynFollowKind */
+    uint32_t node;         /* CALL, VIEW: the node */
+    const DynSplit *split; /* VIEW: the call that gives it with others, of the graph; NULL: it is made alone */
+    DynPart *part;         /* PART, CHANGES: strong */
+    DynList inputs;        /* PART, CHANGES: nodes of the graph that it takes … */
+    DynList outputs;       /* … and gives; CHANGES gives nothing; a split: those of its views that are needed */
+    DynFollowCall *calls;  /* PART: what it is as calls of PyTorch's, in their order; NULL: it is more than a few calls */
     uint32_t ncalls;
     DynList renewed;    /* CHANGES: what is there of x.data, as often as it is changed, which the versions of x don't count */
     DynWatched watched; /* CALL: what it took while somebody watched */

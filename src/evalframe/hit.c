@@ -342,11 +342,17 @@ static void forget_guess(DynCache *c, DynEntry *e) {
 /* The function's calls don't look as if serving them paid: even to find that out takes time that CPython doesn't. Or each of them
  * was made twice, by the kernels and by CPython, whose the warnings are. */
 static void give_up_for_a_while(DynCache *c, DynReason why) {
-    if (c->root == NULL && dyn_profit_is_measured(c)) {
-        const char *name = dyn_log_on(DYN_LOG_perf) ? PyUnicode_AsUTF8(dyn_cache_title(c).name) : NULL;
-        dyn_log(DYN_LOG_perf, "%s: calls are CPython's for a while: %s", name != NULL ? name : "", dyn_reason_message(why));
-        dyn_count_reason("retired", why);
+    bool measured = dyn_profit_is_measured(c), pauses = why == DYN_R_NO_PROFIT && dyn_profit_is_judged(c);
+    if (c->root != NULL || !(measured || pauses)) {
+        return;
+    }
+    const char *name = dyn_log_on(DYN_LOG_perf) ? PyUnicode_AsUTF8(dyn_cache_title(c).name) : NULL;
+    dyn_log(DYN_LOG_perf, "%s: calls are CPython's for a while: %s", name != NULL ? name : "", dyn_reason_message(why));
+    dyn_count_reason("retired", why);
+    if (measured) {
         dyn_profit_decline(c);
+    } else {
+        dyn_profit_pause(c);
     }
 }
 
@@ -422,7 +428,7 @@ static void find_in(DynCache *c, PyObject *func, PyObject *const *slots, DynEnv 
         if (DYN_UNLIKELY(e->wrong)) {
             forget_guess(c, e);
         } else if (DYN_UNLIKELY(e->declined >= MOST_UNPAID)) {
-            e->declined = 0;
+            e->declined = dyn_profit_is_measured(c) ? 0 : MOST_UNPAID - 1; /* behind a pause one call tells */
             give_up_for_a_while(c, DYN_R_NO_PROFIT);
         } else if (DYN_UNLIKELY(e->flagged >= MOST_FLAGGED)) {
             e->flagged = 0;

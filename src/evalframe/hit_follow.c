@@ -141,6 +141,57 @@ static int run_view(const DynGraph *g, DynRun *run, PyObject **values, uint32_t 
     return values[id] == NULL ? -1 : 0;
 }
 
+/* How a split is made: torch.split(base, length, axis), torch.split_with_sizes(base, lengths, axis), torch.unbind(base, axis). */
+static PyObject *call_split(const DynGraph *g, const DynRun *run, const DynSplit *by, PyObject *base) {
+    static PyObject *functions[DYN_SPLIT_UNBIND + 1];
+    static const char *const paths[] = {NULL, "_VF.split", "_VF.split_with_sizes", "_VF.unbind"};
+    if (functions[by->kind] == NULL && (functions[by->kind] = dyn_torch_lookup(dyn_torch_module, paths[by->kind])) == NULL) {
+        PyErr_Format(PyExc_SystemError, "dynoc: torch.%s isn't there", paths[by->kind]);
+        return NULL;
+    }
+    PyObject *lengths = by->kind == DYN_SPLIT_BY_SIZES ? PyTuple_New(by->n) : NULL;
+    if (by->kind == DYN_SPLIT_EVENLY) {
+        lengths = number(run, dyn_graph_node(g, by->first)->shape[by->axis]);
+    }
+    for (uint32_t i = 0; lengths != NULL && by->kind == DYN_SPLIT_BY_SIZES && i < by->n; i++) {
+        PyObject *length = number(run, dyn_graph_node(g, by->first + i)->shape[by->axis]);
+        if (length == NULL) {
+            Py_CLEAR(lengths);
+        } else {
+            PyTuple_SET_ITEM(lengths, i, length);
+        }
+    }
+    PyObject *made = NULL;
+    if (by->kind == DYN_SPLIT_UNBIND) {
+        made = PyObject_CallFunction(functions[by->kind], "Oi", base, by->axis);
+    } else if (lengths != NULL) {
+        made = PyObject_CallFunction(functions[by->kind], "OOi", base, lengths, by->axis);
+    }
+    Py_XDECREF(lengths);
+    return made;
+}
+
+/* All views that a split gives. What nobody needs of them goes at once. */
+static int run_split(const DynGraph *g, DynRun *run, PyObject **values, const DynFollowStep *s) {
+    const DynNode *first = dyn_graph_node(g, s->split->first);
+    bool off = (first->flags & DYN_NODE_UNFOLLOWED) != 0 && dyn_torch_grad_off();
+    PyObject *made = call_split(g, run, s->split, values[first->args[0].id]);
+    dyn_torch_grad_back(off);
+    bool fits = made != NULL && PyTuple_CheckExact(made) && PyTuple_GET_SIZE(made) == (Py_ssize_t)s->split->n;
+    for (uint32_t i = 0; i < s->outputs.n && fits; i++) {
+        values[s->outputs.at[i]] = Py_NewRef(PyTuple_GET_ITEM(made, s->outputs.at[i] - s->split->first));
+    }
+    if (made != NULL && !fits) {
+        PyErr_SetString(PyExc_SystemError, "dynoc: a split gave another number of views than when it was recorded");
+    }
+    Py_XDECREF(made);
+    return fits ? 0 : -1;
+}
+
+static int run_view_step(const DynGraph *g, DynRun *run, PyObject **values, const DynFollowStep *s) {
+    return s->split != NULL ? run_split(g, run, values, s) : run_view(g, run, values, s->node);
+}
+
 static int run_whole(const DynWhole *w, PyObject **values) {
     PyObject *args[DYN_MOST_WHOLE_ARGS + 1], *list = w->nlist > 0 ? PyList_New(w->nlist) : NULL;
     int n = w->nlist > 0, nkw = w->kwnames == NULL ? 0 : (int)PyTuple_GET_SIZE(w->kwnames);
@@ -235,7 +286,7 @@ static DynRunStatus run_steps(const DynEntry *e, DynRun *run, PyObject **values)
             if (status != DYN_EXTERN_OK) {
                 return acted ? dyn_hit_leave(g, run, values, status, s->node) : (PyErr_Clear(), DYN_RUN_AGAIN);
             }
-        } else if ((s->kind == DYN_FOLLOW_VIEW ? run_view(g, run, values, s->node) : run_part(e, s, run, values)) < 0) {
+        } else if ((s->kind == DYN_FOLLOW_VIEW ? run_view_step(g, run, values, s) : run_part(e, s, run, values)) < 0) {
             return DYN_RUN_ERROR;
         }
         acted = acted || s->kind == DYN_FOLLOW_CHANGES;

@@ -15,6 +15,7 @@
 #define FIRST_CALLS 2
 #define CALLS 64 /* between two looks at the clock */
 #define MOST_DECLINED 65536
+#define PAUSE 32 /* calls */
 #define FIRST_PATIENCE_NS 2.5e8
 #define MOST_PATIENCE_NS 6.4e10
 #define FREE_NS 1e6   /* trying CPython may lose so much in any case, and else … */
@@ -268,6 +269,11 @@ void dyn_profit_decline(DynCache *c) {
     p->calls = p->declined;
 }
 
+void dyn_profit_pause(DynCache *c) {
+    c->profit.retired = c->profit.pauses = true;
+    c->profit.calls = PAUSE;
+}
+
 void dyn_profit_clear(DynProfit *p) {
     PyMem_RawFree(p->trial);
     *p = (DynProfit){.calls = FIRST_CALLS, .timing = p->timing};
@@ -362,6 +368,9 @@ DynTurn dyn_profit_look(DynCache *c) {
     }
     if (p->retired && c->entries.n == 0) { /* declined: it is to be recorded again some time */
         (void)dyn_profit_rests(c);
+    }
+    if (p->pauses) {
+        p->retired = p->pauses = false;
     }
     if (p->timing || (p->trial == NULL && !begin_trial(c))) {
         p->calls += p->calls == 0;

@@ -47,7 +47,8 @@ typedef struct DynProfit {
     uint64_t recorded; /* … that a call took in which everything was computed as in CPython, and recorded; 0: there was none */
     uint32_t calls;    /* that are made before the clock is looked at */
     uint32_t declined; /* calls that are made before what was declined is recorded again, where the clock doesn't count */
-    bool retired;      /* calls are CPython's */
+    bool retired;      /* calls are CPython's … */
+    bool pauses;       /* … so many, and then one is served */
     bool timing;       /* a call is being timed: those inside it aren't */
 } DynProfit;
 typedef enum DynTurn { /* how a call is to be made */
@@ -74,6 +75,8 @@ DYN_HIDDEN void dyn_profit_tell(struct DynCache *c, DynTurn turn, uint64_t began
 DYN_HIDDEN bool dyn_profit_rests(struct DynCache *c);
 DYN_HIDDEN void dyn_profit_clear(DynProfit *p);         /* forgets what was measured */
 DYN_HIDDEN void dyn_profit_decline(struct DynCache *c); /* what was recorded isn't worth entries: the function is retired */
+/* Its calls look as if they didn't pay: the next ones are CPython's, where the clock doesn't count. */
+DYN_HIDDEN void dyn_profit_pause(struct DynCache *c);
 /* How is this call of the function to be made? */
 static inline DynTurn dyn_profit_turn(DynProfit *p, struct DynCache *c) {
     if (DYN_LIKELY(p->trial == NULL && --p->calls != 0)) {

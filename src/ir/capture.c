@@ -83,7 +83,7 @@ size_t dyn_capture_bytes(const DynCapture *c) {
     const DynGraph *g = &c->graph;
     size_t graph = dyn_vec_bytes(&g->nodes) + dyn_vec_bytes(&g->inputs) + dyn_vec_bytes(&g->outputs) +
                    dyn_vec_bytes(&g->externs) + dyn_vec_bytes(&g->checks) + dyn_vec_bytes(&g->places) +
-                   dyn_vec_bytes(&g->formulas) + dyn_vec_bytes(&g->wholes);
+                   dyn_vec_bytes(&g->formulas) + dyn_vec_bytes(&g->wholes) + dyn_vec_bytes(&g->splits);
     size_t syms =
         dyn_vec_bytes(&c->syms.v) + dyn_vec_bytes(&c->syms.index) + dyn_vec_bytes(&c->syms.same) + dyn_vec_bytes(&c->syms.late);
     size_t rest = dyn_vec_bytes(&c->sources.v) + dyn_vec_bytes(&c->guards) + dyn_vec_bytes(&c->recipes) +

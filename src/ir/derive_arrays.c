@@ -321,15 +321,16 @@ bool dyn_derive_lies(const DynGraph *g, uint32_t id, bool by_columns) {
     return dense && (turned != (n->layout.perm[0] == 1)) == by_columns;
 }
 
-/* Is it known that the elements lie one behind the other? Of an input of a part the flag asks for it: of a gradient, which may lie
- * in any way, and of what lies so now. */
+/* Is it known that the elements lie one behind the other? Of an input of a part the flag asks for it: of a gradient, which may
+ * lie in any way, and of what lies so now. */
 static bool lies_in_turn(Derive *d, uint32_t id) {
     DynNode *n = dyn_graph_node(d->g, id);
     while (n->op == DYN_OP_RESHAPE && n->flags & DYN_NODE_VIEW) {
         n = dyn_graph_node(d->g, n->args[0].id);
     }
     bool gradient = n->op == DYN_OP_INPUT && (uint32_t)(n - d->g->nodes.at) >= d->n;
-    if (n->flags & DYN_NODE_VIEW || dyn_node_calls(n) || n->op == DYN_OP_RESULT || (!gradient && n->layout.kind != DYN_LAYOUT_C)) {
+    if (n->flags & DYN_NODE_VIEW || dyn_node_calls(n) || n->op == DYN_OP_RESULT ||
+        (!gradient && n->layout.kind != DYN_LAYOUT_C)) {
         return false;
     }
     if (n->op == DYN_OP_INPUT) {

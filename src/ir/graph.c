@@ -37,6 +37,7 @@ void dyn_graph_free(DynGraph *g) {
     dyn_vec_free(&g->formulas);
     forget_wholes(g, 0);
     dyn_vec_free(&g->wholes);
+    dyn_vec_free(&g->splits);
 }
 
 static bool has_last_axis(const DynGraph *g, const DynNode *n, int64_t size) {
@@ -64,6 +65,7 @@ void dyn_graph_trim(DynGraph *g) {
     dyn_vec_trim(&g->places);
     dyn_vec_trim(&g->formulas);
     dyn_vec_trim(&g->wholes);
+    dyn_vec_trim(&g->splits);
 }
 
 uint32_t dyn_graph_add(DynGraph *g, DynOp op, DynDtype dtype, int ndim, int nargs, int naux) {
@@ -150,6 +152,9 @@ void dyn_graph_truncate(DynGraph *g, uint32_t nnodes) {
         g->formulas.n--;
     }
     forget_wholes(g, nnodes);
+    while (g->splits.n > 0 && g->splits.at[g->splits.n - 1].first + g->splits.at[g->splits.n - 1].n > nnodes) {
+        g->splits.n--;
+    }
     cut(g->inputs.at, &g->inputs.n, nnodes);
     cut(g->outputs.at, &g->outputs.n, nnodes);
 }

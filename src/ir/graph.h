@@ -28,16 +28,17 @@ typedef struct DynArg {
     uint32_t id;
 } DynArg;
 
-#define DYN_NODE_NPSCALAR 1u      /* eager's value is a NumPy scalar (np.float64), not an array */
-#define DYN_NODE_VIEW 2u          /* shares storage with args[0] */
-#define DYN_NODE_CONTIG_COPY 4u   /* reshape/ravel that was a copy when recorded */
-#define DYN_NODE_WARNS 8u         /* where it divides by zero eager warns or raises, whatever np.errstate says */
-#define DYN_NODE_READONLY 16u     /* diagonals, windows, x.imag of a real array: can't be written (a BROADCAST never can) */
-#define DYN_NODE_OBJECT 64u       /* no array: an object that an extern call made (a random generator, a list), of rank 0 */
-#define DYN_NODE_TENSOR 128u      /* eager's value is a tensor: base/tensors.h */
-#define DYN_NODE_DENSE 256u       /* of a call: elements lie densely, in the layout's order; looked at behind it. Of a part's input:
-                                     they lie in C order, or a copy does: evalframe/follow_part.c */
-#define DYN_NODE_TURNED 512u      /* of a GATHER: eager's value is a view of what it found, which has its axes in another order */
+#define DYN_NODE_NPSCALAR 1u    /* eager's value is a NumPy scalar (np.float64), not an array */
+#define DYN_NODE_VIEW 2u        /* shares storage with args[0] */
+#define DYN_NODE_CONTIG_COPY 4u /* reshape/ravel that was a copy when recorded */
+#define DYN_NODE_WARNS 8u       /* where it divides by zero eager warns or raises, whatever np.errstate says */
+#define DYN_NODE_READONLY 16u   /* diagonals, windows, x.imag of a real array: can't be written (a BROADCAST never can) */
+#define DYN_NODE_OBJECT 64u     /* no array: an object that an extern call made (a random generator, a list), of rank 0 */
+#define DYN_NODE_TENSOR 128u    /* eager's value is a tensor: base/tensors.h */
+#define DYN_NODE_DENSE                                                                                                          \
+    256u                     /* of a call: elements lie densely, in the layout's order; looked at behind it. Of a part's input: \
+                                they lie in C order, or a copy does: evalframe/follow_part.c */
+#define DYN_NODE_TURNED 512u /* of a GATHER: eager's value is a view of what it found, which has its axes in another order */
 #define DYN_NODE_OR_NOTHING 2048u /* a MAX or MIN that may be of nothing, and is its identity then: `initial=` follows */
 #define DYN_NODE_TWIN 1024u       /* an earlier node has its value, and whoever reads it reads that: codegen/loops/common.c */
 #define DYN_NODE_WRITE_WARNS 32u  /* a BROADCAST that can be written, with a warning: np.broadcast_arrays */
@@ -135,6 +136,21 @@ typedef struct DynWhole {
     int nlist; /* so many of them are items of a list, the first argument; 0: there is none */
 } DynWhole;
 
+/* Views that one call of PyTorch's gives, of tensors that require gradients: the SLICE nodes first … first + n - 1, parts of the
+ * first one's base along an axis, one behind the other. Backward joins their gradients once, where views that are made one by one
+ * have a tensor of the base's sizes each. */
+typedef enum DynSplitKind {
+    DYN_SPLIT_ONE_BY_ONE /* of no split */,
+    DYN_SPLIT_EVENLY,
+    DYN_SPLIT_BY_SIZES,
+    DYN_SPLIT_UNBIND
+} DynSplitKind;
+typedef struct DynSplit {
+    uint32_t first, n;
+    int axis;
+    uint8_t kind; /* DynSplitKind: which call it was */
+} DynSplit;
+
 typedef struct DynGraph {
     DynArena *arena;
     const char *name; /* of the function */
@@ -156,7 +172,9 @@ typedef struct DynGraph {
     DYN_VEC(DynFormula)
     formulas; /* by node, in order */
     DYN_VEC(DynWhole)
-    wholes;          /* by node, in order: of tensors that require gradients */
+    wholes; /* by node, in order: of tensors that require gradients */
+    DYN_VEC(DynSplit)
+    splits;          /* by node, in order */
     bool derived;    /* gradients are among its nodes, which CPython can't compute: the call isn't made again for a warning */
     bool sets_casts; /* calls in it set autocast: what is made of other nodes in their midst isn't to be a call of PyTorch's */
     uint32_t graded; /* so many nodes say whether they require gradients: DYN_NODE_GRAD */

@@ -584,6 +584,26 @@ def test_a_function_whose_calls_would_not_pay_is_eagers_for_a_while():
     assert dynoc.counters["retired"]["NO_PROFIT"] == 1
 
 
+def test_under_wait_one_call_of_many_looks_again():
+    """Where the clock doesn't count, calls do: what is too small to gain isn't looked at but for one call of 32."""
+
+    def squares(x):
+        return torch.sin(x)
+
+    many, few = r(200_000), r(10)
+    fast = dynoc.optimize(squares, wait=True, options={"retire": True})
+    fast(few)
+    dynoc.counters.clear()
+    for _ in range(32 + 10 * 32):
+        assert torch.equal(fast(few), squares(few))
+    assert dynoc.counters["graph_breaks"]["NO_PROFIT"] == 32 + 10
+    hits = fast.entries[0].hits
+    for _ in range(40):
+        torch.testing.assert_close(fast(many), squares(many))
+    assert fast.entries[0].hits > hits
+    assert fast(many).grad_fn.name() == "CapturedBackward"
+
+
 def steps_until(fast, x, slow, condition, seconds=60):
     """Steps whose backward takes 10 ms longer where slow(result), until a trial is over; was the condition true then?"""
     dynoc.counters.clear()

@@ -53,8 +53,22 @@ static int parts_of(DynRec *r, const NpCall *c, uint32_t a, DynOperand dim, int 
     return (int)PyTuple_GET_SIZE(c->result);
 }
 
+/* Views that one call gave, where they require gradients: a call that gives them all is what autograd is to follow. */
+static DynVal *given_at_once(DynRec *r, const NpCall *c, DynVal **items, int n, int axis, DynSplitKind kind) {
+    DynGraph *g = dyn_rec_graph(r);
+    uint32_t first = n > 0 ? rec_node_of(items[0]) : DYN_NONE;
+    bool joined = n > 1 && kind != DYN_SPLIT_ONE_BY_ONE && rec_torch_follows(PyTuple_GET_ITEM(c->result, 0));
+    for (int i = 0; i < n && joined; i++) {
+        joined = rec_node_of(items[i]) == first + (uint32_t)i && dyn_graph_node(g, first + (uint32_t)i)->op == DYN_OP_SLICE;
+    }
+    if (joined && dyn_vec_push(&g->splits, ((DynSplit){first, (uint32_t)n, axis, (uint8_t)kind})) < 0) {
+        return NULL;
+    }
+    return dyn_rec_seq(r, DV_TUPLE, (uint32_t)n, items, c->result);
+}
+
 /* Parts one behind the other, of these lengths. */
-static DynVal *parts(DynRec *r, const NpCall *c, uint32_t a, int axis, const uint32_t *lengths, int n) {
+static DynVal *parts(DynRec *r, const NpCall *c, uint32_t a, int axis, const uint32_t *lengths, int n, DynSplitKind kind) {
     DynVal *items[MAX_PARTS];
     uint32_t at = dyn_np_int(r, 0);
     for (int i = 0; i < n; i++) {
@@ -64,8 +78,11 @@ static DynVal *parts(DynRec *r, const NpCall *c, uint32_t a, int axis, const uin
         }
         at = dyn_np_op(r, DYN_S_ADD, at, lengths[i]);
     }
-    return dyn_rec_seq(r, DV_TUPLE, (uint32_t)n, items, c->result);
+    return given_at_once(r, c, items, n, axis, kind);
 }
+
+/* What unsafe_split (operator 1) gives are no views for autograd. */
+static DynSplitKind kind_of(const NpCall *c, DynSplitKind kind) { return c->b->op == 1 ? DYN_SPLIT_ONE_BY_ONE : kind; }
 
 /* n parts of `each`, of which the last may be shorter: that there are n is held. */
 static DynVal *even_parts(DynRec *r, const NpCall *c, uint32_t a, int axis, uint32_t each, int n) {
@@ -81,10 +98,10 @@ static DynVal *even_parts(DynRec *r, const NpCall *c, uint32_t a, int axis, uint
     for (int i = 0; i < n; i++) {
         lengths[i] = i == n - 1 ? last : each;
     }
-    return parts(r, c, a, axis, lengths, n);
+    return parts(r, c, a, axis, lengths, n, kind_of(c, DYN_SPLIT_EVENLY));
 }
 
-/* split: a size, or sizes for each part that make the whole. */
+/* split: a size, or sizes for each part that make the whole. Operator 1: unsafe_split. */
 DynVal *tt_rule_split(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor_of(r, c->slot[0]), lengths[MAX_PARTS], total = dyn_np_int(r, 0);
     DynOperand items[MAX_PARTS], how = c->slot[1];
@@ -108,7 +125,7 @@ DynVal *tt_rule_split(DynRec *r, NpCall *c) {
     if (total == DYN_NONE || dyn_np_hint(r, total) != dyn_np_hint(r, size) || dyn_rec_assume_equal(r, total, size) < 0) {
         return dyn_np_unsupported(r);
     }
-    return parts(r, c, a, axis, lengths, n);
+    return parts(r, c, a, axis, lengths, n, kind_of(c, DYN_SPLIT_BY_SIZES));
 }
 
 /* chunk: parts of ceil(size / chunks). */
@@ -175,7 +192,7 @@ DynVal *tt_rule_tensor_split(DynRec *r, NpCall *c) {
     for (int i = 0; i < n; i++) {
         lengths[i] = i < dyn_np_hint(r, more) ? dyn_np_op(r, DYN_S_ADD, least, dyn_np_int(r, 1)) : least;
     }
-    return parts(r, c, a, axis, lengths, n);
+    return parts(r, c, a, axis, lengths, n, DYN_SPLIT_ONE_BY_ONE);
 }
 
 DynVal *tt_rule_unbind(DynRec *r, NpCall *c) {
@@ -190,7 +207,7 @@ DynVal *tt_rule_unbind(DynRec *r, NpCall *c) {
             return NULL;
         }
     }
-    return dyn_rec_seq(r, DV_TUPLE, (uint32_t)n, items, c->result);
+    return given_at_once(r, c, items, n, axis, DYN_SPLIT_UNBIND);
 }
 
 /* ---- views of several tensors */
