@@ -155,6 +155,17 @@ static PyObject *set_errors(PyObject *module, PyObject *dict) {
 }
 
 /* Call each of a tuple of callables with the argument, without a Python frame around them that a traceback would show. */
+/* A program that is run by Python code of ours has as many calls before the limit of recursion as CPython's own start gives it.
+ */
+static PyObject *forgive_calls(PyObject *module, PyObject *n) {
+    int calls = (int)PyLong_AsLong(n);
+    if (calls == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    dyn_recursion_forgive(PyThreadState_Get(), calls);
+    Py_RETURN_NONE;
+}
+
 static PyObject *call_in_turn(PyObject *module, PyObject *args) {
     PyObject *callables, *argument;
     if (!PyArg_ParseTuple(args, "O!O:call_in_turn", &PyTuple_Type, &callables, &argument)) {
@@ -184,6 +195,7 @@ static PyMethodDef functions[] = {
     {"graph_break", graph_break, METH_NOARGS, "Break the graph here. Does nothing else."},
     {"is_tracing", is_tracing, METH_NOARGS, "Is this call being recorded?"},
     {"watch_loops", dyn_loop_watch, METH_O, "Call this, once, when a loop has run for long; None: never."},
+    {"forgive_calls", forgive_calls, METH_O, "So many of the calls that run don't count against the limit of recursion."},
     {"call_in_turn", call_in_turn, METH_VARARGS, "Call each of a tuple with the argument."},
     {0}};
 

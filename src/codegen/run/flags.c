@@ -2,6 +2,7 @@
  *
  * Called by run.c with the GIL. NumPy keeps the state in a context variable; what follows from its value is remembered here, with
  * references, until another value is met. */
+#include "base/cpy.h"
 #include "codegen/run/flags.h"
 #include "ir/extern.h"
 
@@ -176,8 +177,10 @@ static int look(void) {
         Py_XDECREF(now);
         return 0;
     }
+    dyn_cpy_hold_signals();
     PyObject *numpy = PyImport_ImportModule("numpy"), *none = PyTuple_New(0);
     PyObject *state = numpy == NULL ? NULL : PyObject_CallMethod(numpy, "geterr", NULL);
+    dyn_cpy_release_signals();
     int seen = 0;
     PyObject *how = state == NULL ? NULL : stricter(state, &seen), *value = NULL;
     int failed = how == NULL || none == NULL;
