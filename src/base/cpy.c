@@ -324,6 +324,13 @@ void dyn_cpy_release_signals(void) {
 #endif
 }
 
+PyObject *dyn_import(const char *module) {
+    dyn_cpy_hold_signals();
+    PyObject *imported = PyImport_ImportModule(module);
+    dyn_cpy_release_signals();
+    return imported;
+}
+
 /* ---- changing names ---- */
 
 bool dyn_call_null_first(void) { return DYN_PY < 313; }

@@ -125,6 +125,7 @@ DYN_HIDDEN void dyn_cpy_look_again(void); /* from any thread: the main thread is
  * calls for itself. What comes waits until the program goes on. They nest. */
 DYN_HIDDEN void dyn_cpy_hold_signals(void);
 DYN_HIDDEN void dyn_cpy_release_signals(void);
+DYN_HIDDEN PyObject *dyn_import(const char *module); /* in between */
 
 /* f, or the nearest below it on the stack that is a Python function's and has begun; who called it. NULL: none. */
 DYN_HIDDEN DynFrame *dyn_frame_complete(DynFrame *f);

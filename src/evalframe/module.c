@@ -278,7 +278,7 @@ static int start_once(PyObject *module) {
     if (start.done || start.by == me) {
         return 0;
     }
-    PyObject *numpy = PyImport_ImportModule("numpy");
+    PyObject *numpy = dyn_import("numpy");
     if (numpy == NULL) {
         return -1;
     }

@@ -110,7 +110,7 @@ static PyObject *stop_all(PyObject *self, PyObject *none) {
 /* The thread must have ended when the interpreter does: what it calls then isn't there any more. */
 static bool end_at_exit(void) {
     static PyMethodDef method = {"_stop_ticks", stop_all, METH_NOARGS, NULL};
-    PyObject *module = PyImport_ImportModule("atexit"), *call = module == NULL ? NULL : PyCFunction_New(&method, NULL);
+    PyObject *module = dyn_import("atexit"), *call = module == NULL ? NULL : PyCFunction_New(&method, NULL);
     PyObject *done = call == NULL ? NULL : PyObject_CallMethod(module, "register", "O", call);
     bool registered = done != NULL;
     PyErr_Clear();

@@ -141,7 +141,7 @@ static int heeded;                /* the flags that `met` doesn't ignore */
 
 static int find_numpy(void) {
     if (variable == NULL) {
-        PyObject *umath = PyImport_ImportModule("numpy._core.umath");
+        PyObject *umath = dyn_import("numpy._core.umath");
         make = umath == NULL ? NULL : PyObject_GetAttrString(umath, "_make_extobj");
         variable = make == NULL ? NULL : PyObject_GetAttrString(umath, "_extobj_contextvar");
         Py_XDECREF(umath);
@@ -178,7 +178,7 @@ static int look(void) {
         return 0;
     }
     dyn_cpy_hold_signals();
-    PyObject *numpy = PyImport_ImportModule("numpy"), *none = PyTuple_New(0);
+    PyObject *numpy = dyn_import("numpy"), *none = PyTuple_New(0);
     PyObject *state = numpy == NULL ? NULL : PyObject_CallMethod(numpy, "geterr", NULL);
     dyn_cpy_release_signals();
     int seen = 0;
