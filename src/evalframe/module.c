@@ -189,7 +189,7 @@ static PyObject *get_late(PyObject *module, PyObject *name);
 static PyMethodDef functions[] = {
     {"__getattr__", get_late, METH_O, "Starts the rooms that need NumPy, which have the other names."},
     {"is_started", is_started, METH_NOARGS, "Are all rooms started?"},
-    {"_hold_start", hold_start, METH_NOARGS, "In front of a fork: no other thread is in the midst of starting them."},
+    {"_hold_start", hold_start, METH_NOARGS, "In front of a fork: no other thread starts them, and no loop is waited for."},
     {"_let_start", let_start, METH_NOARGS, "Behind a fork, in both processes."},
     {"set_errors", set_errors, METH_O, "Exception types by name."},
     {"graph_break", graph_break, METH_NOARGS, "Break the graph here. Does nothing else."},
@@ -295,8 +295,10 @@ static int start_once(PyObject *module) {
 
 static PyObject *is_started(PyObject *module, PyObject *none) { return PyBool_FromLong(start.done); }
 
-/* A thread that is in the midst of it doesn't exist in the child, which would wait for it for ever. */
+/* A thread that is in the midst of it doesn't exist in the child, which would wait for it for ever. And ticks, which call off what
+ * waits for a loop to go over, come no more behind a fork. */
 static PyObject *hold_start(PyObject *module, PyObject *none) {
+    dyn_loops_stay();
     if (!start.done && start.by != PyThread_get_thread_ident()) {
         lock_start();
         start.forks = true;
