@@ -295,8 +295,8 @@ static int start_once(PyObject *module) {
 
 static PyObject *is_started(PyObject *module, PyObject *none) { return PyBool_FromLong(start.done); }
 
-/* A thread that is in the midst of it doesn't exist in the child, which would wait for it for ever. And ticks, which call off what
- * waits for a loop to go over, come no more behind a fork. */
+/* A thread that is in the midst of it doesn't exist in the child, which would wait for it for ever. And ticks, which call off
+ * what waits for a loop to go over, come no more behind a fork. */
 static PyObject *hold_start(PyObject *module, PyObject *none) {
     dyn_loops_stay();
     if (!start.done && start.by != PyThread_get_thread_ident()) {
