@@ -4,6 +4,7 @@
  * arrays. Owns nothing. */
 #define DYN_IMPORTS_ARRAY_API
 #include "base/arrays.h"
+#include "base/cpy.h"
 #include "base/pool.h"
 #include "base/scalar.h"
 #include "base/tensors.h"
@@ -429,7 +430,7 @@ bool dyn_npscalar_is(PyObject *o, int how) {
 }
 
 PyObject *dyn_module_attr(const char *module, const char *name) {
-    PyObject *m = PyImport_ImportModule(module), *o = m == NULL ? NULL : PyObject_GetAttrString(m, name);
+    PyObject *m = dyn_import(module), *o = m == NULL ? NULL : PyObject_GetAttrString(m, name);
     Py_XDECREF(m);
     return o;
 }

@@ -78,7 +78,9 @@ DYN_HIDDEN void dyn_frame_leave(PyThreadState *ts, DynFrame *f, DynFrameLink *li
 /* What is called between them is called by the current frame's caller, for whoever looks; show takes what hide gave. */
 DYN_HIDDEN DynFrame *dyn_frame_hide(PyThreadState *ts);
 DYN_HIDDEN void dyn_frame_show(PyThreadState *ts, DynFrame *f);
-DYN_HIDDEN bool dyn_recursion_near_limit(PyThreadState *ts);               /* less than 50 Python calls left */
+DYN_HIDDEN bool dyn_recursion_near_limit(PyThreadState *ts); /* less than 50 Python calls left */
+/* From now on so many calls that are running are taken to be none: they don't count against the limit. */
+DYN_HIDDEN void dyn_recursion_forgive(PyThreadState *ts, int calls);
 DYN_HIDDEN PyObject *dyn_frame_eval_alone(PyThreadState *ts, DynFrame *f); /* when no hook is installed */
 DYN_HIDDEN bool dyn_cpy_short_of_stack(void); /* too short to record, or to run kernels: a thread's may be small */
 DYN_HIDDEN bool dyn_cpy_deep_in_stack(void);  /* the C stack is short: with no hook Python calls need none */
@@ -119,6 +121,11 @@ DYN_HIDDEN void dyn_frame_change_code(DynFrame *f, PyCodeObject *code);
 DYN_HIDDEN bool dyn_cpy_is_main_thread(void); /* the calling thread is the one that serves signals and calls such as the next */
 DYN_HIDDEN int dyn_cpy_call_soon(int (*call)(void *));
 DYN_HIDDEN void dyn_cpy_look_again(void); /* from any thread: the main thread is to look for such calls */
+/* Between the two no handler of a signal runs: what one raises is the program's, and would be lost in Python code that dynoc
+ * calls for itself. What comes waits until the program goes on. They nest. */
+DYN_HIDDEN void dyn_cpy_hold_signals(void);
+DYN_HIDDEN void dyn_cpy_release_signals(void);
+DYN_HIDDEN PyObject *dyn_import(const char *module); /* in between */
 
 /* f, or the nearest below it on the stack that is a Python function's and has begun; who called it. NULL: none. */
 DYN_HIDDEN DynFrame *dyn_frame_complete(DynFrame *f);

@@ -62,7 +62,7 @@ static bool find_methods(PyTypeObject *t) {
 }
 
 static void find(void) {
-    PyObject *module = PyImport_ImportModule("_collections"), *t = NULL, *numbers = NULL, *o = NULL;
+    PyObject *module = dyn_import("_collections"), *t = NULL, *numbers = NULL, *o = NULL;
     t = module == NULL ? NULL : PyObject_GetAttrString(module, "deque");
     numbers = t == NULL ? NULL : PyList_New(0);
     for (long i = 0; numbers != NULL && i < 3 * BLOCK; i++) {

@@ -394,6 +394,8 @@ PyObject *dyn_frame_eval_alone(PyThreadState *ts, DynFrame *f) {
 
 bool dyn_recursion_near_limit(PyThreadState *ts) { return PY_REMAINING(ts) < 50 || stack_left() < 2 * STACK_LOW; }
 
+void dyn_recursion_forgive(PyThreadState *ts, int calls) { PY_REMAINING(ts) += calls; }
+
 static int count_recursion(PyThreadState *ts) {
 #if DYN_PY == 311
     return _Py_EnterRecursiveCallTstate(ts, "") ? -1 : 0;

@@ -166,6 +166,9 @@ static PyObject *jumped(PyObject *self, PyObject *const *args, Py_ssize_t n) {
         ask(ts, f, (uint32_t)(PyLong_AsLong(args[2]) / (long)sizeof(_Py_CODEUNIT)));
     }
     bool over = (PyObject *)dyn_frame_code(f) != args[0];
+    if (over) {
+        dyn_cpy_watch_no_jumps(); /* so that the program finds the tool free as soon as may be */
+    }
     return Py_NewRef(over ? Py_None : no_more);
 }
 

@@ -3,6 +3,7 @@
  * Every room logs, counts and reads dyn_config; the Python face (src/dynoc) sets the log mask and the configuration through
  * the module functions at the end. The counters dict is owned here for the life of the process. Texts of the configuration are
  * kept for the life of the process too, because the compile thread reads them without the GIL. */
+#include "base/cpy.h"
 #include "base/log.h"
 #include <time.h>
 
@@ -40,7 +41,7 @@ bool dyn_log_busy(void) { return busy > 0; }
 /* logging.getLogger(name).<method>(text); -1 with an exception set. dynoc._logs sees to it that somebody hears it. */
 static int emit(const char *name, const char *method, PyObject *text) {
     int done = -1;
-    PyObject *face = PyImport_ImportModule("dynoc._logs");
+    PyObject *face = dyn_import("dynoc._logs");
     PyObject *logger = face == NULL ? NULL : PyObject_CallMethod(face, "logger", "s", name);
     PyObject *result = logger == NULL ? NULL : PyObject_CallMethod(logger, method, "O", text);
     if (result != NULL) {
@@ -52,20 +53,18 @@ static int emit(const char *name, const char *method, PyObject *text) {
     return done;
 }
 
-/* emit, whatever exception is set now and whatever the logger raises. An interrupt that arrives meanwhile is raised later. */
+/* emit, whatever exception is set now and whatever the logger raises. What a handler of signals raises is raised later. */
 static void emit_safely(const char *name, const char *method, const char *text) {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     busy++;
+    dyn_cpy_hold_signals();
     PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
     if (message == NULL || emit(name, method, message) < 0) {
-        bool interrupt = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
         PyErr_Clear();
-        if (interrupt) {
-            PyErr_SetInterrupt();
-        }
     }
     Py_XDECREF(message);
+    dyn_cpy_release_signals();
     busy--;
     PyErr_Restore(type, value, traceback);
 }

@@ -3,6 +3,7 @@
  * Called by arrays.c (views), the recorder, guards and the artifact, with the GIL. What is looked up in torch (types, getters,
  * functions) is kept for the life of the process. The getter and functions in C are called by their C addresses: that costs
  * a tenth of what the interpreter's attribute does. */
+#include "base/cpy.h"
 #include "base/torch.h"
 #include "base/cuda.h"
 
@@ -522,8 +523,7 @@ static bool find_profiler(void) {
     static bool tried;
     if (!tried) {
         tried = true;
-        PyObject *module = PyImport_ImportModule("torch.autograd.profiler"),
-                 *ranges = PyImport_ImportModule("torch._C._profiler");
+        PyObject *module = dyn_import("torch.autograd.profiler"), *ranges = dyn_import("torch._C._profiler");
         make_range = ranges == NULL ? NULL : PyObject_GetAttrString(ranges, "_RecordFunctionFast");
         profiler_flag = PyUnicode_InternFromString("_is_profiler_enabled");
         profiler_names =

@@ -27,6 +27,7 @@ from importlib.machinery import BuiltinImporter, SourceFileLoader, SourcelessFil
 from importlib.util import MAGIC_NUMBER
 
 import dynoc
+from dynoc import _dynoc
 
 
 def usage_error(message):
@@ -82,7 +83,9 @@ def run_script(path, arguments, code_of=None):
     main.__file__ = name
     if path != "-":
         main.__loader__ = (SourcelessFileLoader if is_compiled(name) else SourceFileLoader)("__main__", name)
-    exec((code_of or compiled)(source, name), main.__dict__)
+    code = (code_of or compiled)(source, name)
+    forgive_calls(by_exec=True)
+    exec(code, main.__dict__)
 
 
 def run_folder(path, arguments):
@@ -90,6 +93,7 @@ def run_folder(path, arguments):
     sys.argv[:] = [path, *arguments]
     replace_path(absolute(path), always=True)
     new_main()
+    forgive_calls()
     runpy._run_module_as_main("__main__", alter_argv=False)
 
 
@@ -97,7 +101,18 @@ def run_module(name, arguments):
     """Run a module or package as `python -m name arguments` would."""
     sys.argv[:] = ["-m", *arguments]
     new_main()
+    forgive_calls()
     runpy._run_module_as_main(name)
+
+
+def forgive_calls(by_exec=False):
+    """Let the program have as many calls before the limit of recursion as `python` itself gives it: ours don't count."""
+    frame, calls = sys._getframe(1), 0
+    while frame is not None:
+        frame, calls = frame.f_back, calls + 1
+    if sys.version_info < (3, 12):  # calls of functions in C count as well: of exec, by runpy and by us
+        calls += 1 + by_exec
+    _dynoc.forgive_calls(calls)
 
 
 def new_main():

@@ -37,7 +37,7 @@ void dyn_debug_add_text(PyObject **list, DynStr *s) {
 
 /* What a function of the Python face writes of the capture's data; `otherwise` where it can't. */
 static void put_from_face(const DynCapture *c, const char *module, const char *function, const char *otherwise, DynStr *out) {
-    PyObject *data = dyn_capture_data(c), *face = data == NULL ? NULL : PyImport_ImportModule(module);
+    PyObject *data = dyn_capture_data(c), *face = data == NULL ? NULL : dyn_import(module);
     PyObject *text = face == NULL ? NULL : PyObject_CallMethod(face, function, "O", data);
     const char *utf8 = text != NULL && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : NULL;
     dyn_str_puts(out, utf8 != NULL ? utf8 : otherwise);
@@ -64,7 +64,7 @@ void dyn_debug_calls(const DynCapture *c, DynStr *out) {
 
 /* dis.Bytecode(code).dis(). */
 void dyn_debug_disassemble(PyObject *code, DynStr *out) {
-    PyObject *dis = PyImport_ImportModule("dis");
+    PyObject *dis = dyn_import("dis");
     PyObject *bytecode = dis == NULL ? NULL : PyObject_CallMethod(dis, "Bytecode", "O", code);
     PyObject *text = bytecode == NULL ? NULL : PyObject_CallMethod(bytecode, "dis", NULL);
     const char *utf8 = text != NULL && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : NULL;

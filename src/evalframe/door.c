@@ -476,7 +476,7 @@ static PyObject *reduce(PyObject *self, PyObject *none) {
     if (named && PyUnicode_Check(module) && is_global(self, module, name)) {
         result = Py_NewRef(name);
     } else if (named) {
-        PyObject *ours = PyImport_ImportModule("dynoc._dynoc");
+        PyObject *ours = dyn_import("dynoc._dynoc");
         PyObject *optimize = ours == NULL ? NULL : PyObject_GetAttrString(ours, "optimize");
         result = optimize == NULL ? NULL : Py_BuildValue("N(OO)", optimize, d->func, d->cache->options->dict);
         Py_XDECREF(ours);

@@ -469,7 +469,7 @@ static void change_ufuncs(PyObject *numpy, vectorcallfunc from, vectorcallfunc t
 }
 
 static void watch_ufuncs(bool on) {
-    PyObject *numpy = PyImport_ImportModule("numpy"), *add = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, "add");
+    PyObject *numpy = dyn_import("numpy"), *add = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, "add");
     if (add != NULL && finder.call == NULL && Py_IS_TYPE(add, &PyUFunc_Type)) {
         finder.call = ((PyUFuncObject *)add)->vectorcall;
     }

@@ -16,7 +16,7 @@ static struct Names {
 
 static int find_face(void) {
     if (apply == NULL) {
-        PyObject *face = PyImport_ImportModule("dynoc._autograd");
+        PyObject *face = dyn_import("dynoc._autograd");
         PyObject *all = face == NULL ? NULL : PyObject_CallMethod(face, "bind", NULL);
         if (all != NULL && PyArg_ParseTuple(all, "OOOO", &apply, &anomaly, &hooks, &by_plain)) {
             Py_INCREF(apply);

@@ -14,7 +14,7 @@
 int dyn_hand_on(DynEntry *e, const DynOptions *o) {
     PyObject *examples = e->capture->examples != NULL ? e->capture->examples : PyTuple_New(0);
     e->capture->examples = NULL;
-    PyObject *face = PyImport_ImportModule("dynoc._backends"), *entry = dyn_pyentry_new(e), *handed = NULL;
+    PyObject *face = dyn_import("dynoc._backends"), *entry = dyn_pyentry_new(e), *handed = NULL;
     bool suppress = dyn_options_config(o).suppress_errors;
     if (face != NULL && entry != NULL && examples != NULL) {
         handed = PyObject_CallMethod(face, "hand_on", "OOOi", entry, o->dict, examples, (int)suppress);

@@ -440,7 +440,7 @@ static PyObject *collects(PyObject *self, PyObject *args) {
 
 /* gc.callbacks, and what is done with it. No exception is left. */
 static void with_callbacks(const char *method) {
-    PyObject *gc = PyImport_ImportModule("gc"), *list = gc == NULL ? NULL : PyObject_GetAttrString(gc, "callbacks");
+    PyObject *gc = dyn_import("gc"), *list = gc == NULL ? NULL : PyObject_GetAttrString(gc, "callbacks");
     PyObject *result = list == NULL ? NULL : PyObject_CallMethod(list, method, "O", on_collection);
     Py_XDECREF(result);
     Py_XDECREF(list);

@@ -224,7 +224,7 @@ static PyObject *stand_in(DynRecording *r, PyObject *func, PyObject *of) {
     DynRaised before = dyn_callback_begin();
     own_business++;
     if (face == NULL) {
-        face = PyImport_ImportModule("dynoc._optimizers");
+        face = dyn_import("dynoc._optimizers");
     }
     PyObject *found = face == NULL ? NULL : PyObject_CallMethod(face, "stand_in", "OO", func, of); /* the module holds it */
     own_business--;

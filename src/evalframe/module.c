@@ -155,6 +155,17 @@ static PyObject *set_errors(PyObject *module, PyObject *dict) {
 }
 
 /* Call each of a tuple of callables with the argument, without a Python frame around them that a traceback would show. */
+/* A program that is run by Python code of ours has as many calls before the limit of recursion as CPython's own start gives it.
+ */
+static PyObject *forgive_calls(PyObject *module, PyObject *n) {
+    int calls = (int)PyLong_AsLong(n);
+    if (calls == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    dyn_recursion_forgive(PyThreadState_Get(), calls);
+    Py_RETURN_NONE;
+}
+
 static PyObject *call_in_turn(PyObject *module, PyObject *args) {
     PyObject *callables, *argument;
     if (!PyArg_ParseTuple(args, "O!O:call_in_turn", &PyTuple_Type, &callables, &argument)) {
@@ -178,12 +189,13 @@ static PyObject *get_late(PyObject *module, PyObject *name);
 static PyMethodDef functions[] = {
     {"__getattr__", get_late, METH_O, "Starts the rooms that need NumPy, which have the other names."},
     {"is_started", is_started, METH_NOARGS, "Are all rooms started?"},
-    {"_hold_start", hold_start, METH_NOARGS, "In front of a fork: no other thread is in the midst of starting them."},
+    {"_hold_start", hold_start, METH_NOARGS, "In front of a fork: no other thread starts them, and no loop is waited for."},
     {"_let_start", let_start, METH_NOARGS, "Behind a fork, in both processes."},
     {"set_errors", set_errors, METH_O, "Exception types by name."},
     {"graph_break", graph_break, METH_NOARGS, "Break the graph here. Does nothing else."},
     {"is_tracing", is_tracing, METH_NOARGS, "Is this call being recorded?"},
     {"watch_loops", dyn_loop_watch, METH_O, "Call this, once, when a loop has run for long; None: never."},
+    {"forgive_calls", forgive_calls, METH_O, "So many of the calls that run don't count against the limit of recursion."},
     {"call_in_turn", call_in_turn, METH_VARARGS, "Call each of a tuple with the argument."},
     {0}};
 
@@ -266,7 +278,7 @@ static int start_once(PyObject *module) {
     if (start.done || start.by == me) {
         return 0;
     }
-    PyObject *numpy = PyImport_ImportModule("numpy");
+    PyObject *numpy = dyn_import("numpy");
     if (numpy == NULL) {
         return -1;
     }
@@ -283,8 +295,10 @@ static int start_once(PyObject *module) {
 
 static PyObject *is_started(PyObject *module, PyObject *none) { return PyBool_FromLong(start.done); }
 
-/* A thread that is in the midst of it doesn't exist in the child, which would wait for it for ever. */
+/* A thread that is in the midst of it doesn't exist in the child, which would wait for it for ever. And ticks, which call off
+ * what waits for a loop to go over, come no more behind a fork. */
 static PyObject *hold_start(PyObject *module, PyObject *none) {
+    dyn_loops_stay();
     if (!start.done && start.by != PyThread_get_thread_ident()) {
         lock_start();
         start.forks = true;

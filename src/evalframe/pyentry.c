@@ -47,7 +47,7 @@ static PyObject *get_bytes(PyObject *self, void *none) { return dyn_memory_parts
 
 /* The Python face has the class. */
 static PyObject *get_graph(PyObject *self, void *none) {
-    PyObject *face = PyImport_ImportModule("dynoc._capture");
+    PyObject *face = dyn_import("dynoc._capture");
     PyObject *graph = face == NULL ? NULL : PyObject_CallMethod(face, "graph_of", "O", self);
     Py_XDECREF(face);
     return graph;

@@ -29,11 +29,8 @@ static struct {
 } ticks = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Each client is asked when its time has come: its answer says when the next one does. Clients come and go in these calls. */
-static int on_tick(void *unused) {
+static void ask_clients(void) {
     unsigned slept = atomic_load(&ticks.ms), least = LONGEST_MS;
-    if (dyn_cpy_is_finalizing()) {
-        return 0;
-    }
     for (int i = 0; i < CLIENTS; i++) {
         Client *c = &ticks.clients[i];
         DynTicked *call = c->call;
@@ -57,6 +54,16 @@ static int on_tick(void *unused) {
     }
     atomic_store(&ticks.ms, least);
     atomic_store(&ticks.asked, false);
+}
+
+/* What clients call may take long, as the import of NumPy does. */
+static int on_tick(void *unused) {
+    if (dyn_cpy_is_finalizing()) {
+        return 0;
+    }
+    dyn_cpy_hold_signals();
+    ask_clients();
+    dyn_cpy_release_signals();
     return 0;
 }
 
@@ -103,7 +110,7 @@ static PyObject *stop_all(PyObject *self, PyObject *none) {
 /* The thread must have ended when the interpreter does: what it calls then isn't there any more. */
 static bool end_at_exit(void) {
     static PyMethodDef method = {"_stop_ticks", stop_all, METH_NOARGS, NULL};
-    PyObject *module = PyImport_ImportModule("atexit"), *call = module == NULL ? NULL : PyCFunction_New(&method, NULL);
+    PyObject *module = dyn_import("atexit"), *call = module == NULL ? NULL : PyCFunction_New(&method, NULL);
     PyObject *done = call == NULL ? NULL : PyObject_CallMethod(module, "register", "O", call);
     bool registered = done != NULL;
     PyErr_Clear();

@@ -277,7 +277,7 @@ static bool prepare(Check *c) {
     const DynGraph *g = c->graph;
     c->writes = writes_inputs(g);
     c->inexact = dyn_compile_is_inexact(g);
-    c->face = PyImport_ImportModule("dynoc._verify");
+    c->face = dyn_import("dynoc._verify");
     c->sym = PyMem_Malloc(sizeof(*c->sym) * (g->syms->v.n + 1));
     c->values = PyMem_Calloc(g->nodes.n + 1, sizeof(*c->values));
     bool room = c->face != NULL && c->sym != NULL && c->values != NULL;

@@ -2,6 +2,7 @@
  *
  * Called by graph_python.c for each extern node, with the GIL. Owns nothing. A call that has no text is stood for by random
  * arrays of the recorded shape, and the program says so. */
+#include "base/cpy.h"
 #include "ir/graph_python.h"
 
 /* Is what is called the attribute of that name? */
@@ -22,7 +23,7 @@ static bool is_called(const DynExtern *x, PyObject *of) {
 
 /* Where NumPy has it; NULL: nowhere. */
 static const char *home_of(const DynExtern *x) {
-    PyObject *numpy = PyImport_ImportModule("numpy");
+    PyObject *numpy = dyn_import("numpy");
     const char *home = NULL;
     if (is_called(x, numpy)) {
         home = "np.";

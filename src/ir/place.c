@@ -1,16 +1,19 @@
 /* place.c: a place in the source as people read it: file, line, function, the source line and a caret under what is meant.
  *
  * Called by the recorder for dynoc.Unsupported, and by evalframe for the graph_breaks log and what wasn't captured. */
+#include "base/cpy.h"
 #include "ir/place.h"
 
 /* linecache.getline(file, line) without the newline: new reference or NULL without an exception. */
 static PyObject *source_line(PyObject *file, int line) {
-    PyObject *linecache = PyImport_ImportModule("linecache");
+    dyn_cpy_hold_signals();
+    PyObject *linecache = dyn_import("linecache");
     PyObject *text = linecache == NULL ? NULL : PyObject_CallMethod(linecache, "getline", "Oi", file, line);
     PyObject *stripped = text == NULL || !PyUnicode_Check(text) ? NULL : PyObject_CallMethod(text, "rstrip", NULL);
     Py_XDECREF(text);
     Py_XDECREF(linecache);
     PyErr_Clear();
+    dyn_cpy_release_signals();
     return stripped;
 }
 

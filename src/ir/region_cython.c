@@ -4,6 +4,7 @@
  * Other modules of Cython hand out addresses too, but their functions may run Python code, raise, and need the GIL; nothing that
  * they say tells. Those of this module do neither, as long as scipy.special.errstate has nothing warned of or raised: what isn't
  * defined is nan. */
+#include "base/cpy.h"
 #include "ir/region_foreign.h"
 
 #define MODULE "scipy.special.cython_special"
@@ -37,7 +38,9 @@ bool dyn_foreign_is_special(PyObject *o) {
 static bool ignores_errors(void) {
     PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "scipy.special._ufuncs");
     PyObject *geterr = module != NULL && PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), "geterr") : NULL;
+    dyn_cpy_hold_signals();
     PyObject *all = geterr == NULL ? NULL : PyObject_CallNoArgs(geterr), *name, *action;
+    dyn_cpy_release_signals();
     Py_ssize_t at = 0;
     bool ignores = all != NULL && PyDict_CheckExact(all);
     while (ignores && PyDict_Next(all, &at, &name, &action)) {

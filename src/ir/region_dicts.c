@@ -34,7 +34,7 @@ static bool is_counter(PyTypeObject *t) {
 }
 
 static void find_classes(void) {
-    PyObject *module = PyImport_ImportModule("collections");
+    PyObject *module = dyn_import("collections");
     PyObject *defaults = module == NULL ? NULL : PyObject_GetAttrString(module, "defaultdict");
     PyObject *counter = defaults == NULL ? NULL : PyObject_GetAttrString(module, "Counter");
     PyErr_Clear();

@@ -4,6 +4,7 @@
  *
  * What Python would raise, and what an int64 can't hold, is a failure: at call time a guard miss, never a wrong value. The float
  * functions follow the special cases of CPython's Objects/floatobject.c and Modules/mathmodule.c and call the same libm. */
+#include "base/cpy.h"
 #include "ir/sym.h"
 #include "ir/region_math.h"
 #include <errno.h>
@@ -472,7 +473,7 @@ static PyMethodDef methods[] = {
     {"_sym_eval", sym_eval, METH_VARARGS, NULL}, {"_sym_ops", sym_ops, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
 
 int dyn_sym_init_module(PyObject *module) {
-    PyObject *math = PyImport_ImportModule("math");
+    PyObject *math = dyn_import("math");
     if (math == NULL) {
         return -1;
     }

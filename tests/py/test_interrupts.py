@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from process import program
+from process import program, run_script
 
 SLEEP = 600  # s: a compiler that never ends in a test's time
 PROGRAM = """
@@ -66,3 +66,48 @@ def test_a_terminal_shows_what_is_waited_for(tmp_path):
     os.close(ours)
     assert b"\rdynoc: waiting for the C compiler, 1 to go, 2 s (Ctrl-C ends the wait)" in text
     assert text.endswith(b"\r\x1b[K")
+
+
+HANDLED = """
+import os, signal, sys
+import numpy as np, dynoc
+class Due(Exception): pass
+raised = caught = 0
+def handle(number, frame):
+    global raised
+    raised += 1
+    raise Due
+def alarm(*_):
+    if on:
+        os.kill(os.getpid(), signal.SIGALRM)
+        for _ in range(100):
+            pass
+class Finder:
+    find_spec = alarm
+def geterr(former=np.geterr):
+    alarm()
+    return former()
+def work(x):
+    total = 0.0
+    y = np.sin(x) + np.log(x)
+    for i in range(len(x)):
+        total += y[i] * 2
+    return total
+fast, on = dynoc.optimize(work, wait=True), False
+signal.signal(signal.SIGALRM, handle)
+sys.meta_path.insert(0, Finder)
+np.geterr = geterr
+for _ in range(12):
+    try:
+        on = True
+        fast(np.ones(500))
+        len([])
+    except Due:
+        caught += 1
+    on = False
+print(raised > 0, raised - caught, fast(np.ones(500)) == work(np.ones(500)))
+"""
+
+
+def test_what_handlers_raise_while_dynoc_calls_python_is_the_programs():
+    assert run_script(HANDLED) == (0, "True 0 True\n", "")

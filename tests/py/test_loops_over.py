@@ -1,6 +1,7 @@
 """Calls that go over to loop code in the midst of a loop: what they give, raise and show is what they would have without."""
 
 import gc
+import os
 import sys
 import threading
 import traceback
@@ -366,6 +367,38 @@ def test_no_tool_is_left():
         assert monitoring.get_tool(monitoring.OPTIMIZER_ID) == "mine"
     finally:
         monitoring.free_tool_id(monitoring.OPTIMIZER_ID)
+
+
+@pytest.mark.skipif(not HAS or sys.version_info < (3, 12), reason="calls go over by a tool")
+def test_the_tool_is_free_as_soon_as_a_call_has_gone_over():
+    def program(over, n, tool):
+        seen = []
+        for i in range(n):
+            over()
+            over = bool
+            seen.append(tool(5))
+        return seen
+
+    before = gone_over()
+    assert program(go_over, 4, sys.monitoring.get_tool) == ["dynoc", None, None, None]
+    assert gone_over() == before + 1
+
+
+@pytest.mark.skipif(not HAS or sys.version_info < (3, 12), reason="calls go over by a tool")
+@pytest.mark.filterwarnings("ignore:This process")  # it has threads: of NumPy's, too
+def test_no_loop_is_waited_for_behind_a_fork():
+    def program(over, n, tool, fork):
+        total = 0
+        for i in range(n):
+            total += i
+            if i == n - 1:
+                asked, child = over(), fork()
+        return asked, child, tool(5)
+
+    asked, child, tool = program(go_over, 9, sys.monitoring.get_tool, os.fork)
+    if child == 0:
+        os._exit(tool is not None)
+    assert (asked, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), tool) == (True, 0, None)
 
 
 def test_counts_of_references_stay():

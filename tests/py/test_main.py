@@ -35,6 +35,10 @@ ENDS = {
     "signal": "import os, signal; os.kill(os.getpid(), signal.SIGTERM)",
     "assertion": "assert 1 == 2, 'no'\n",
     "recursion": "def f(n):\n    return f(n + 1)\n\ntry:\n    f(0)\nexcept RecursionError as e:\n    print(e)\n",
+    "depth of recursion": (
+        "import sys\ndef f(n=0):\n    try:\n        return f(n + 1)\n    except RecursionError:\n        return n\n\nprint(f())\n"
+        "sys.setrecursionlimit(300)\nprint(f())\ntry:\n    sys.setrecursionlimit(1)\nexcept RecursionError as e:\n    print(e)\n"
+    ),
     "own excepthook": "import sys\nsys.excepthook = lambda *_: print(_[0], _[2].tb_frame.f_code.co_name, _[2].tb_next)\n[][0]\n",
     "last traceback": "import atexit, sys\natexit.register(lambda: print(sys.last_traceback.tb_next))\n[][0]\n",
     "hook at exit": "import atexit, sys\natexit.register(lambda: print(sys.excepthook is sys.__excepthook__))\n[][0]\n",
@@ -181,6 +185,42 @@ def test_long_loops_without_arrays_are_found_where_that_is_wanted(tmp_path, plai
     path.write_text(LONG)
     found = run_python(["-m", "dynoc", str(path)], DYNOC_PLAIN_LOOPS=int(plain_loops))
     assert found == (0, f"False {plain_loops} {plain_loops}\n", "")
+
+
+SIGNAL = """
+import os, signal, sys, time, traceback
+class Due(Exception): pass
+def handle(number, frame):
+    raise Due(frame.f_code.co_name)
+signal.signal(signal.SIGALRM, handle)
+class Finder:
+    sent = 0
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("numpy.") and Finder.sent < 3:
+            Finder.sent += 1
+            os.kill(os.getpid(), signal.SIGALRM)
+            for _ in range(100):
+                pass
+sys.meta_path.insert(0, Finder())
+def long(n):
+    s = 0
+    for i in range(n):
+        s = (s * 7 + i) % 1000003
+    return s
+began, caught = time.monotonic(), None
+while time.monotonic() - began < 20 and caught is None:
+    try:
+        long(200_000)
+    except Due as due:
+        caught = str(due), traceback.extract_tb(due.__traceback__)[1].name
+print(caught, Finder.sent, 'numpy' in sys.modules)
+"""
+
+
+def test_what_a_handler_raises_while_numpy_is_imported_is_the_programs(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(SIGNAL)
+    assert run_python(["-m", "dynoc", str(path)]) == (0, "('long', 'long') 3 True\n", "")
 
 
 OBJECTS = """

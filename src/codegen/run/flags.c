@@ -2,6 +2,7 @@
  *
  * Called by run.c with the GIL. NumPy keeps the state in a context variable; what follows from its value is remembered here, with
  * references, until another value is met. */
+#include "base/cpy.h"
 #include "codegen/run/flags.h"
 #include "ir/extern.h"
 
@@ -140,7 +141,7 @@ static int heeded;                /* the flags that `met` doesn't ignore */
 
 static int find_numpy(void) {
     if (variable == NULL) {
-        PyObject *umath = PyImport_ImportModule("numpy._core.umath");
+        PyObject *umath = dyn_import("numpy._core.umath");
         make = umath == NULL ? NULL : PyObject_GetAttrString(umath, "_make_extobj");
         variable = make == NULL ? NULL : PyObject_GetAttrString(umath, "_extobj_contextvar");
         Py_XDECREF(umath);
@@ -176,8 +177,10 @@ static int look(void) {
         Py_XDECREF(now);
         return 0;
     }
-    PyObject *numpy = PyImport_ImportModule("numpy"), *none = PyTuple_New(0);
+    dyn_cpy_hold_signals();
+    PyObject *numpy = dyn_import("numpy"), *none = PyTuple_New(0);
     PyObject *state = numpy == NULL ? NULL : PyObject_CallMethod(numpy, "geterr", NULL);
+    dyn_cpy_release_signals();
     int seen = 0;
     PyObject *how = state == NULL ? NULL : stricter(state, &seen), *value = NULL;
     int failed = how == NULL || none == NULL;

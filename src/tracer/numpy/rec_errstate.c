@@ -82,7 +82,7 @@ Step rec_BEFORE_WITH(DynRec *r, RecFrame *f, const DynInstr *in) {
 bool rec_is_errstate_variable(const PyObject *var) { return var == variable; }
 
 int rec_errstate_init(void) {
-    PyObject *numpy = PyImport_ImportModule("numpy"), *umath = PyImport_ImportModule("numpy._core.umath");
+    PyObject *numpy = dyn_import("numpy"), *umath = dyn_import("numpy._core.umath");
     variable = umath ? PyObject_GetAttrString(umath, "_extobj_contextvar") : NULL;
     errstate = numpy ? PyObject_GetAttrString(numpy, "errstate") : NULL;
     enter = PyUnicode_InternFromString("__enter__");

@@ -1,6 +1,7 @@
 /* rec_numpy.c: from NumPy's callables and methods to rules. Fills the binding tables from bind.def, lays out arguments, and holds
  * what all rules need: operands, results, failing. Called by the recorder's handlers through rec.h. The tables live as long as
  * the process. */
+#include "base/cpy.h"
 #include "base/tensors.h"
 #include "tracer/numpy/rec_np.h"
 #include "ir/extern.h"
@@ -118,7 +119,7 @@ static int bind_function(PyObject *numpy, DynBinding *row) {
 
 /* Finds the callables of the rows that weren't looked up yet. */
 static int bind_functions(void) {
-    PyObject *numpy = PyImport_ImportModule("numpy");
+    PyObject *numpy = dyn_import("numpy");
     int status = numpy == NULL ? -1 : 0;
     unbound = 0;
     for (int i = 0; i < NFUNCTIONS && status == 0; i++) {
@@ -134,7 +135,7 @@ static int bind_functions(void) {
 }
 
 int dyn_np_init(void) {
-    PyObject *numpy = PyImport_ImportModule("numpy");
+    PyObject *numpy = dyn_import("numpy");
     if (numpy == NULL) {
         return -1;
     }

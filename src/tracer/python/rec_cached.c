@@ -11,7 +11,7 @@
 PyTypeObject *dyn_cached_type;
 
 int rec_cached_init(void) {
-    PyObject *module = PyImport_ImportModule("functools");
+    PyObject *module = dyn_import("functools");
     dyn_cached_type = module ? (PyTypeObject *)PyObject_GetAttrString(module, "_lru_cache_wrapper") : NULL;
     Py_XDECREF(module);
     return dyn_cached_type == NULL ? -1 : 0;

@@ -560,7 +560,7 @@ static int find_what_is_kept(void) {
 }
 
 int rec_collections_init(void) {
-    PyObject *module = PyImport_ImportModule("collections");
+    PyObject *module = dyn_import("collections");
     dyn_deque_type = type_called(module, "deque");
     default_dict = type_called(module, "defaultdict");
     counter = type_called(module, "Counter");

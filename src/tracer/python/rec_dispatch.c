@@ -128,9 +128,9 @@ int rec_cached_attr(DynRec *r, PyObject *descr, DynOperand o, PyObject *name, Re
 }
 
 int rec_dispatch_init(void) {
-    PyObject *module = PyImport_ImportModule("functools"), *builtins = PyEval_GetBuiltins();
+    PyObject *module = dyn_import("functools"), *builtins = PyEval_GetBuiltins();
     PyObject *type = module ? PyObject_GetAttrString(module, "cached_property") : NULL;
-    PyObject *weakref = PyImport_ImportModule("weakref");
+    PyObject *weakref = dyn_import("weakref");
     PyObject *weak = weakref ? PyObject_GetAttrString(weakref, "WeakKeyDictionary") : NULL;
     Py_XDECREF(weakref);
     weak_dict = weak != NULL && PyType_Check(weak) ? (PyTypeObject *)weak : NULL;

@@ -129,7 +129,7 @@ RecAttr rec_enum_attr(DynRec *r, DynOperand o, PyObject *name, RecCall *c, DynVa
 }
 
 int rec_enum_init(void) {
-    PyObject *module = PyImport_ImportModule("enum");
+    PyObject *module = dyn_import("enum");
     PyObject *type = module ? PyObject_GetAttrString(module, "EnumMeta") : NULL;
     enum_type = type != NULL && PyType_Check(type) ? (PyTypeObject *)type : NULL;
     module_name = PyUnicode_InternFromString("__module__");

@@ -81,7 +81,7 @@ uint32_t rec_wrapper_recipe(DynRec *r, uint32_t function, DynVal *wrapped) {
 }
 
 int rec_function_init(void) {
-    PyObject *module = PyImport_ImportModule("functools");
+    PyObject *module = dyn_import("functools");
     update_wrapper = module ? PyObject_GetAttrString(module, "update_wrapper") : NULL;
     assignments = module ? PyObject_GetAttrString(module, "WRAPPER_ASSIGNMENTS") : NULL;
     updates = module ? PyObject_GetAttrString(module, "WRAPPER_UPDATES") : NULL;

@@ -417,7 +417,7 @@ uint32_t rec_lazy_recipe(DynRec *r, DynVal *v) {
 }
 
 int rec_lazy_init(void) {
-    PyObject *functools = PyImport_ImportModule("functools");
+    PyObject *functools = dyn_import("functools");
     PyObject *partial = functools ? PyObject_GetAttrString(functools, "partial") : NULL;
     PyObject *args = Py_BuildValue("(O)", &PyZip_Type), *names = Py_BuildValue("{sO}", "strict", Py_True);
     strict_zip = partial && args && names ? PyObject_Call(partial, args, names) : NULL;

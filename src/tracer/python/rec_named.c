@@ -172,7 +172,7 @@ static PyObject *code_called(PyObject *consts, const char *name) {
 }
 
 int rec_named_init(void) {
-    PyObject *collections = PyImport_ImportModule("collections"), *c_part = PyImport_ImportModule("_collections");
+    PyObject *collections = dyn_import("collections"), *c_part = dyn_import("_collections");
     PyObject *make = collections ? PyObject_GetAttrString(collections, "namedtuple") : NULL;
     if (make != NULL && PyFunction_Check(make)) {
         PyObject *consts = ((PyCodeObject *)PyFunction_GET_CODE(make))->co_consts;

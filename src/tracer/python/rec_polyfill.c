@@ -25,7 +25,7 @@ PyObject *rec_polyfill(const char *module, const char *name) {
     PyObject *type, *value, *tb, *found = NULL;
     PyErr_Fetch(&type, &value, &tb);
     int n = snprintf(path, sizeof path, "dynoc.polyfills.%s", module);
-    PyObject *m = n > 0 && n < (int)sizeof path ? PyImport_ImportModule(path) : NULL;
+    PyObject *m = n > 0 && n < (int)sizeof path ? dyn_import(path) : NULL;
     found = m ? PyObject_GetAttrString(m, name) : NULL;
     Py_XDECREF(m);
     Py_XDECREF(found); /* the module has it */
@@ -35,7 +35,7 @@ PyObject *rec_polyfill(const char *module, const char *name) {
 }
 
 static int find_add(void) {
-    PyObject *module = add == NULL ? PyImport_ImportModule("operator") : NULL;
+    PyObject *module = add == NULL ? dyn_import("operator") : NULL;
     if (module != NULL) {
         add = PyObject_GetAttrString(module, "add");
         Py_DECREF(module);

@@ -151,7 +151,7 @@ static PyObject *tap_reduce(PyObject *self, PyObject *protocol) {
     if (t->kind == TAP || t->kind == FEEDER) {
         return PyObject_CallMethod(t->source, "__reduce_ex__", "O", protocol);
     }
-    PyObject *operator= PyImport_ImportModule("operator");
+    PyObject *operator= dyn_import("operator");
     PyObject *first = operator!= NULL ? PyObject_CallMethod(operator, "itemgetter", "i", 0) : NULL;
     Py_XDECREF(operator);
     return first != NULL ? Py_BuildValue("(N((O)))", first, t->source) : NULL;

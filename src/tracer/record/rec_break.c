@@ -30,7 +30,7 @@ static bool has_to_stay(const RecFrame *f) {
 static char *library; /* its folder, with the separator; for ever */
 
 int rec_break_init(void) {
-    PyObject *os = PyImport_ImportModule("os"), *file = os ? PyObject_GetAttrString(os, "__file__") : NULL;
+    PyObject *os = dyn_import("os"), *file = os ? PyObject_GetAttrString(os, "__file__") : NULL;
     const char *path = file != NULL && PyUnicode_Check(file) ? PyUnicode_AsUTF8(file) : NULL;
     library = path == NULL || strlen(path) < strlen("os.py") ? NULL : PyMem_RawCalloc(strlen(path) + 1, 1);
     if (library != NULL) {

@@ -202,7 +202,7 @@ static PyTypeObject *dispatcher_type, *method_wrapper;
 static PyObject *implementation_name, *override_name;
 
 int rec_call_init(void) {
-    PyObject *module = PyImport_ImportModule("numpy._core._multiarray_umath");
+    PyObject *module = dyn_import("numpy._core._multiarray_umath");
     dispatcher_type = module ? (PyTypeObject *)PyObject_GetAttrString(module, "_ArrayFunctionDispatcher") : NULL;
     implementation_name = PyUnicode_InternFromString("_implementation");
     override_name = PyUnicode_InternFromString("__array_function__");

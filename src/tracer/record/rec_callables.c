@@ -343,7 +343,7 @@ static RecStops find_stops(const RecCall *c) {
 }
 
 PyObject *rec_chained(PyObject *items, PyObject *rest) {
-    PyObject *itertools = PyImport_ImportModule("itertools");
+    PyObject *itertools = dyn_import("itertools");
     PyObject *chain = itertools == NULL ? NULL : PyObject_CallMethod(itertools, "chain", "OO", items, rest);
     Py_XDECREF(itertools);
     return chain;

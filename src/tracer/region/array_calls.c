@@ -531,7 +531,7 @@ static bool call_count(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
     static enum { UNKNOWN, PYTHON, NUMPY } kind;
     (void)arg;
     if (kind == UNKNOWN) {
-        PyObject *numpy = PyImport_ImportModule("numpy");
+        PyObject *numpy = dyn_import("numpy");
         PyObject *o = numpy == NULL ? NULL : PyObject_CallMethod(numpy, "count_nonzero", "i", 1);
         kind = o != NULL && PyLong_CheckExact(o) ? PYTHON : NUMPY;
         PyErr_Clear();
@@ -664,7 +664,7 @@ static void fill_table(void) {
     PyObject *module = NULL;
     for (size_t i = 0; !filled_once && i < DYN_COUNTOF(rows); i++) {
         if (i == 0 || strcmp(rows[i].module, rows[i - 1].module) != 0) {
-            Py_XSETREF(module, PyImport_ImportModule(rows[i].module));
+            Py_XSETREF(module, dyn_import(rows[i].module));
         }
         objects[i] = module == NULL ? NULL : PyObject_GetAttrString(module, rows[i].name);
         PyErr_Clear();

@@ -360,7 +360,7 @@ static void fill_table(void) {
     PyObject *module = NULL;
     for (size_t i = 0; i < DYN_COUNTOF(rows); i++) {
         if (i == 0 || strcmp(rows[i].module, rows[i - 1].module) != 0) {
-            Py_XSETREF(module, PyImport_ImportModule(rows[i].module));
+            Py_XSETREF(module, dyn_import(rows[i].module));
         }
         objects[i] = module == NULL ? NULL : PyObject_GetAttrString(module, rows[i].name);
         PyErr_Clear();

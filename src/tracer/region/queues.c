@@ -14,7 +14,7 @@ static int heap_function(PyObject *o) {
     static bool looked;
     int which = 0;
     if (!looked) {
-        PyObject *module = PyImport_ImportModule("_heapq");
+        PyObject *module = dyn_import("_heapq");
         looked = true;
         for (int i = 0; module != NULL && i < HEAP_FUNCTIONS; i++) {
             functions[i] = PyObject_GetAttrString(module, names[i]);

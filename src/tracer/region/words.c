@@ -63,7 +63,9 @@ PlanValue plan_word_as_int(Plan *p, PlanValue v) {
 }
 
 static bool is_overflow_ignored(void) {
+    dyn_cpy_hold_signals();
     PyObject *geterr = dyn_module_attr("numpy", "geterr"), *all = geterr == NULL ? NULL : PyObject_CallNoArgs(geterr);
+    dyn_cpy_release_signals();
     PyObject *over = all == NULL ? NULL : PyDict_GetItemString(all, "over");
     bool ignored = over != NULL && PyUnicode_CompareWithASCIIString(over, "ignore") == 0;
     Py_XDECREF(all);

@@ -65,8 +65,7 @@ static bool is_scripted(PyObject *callable) {
 
 /* What its graph does besides giving a result: a DYN_BIND_*. */
 static int effect_of(PyObject *scripted) {
-    PyObject *module = PyImport_ImportModule("dynoc._torch"),
-             *f = module ? PyObject_GetAttrString(module, "classify_script") : NULL;
+    PyObject *module = dyn_import("dynoc._torch"), *f = module ? PyObject_GetAttrString(module, "classify_script") : NULL;
     PyObject *kind = f ? PyObject_CallOneArg(f, scripted) : NULL;
     long effect = kind ? PyLong_AsLong(kind) : -1;
     PyErr_Clear();

@@ -119,7 +119,7 @@ static bool is_torch_c(PyObject *o) {
 /* A callable without a row, by its schema. */
 static const DynBinding *bind_by_schema(PyObject *callable) {
     if (classify == NULL) {
-        PyObject *module = PyImport_ImportModule("dynoc._torch");
+        PyObject *module = dyn_import("dynoc._torch");
         classify = module == NULL ? NULL : dyn_torch_lookup(module, "classify");
         classify = classify == NULL ? Py_NewRef(Py_None) : classify;
         PyErr_Clear();

@@ -2,6 +2,7 @@
  *
  * Called through rec_torch.c's table, behind the real call. A rule adds nodes and checks them against what PyTorch gave; a form
  * that a rule doesn't know is a call of PyTorch's own (rec_torch_call.c). Owns nothing. */
+#include "base/cpy.h"
 #include "tracer/torch/rec_torch.h"
 
 /* ---- elementwise rules */
@@ -290,7 +291,7 @@ DynVal *tt_rule_where(DynRec *r, NpCall *c) {
 static int passes_at_bounds(void) {
     static int passes = -1;
     if (passes < 0) {
-        PyObject *module = PyImport_ImportModule("dynoc._torch"),
+        PyObject *module = dyn_import("dynoc._torch"),
                  *answer = module == NULL ? NULL : PyObject_CallMethod(module, "clamp_passes_at_bounds", NULL);
         passes = answer == NULL ? -1 : answer == Py_True;
         PyErr_Clear();

@@ -151,7 +151,7 @@ static bool has_tensor(PyObject *index) {
 }
 
 static PyObject *operator_function(const char *name) { /* borrowed from the module */
-    PyObject *module = PyImport_ImportModule("operator"), *f = module == NULL ? NULL : PyObject_GetAttrString(module, name);
+    PyObject *module = dyn_import("operator"), *f = module == NULL ? NULL : PyObject_GetAttrString(module, name);
     PyErr_Clear();
     Py_XDECREF(module);
     Py_XDECREF(f);
