@@ -7,7 +7,7 @@
  * as the call. */
 #include "codegen/region/region_code.h"
 
-enum { MOST_CHECKS = 48, FAR = 61, MOST_TRIPS = 40, MOST_STEP = 20, MOST_BLOCKS = 600, MOVED = 2 };
+enum { MOST_CHECKS = 48, FAR = 61, MOST_TRIPS = 40, MOST_STEP = 20, MOST_BLOCKS = 1200, MOVED = 2 };
 
 /* What a register holds at some place of the loop: base + fixed + c, with base as it was at the head of the trip. */
 typedef struct Affine {
@@ -53,7 +53,8 @@ typedef struct Loop {
     int64_t step; /* Of `next`, in each trip. */
     Check checks[MOST_CHECKS];
     uint32_t nchecks;
-    bool failed;
+    bool crowded; /* There are more checks than that: the loop keeps all of them. */
+    bool failed;  /* Memory is out. */
 } Loop;
 
 static void see(Loop *l, uint32_t block) {
@@ -228,7 +229,7 @@ static void add_check(Loop *l, Check c) {
         }
     }
     if (l->nchecks == MOST_CHECKS || !near) {
-        l->failed = true;
+        l->crowded = true;
         return;
     }
     l->checks[l->nchecks++] = c;
@@ -277,10 +278,17 @@ static bool is_step(Loop *l, Affine next) {
     return some && small && same;
 }
 
+static bool goes_down(const Loop *l, Affine left) {
+    return left.known && left.base == l->left && left.fixed == DYN_NONE && left.c == -1;
+}
+
 /* Follows a trip: what can be hoisted, and, with `check`, whether it counts as is assumed. */
 static bool follow_trip(Loop *l) {
     Affine *regs = l->at + (size_t)l->n * l->nregs;
     bool counts = true;
+    l->step = 0;
+    l->nchecks = 0;
+    l->crowded = false;
     memset(l->seen, 0, l->nblocks);
     l->guards[0] = (Guard){.low = {.known = false}};
     for (uint32_t i = 0; i < l->nregs; i++) {
@@ -303,9 +311,8 @@ static bool follow_trip(Loop *l) {
         uint32_t to[2], n = dyn_region_ways(b, to);
         for (uint32_t k = 0; k < n; k++) {
             if (to[k] == l->head) {
-                Affine next = regs[l->next == DYN_NONE ? l->left : l->next], left = regs[l->left];
-                counts = counts && (l->next == DYN_NONE || is_step(l, next));
-                counts = counts && left.known && left.base == l->left && left.fixed == DYN_NONE && left.c == -1;
+                counts = counts && (l->next == DYN_NONE || is_step(l, regs[l->next]));
+                counts = counts && (l->left == DYN_NONE || goes_down(l, regs[l->left]));
             } else if (l->in[to[k]]) {
                 merge(l, to[k], regs, n == 2 ? guarded(l, b, regs, k == 0, l->guards[i]) : l->guards[i]);
             }
@@ -336,14 +343,11 @@ static bool find_counter(Loop *l) {
     l->left = head->v.at[0].arg[0];
     for (uint32_t i = 0; i < l->nregs; i++) {
         l->next = i;
-        l->step = 0;
-        l->nchecks = 0;
         if (i != l->left && l->assigned[i] == MOVED && follow_trip(l)) {
             return is_worth(l);
         }
     }
     l->next = DYN_NONE;
-    l->nchecks = 0;
     return follow_trip(l) && is_worth(l);
 }
 
@@ -480,6 +484,108 @@ static void redirect(Loop *l, uint32_t front) {
     }
 }
 
+/* ---- loops that count up to a size */
+
+/* The loop writes nothing but registers and elements of arrays, so lists and tuples stay as long as they are. */
+static bool keeps_sizes(const Loop *l) {
+    for (uint32_t i = 0; i < l->n; i++) {
+        const DynRegionBlock *b = &l->r->blocks.at[l->order[i]];
+        for (uint32_t k = 0; k < b->v.n; k++) {
+            uint16_t op = b->v.at[k].op;
+            bool flows = op == DYN_RO_JMP || op == DYN_RO_BR || op == DYN_RO_LEAVE || op == DYN_RO_POLL;
+            if (op >= DYN_RO_PURE && !flows && dyn_region_stored(op) == 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Is the register an operand of anything but the head? */
+static bool is_used(const Loop *l, uint32_t reg) {
+    bool used = false;
+    for (uint32_t i = 0; i < l->nblocks && !used; i++) {
+        const DynRegionBlock *b = &l->r->blocks.at[i];
+        for (uint32_t k = 0; k < b->v.n && i != l->head; k++) {
+            for (int a = 0; a < 3 && dyn_region_ops[b->v.at[k].op].args[a] != 'N'; a++) {
+                used = used || b->v.at[k].arg[a] == reg;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < l->r->exits.n && !used; i++) {
+        const DynRegionValues *values = &l->r->exits.at[i].values;
+        for (uint32_t k = 0; k < values->n; k++) {
+            for (uint32_t m = 0; m < values->at[k].nregs; m++) {
+                used = used || values->at[k].regs[m] == reg;
+            }
+        }
+    }
+    return used;
+}
+
+/* Does the head do nothing but compare `next`, which each trip adds 1 to, with a size that stays? */
+static bool counts_up(Loop *l) {
+    const DynRegionBlock *head = &l->r->blocks.at[l->head];
+    const DynRegionInstr *v = head->v.at, *less = head->v.n >= 2 ? &v[head->v.n - 2] : NULL;
+    bool sized = head->v.n == 3 && v[0].op == DYN_RO_OSIZE;
+    if (less == NULL || (head->v.n != 2 && !sized) || less->op != DYN_RO_ILT || less[1].op != DYN_RO_BR) {
+        return false;
+    }
+    bool ends = less[1].arg[0] == less->dst && l->in[less[1].to[0]] && !l->in[less[1].to[1]] && !is_used(l, less->dst);
+    bool stays = sized ? less->arg[1] == v[0].dst && !l->assigned[v[0].arg[0]] && !is_used(l, v[0].dst) && keeps_sizes(l)
+                       : !l->assigned[less->arg[1]];
+    for (uint32_t i = 0; i < l->n && ends; i++) { /* trips end with a jump */
+        uint32_t to[2], ways = dyn_region_ways(&l->r->blocks.at[l->order[i]], to);
+        ends = ways != 2 || (to[0] != l->head && to[1] != l->head);
+    }
+    if (!ends || !stays || l->assigned[less->arg[0]] != MOVED) {
+        return false;
+    }
+    l->next = less->arg[0];
+    l->left = DYN_NONE;
+    return follow_trip(l) && l->step == 1 && is_worth(l) && !l->crowded;
+}
+
+/* In front of the jump at the block's end: one trip less is left. */
+static void count_down(Loop *l, uint32_t block, uint32_t left) {
+    DynRegionBlock *b = &l->r->blocks.at[block];
+    DynRegionInstr end = b->v.at[--b->v.n], move = {.op = DYN_RO_IMOV, .dst = left, .exit = DYN_NONE};
+    uint32_t one = emit_int(l, block, -1);
+    move.arg[0] = emit(l, block, DYN_RO_IADDW, left, one, 0);
+    move.arg[1] = move.arg[2] = move.to[0] = move.to[1] = DYN_NONE;
+    b = &l->r->blocks.at[block];
+    l->failed = dyn_vec_push(&b->v, move) < 0 || dyn_vec_push(&b->v, end) < 0 || l->failed;
+}
+
+/* The head asks how many trips are left instead: a block in front computes that. Where there are more than an int holds, nobody
+ * sees the last one. */
+static void count_trips(Loop *l) {
+    uint32_t front = new_block(l, l->r->blocks.at[l->head].at), last = l->failed ? 0 : l->r->blocks.at[l->head].v.n - 1;
+    DynRegionInstr size = l->r->blocks.at[l->head].v.at[0], less = l->r->blocks.at[l->head].v.at[last == 0 ? 0 : last - 1];
+    if (last == 2) {
+        l->failed = dyn_vec_push(&l->r->blocks.at[front].v, size) < 0 || l->failed;
+    }
+    uint32_t any = emit(l, front, DYN_RO_ILT, less.arg[0], less.arg[1], 0);
+    uint32_t n = emit(l, front, DYN_RO_ISUBW, less.arg[1], less.arg[0], 0);
+    uint32_t few = emit(l, front, DYN_RO_ILT, emit_int(l, front, 0), n, 0);
+    uint32_t most = emit_select(l, front, few, n, emit_int(l, front, INT64_MAX));
+    uint32_t left = emit_select(l, front, any, most, emit_int(l, front, 0));
+    dyn_region_add_end(l->r, front, DYN_NONE, l->head, DYN_NONE, &l->failed);
+    for (uint32_t i = 0; i < l->n && !l->failed; i++) {
+        const DynRegionBlock *b = &l->r->blocks.at[l->order[i]];
+        if (b->v.at[b->v.n - 1].op == DYN_RO_JMP && b->v.at[b->v.n - 1].to[0] == l->head) {
+            count_down(l, l->order[i], left);
+        }
+    }
+    if (!l->failed) {
+        DynRegionBlock *head = &l->r->blocks.at[l->head];
+        head->v.at[0] = head->v.at[last];
+        head->v.at[0].arg[0] = left;
+        head->v.n = 1;
+        redirect(l, front);
+    }
+}
+
 static void make_versions(Loop *l, uint32_t *copies) {
     uint32_t at = l->r->blocks.at[l->head].at;
     for (uint32_t i = 0; i < l->n; i++) {
@@ -526,8 +632,10 @@ static bool hoist_from(DynRegion *r, uint32_t head, uint32_t nblocks) {
         find_assigned(&l);
         find_stored(&l);
         bool room = l.at != NULL && l.guards != NULL;
-        if (room && find_counter(&l) && !l.failed) {
+        if (room && find_counter(&l) && !l.crowded) {
             make_versions(&l, numbers + nblocks);
+        } else if (room && counts_up(&l)) {
+            count_trips(&l);
         }
         there = room && !l.failed;
         PyMem_RawFree(l.guards);
@@ -541,9 +649,12 @@ static bool hoist_from(DynRegion *r, uint32_t head, uint32_t nblocks) {
 void dyn_region_hoist(DynRegion *r) {
     uint32_t nblocks = r->blocks.n;
     for (uint32_t i = 1; i < nblocks && nblocks < MOST_BLOCKS; i++) {
-        const DynRegionBlock *b = &r->blocks.at[i];
-        bool may_be = b->v.n == 1 && b->v.at[0].op == DYN_RO_BR;
+        uint32_t n = r->blocks.at[i].v.n;
+        bool may_be = n >= 1 && n <= 3 && r->blocks.at[i].v.at[n - 1].op == DYN_RO_BR;
         if (may_be && !hoist_from(r, i, r->blocks.n)) {
+            return;
+        }
+        if (may_be && n > 1 && r->blocks.at[i].v.n == 1 && !hoist_from(r, i, r->blocks.n)) { /* now it counts down */
             return;
         }
     }

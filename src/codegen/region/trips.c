@@ -100,6 +100,7 @@ static bool passes_on(uint16_t op, int a) {
     case DYN_RO_DMUL:
     case DYN_RO_DNEG:
     case DYN_RO_DABS:
+    case DYN_RO_DPOWN:
     case DYN_RO_SADD:
     case DYN_RO_SSUB:
     case DYN_RO_SMUL:
