@@ -24,9 +24,10 @@ typedef struct Bound {
     int64_t c;
 } Bound;
 
-/* Between which numbers the counter was at the head of a trip that comes to some place: branches (`if i > 0`) tell. */
+/* Between which numbers the counter was at the head of a trip that comes to some place, and which one it wasn't: branches
+ * (`if i > 0`, `if i == 0: … else`) tell. */
 typedef struct Guard {
-    Bound low, high;
+    Bound low, high, other;
 } Guard;
 
 /* base + fixed + c is an index of an axis with `size` elements; without a size: it is far from overflow. */
@@ -212,6 +213,7 @@ static void merge(Loop *l, uint32_t to, const Affine *regs, Guard guard) {
     }
     has->low.known = has->low.known && is_same(has->low, guard.low);
     has->high.known = has->high.known && is_same(has->high, guard.high);
+    has->other.known = has->other.known && is_same(has->other, guard.other);
     for (uint32_t i = 0; i < l->nregs; i++) {
         bool same = at[i].known && regs[i].known && at[i].base == regs[i].base && at[i].fixed == regs[i].fixed;
         same = same && at[i].c == regs[i].c;
@@ -224,7 +226,8 @@ static void add_check(Loop *l, Check c) {
     for (uint32_t i = 0; i < l->nchecks; i++) {
         const Check *has = &l->checks[i];
         bool same = has->base == c.base && has->fixed == c.fixed && has->size == c.size && has->c == c.c;
-        if (same && is_same(has->guard.low, c.guard.low) && is_same(has->guard.high, c.guard.high)) {
+        same = same && is_same(has->guard.low, c.guard.low) && is_same(has->guard.high, c.guard.high);
+        if (same && is_same(has->guard.other, c.guard.other)) {
             return;
         }
     }
@@ -251,9 +254,24 @@ static bool is_hoisted(const Loop *l, const DynRegionInstr *in, const Affine *re
     return false;
 }
 
+/* a is the counter and something, and isn't b, which stays: which number the counter isn't. */
+static Bound unequal(const Loop *l, Affine a, Affine b) {
+    Bound out = {.known = false};
+    bool compared = a.known && b.known && a.base == l->next && a.base != DYN_NONE && a.fixed == DYN_NONE && b.base == DYN_NONE;
+    if (compared && !__builtin_sub_overflow(b.c, a.c, &out.c)) {
+        out.fixed = b.fixed;
+        out.known = out.c < (INT64_C(1) << (FAR - 1)) && out.c > -(INT64_C(1) << (FAR - 1));
+    }
+    return out;
+}
+
 /* The block's end, where the condition holds or doesn't: what it tells of the counter, which is compared with what stays. */
 static Guard guarded(const Loop *l, const DynRegionBlock *b, const Affine *regs, bool holds, Guard guard) {
     const DynRegionInstr *in = dyn_region_condition(b, b->v.at[b->v.n - 1].arg[0]);
+    if (in != NULL && (in->op == DYN_RO_IEQ || in->op == DYN_RO_INE) && (in->op == DYN_RO_INE) == holds) {
+        Bound one = unequal(l, regs[in->arg[0]], regs[in->arg[1]]), two = unequal(l, regs[in->arg[1]], regs[in->arg[0]]);
+        guard.other = one.known ? one : two.known ? two : guard.other;
+    }
     if (in == NULL || (in->op != DYN_RO_ILT && in->op != DYN_RO_ILE)) {
         return guard;
     }
@@ -393,6 +411,12 @@ static void emit_ends(Loop *l, uint32_t block, const Check *c, uint32_t *low, ui
         uint32_t bound = emit_bound(l, block, c->guard.high);
         *high = emit_select(l, block, emit(l, block, DYN_RO_ILT, bound, *high, 0), bound, *high);
     }
+    if (c->guard.other.known) {
+        uint32_t other = emit_bound(l, block, c->guard.other), one = emit_int(l, block, 1);
+        uint32_t up = emit(l, block, DYN_RO_IADDW, *low, one, 0), down = emit(l, block, DYN_RO_ISUBW, *high, one, 0);
+        *low = emit_select(l, block, emit(l, block, DYN_RO_IEQ, *low, other, 0), up, *low);
+        *high = emit_select(l, block, emit(l, block, DYN_RO_IEQ, *high, other, 0), down, *high);
+    }
 }
 
 /* low <= value (low < value where it isn't strict) for the value's smallest and largest, as registers. */
@@ -402,7 +426,8 @@ static void emit_check(Loop *l, uint32_t block, const Check *c, uint32_t *all) {
     low = high = c->base == DYN_NONE ? more : c->base;
     if (c->base == l->next && c->base != DYN_NONE) {
         emit_ends(l, block, c, &low, &high);
-        none = c->guard.low.known || c->guard.high.known ? emit(l, block, DYN_RO_ILT, high, low, 0) : DYN_NONE;
+        bool guarded = c->guard.low.known || c->guard.high.known || c->guard.other.known;
+        none = guarded ? emit(l, block, DYN_RO_ILT, high, low, 0) : DYN_NONE;
     }
     if (c->base != DYN_NONE) {
         low = emit(l, block, DYN_RO_IADDW, low, more, 0);
@@ -438,6 +463,7 @@ static uint32_t emit_checks(Loop *l, uint32_t block) {
         emit_near(l, block, l->checks[i].fixed, l->assigned, &all);
         emit_near(l, block, l->checks[i].guard.low.known ? l->checks[i].guard.low.fixed : DYN_NONE, l->assigned, &all);
         emit_near(l, block, l->checks[i].guard.high.known ? l->checks[i].guard.high.fixed : DYN_NONE, l->assigned, &all);
+        emit_near(l, block, l->checks[i].guard.other.known ? l->checks[i].guard.other.fixed : DYN_NONE, l->assigned, &all);
         emit_check(l, block, &l->checks[i], &all);
     }
     return all;
