@@ -110,7 +110,67 @@ def next_place(a, t):
     return m
 
 
-PROGRAMS = [count_above, sums, of_a_list, growing, written, stopped, divided, lowest, selection_sort, from_outside, two_places]
+def numbered(a, t):
+    o = np.zeros(len(a))
+    for i, x in enumerate(a):
+        o[i] = x * t
+    for i, x in enumerate(a, int(t)):
+        o[i - 1] += x
+    return o, i
+
+
+def beside(a, t):
+    k = int(t * 10)
+    s = 0.0
+    for i in range(2, len(a)):
+        a[k - 8] = a[i] + a[k - 9]
+        k += 1
+    for i in range(0, len(a) - 3, 2):
+        s += a[i + 1] - a[k - len(a)]
+        k += 2
+    return a, s, k
+
+
+def now_and_then(a, t):
+    k = 0
+    for i in range(len(a)):
+        if a[i] > t:
+            a[k] = a[i]
+            k += 1
+    return a[:k], k
+
+
+def twice(a, t):
+    k = 0
+    for i in range(len(a)):
+        a[k] += 1.0
+        k += 1
+        if a[i] < t:
+            k += 1
+    return a, k
+
+
+def outside_at_last(a, t):
+    k = int(t)
+    try:
+        for i in range(len(a)):
+            k += 1
+            a[k] = a[i] * 2.0
+    except IndexError:
+        return a, k, i
+    return a, k
+
+
+def far(a, t):
+    k = 2**63 - 5
+    s = 0.0
+    for i in range(len(a)):
+        s += a[k - 2**63 + 5]
+        k += 1
+    return s, k
+
+
+PROGRAMS = [numbered, beside, now_and_then, twice, outside_at_last, far, count_above, sums, of_a_list, growing, written, stopped, divided, lowest, selection_sort, from_outside, two_places]
 PROGRAMS.append(next_place)
 
 

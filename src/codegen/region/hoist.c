@@ -612,6 +612,67 @@ static void count_trips(Loop *l) {
     }
 }
 
+/* ---- loops with several counters */
+
+/* Is the register another counter, which goes the same way as `next`, and an index of something? */
+static bool goes_along(Loop *l, uint32_t reg, int64_t step) {
+    uint32_t left = l->left;
+    l->next = reg;
+    l->left = DYN_NONE;
+    bool along = follow_trip(l) && l->step == step && !l->crowded, index = false;
+    for (uint32_t i = 0; i < l->nchecks; i++) {
+        index = index || (l->checks[i].base == reg && l->checks[i].size != DYN_NONE);
+    }
+    l->left = left;
+    return along && index;
+}
+
+/* Each trip begins by making `reg` of `next` and how far they are apart, which a block in front computes. */
+static void tie(Loop *l, uint32_t front, uint32_t reg, uint32_t next) {
+    uint32_t body = l->r->blocks.at[l->head].v.at[l->r->blocks.at[l->head].v.n - 1].to[0];
+    DynRegionInstr in = {.op = DYN_RO_IADDW, .dst = reg, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}};
+    in.arg[0] = next;
+    in.arg[1] = emit(l, front, DYN_RO_ISUBW, reg, next, 0);
+    in.arg[2] = DYN_NONE;
+    DynRegionBlock *b = &l->r->blocks.at[body];
+    l->failed = dyn_vec_push(&b->v, in) < 0 || l->failed;
+    for (uint32_t k = b->v.n - 1; k > 0 && !l->failed; k--) {
+        b->v.at[k] = b->v.at[k - 1];
+    }
+    b->v.at[0] = in;
+}
+
+/* `for i, x in enumerate(a)`, or `k += 1` in a loop over a range. False: there is no such counter. */
+static bool tie_counters(Loop *l) {
+    const DynRegionInstr *end = &l->r->blocks.at[l->head].v.at[l->r->blocks.at[l->head].v.n - 1];
+    uint32_t next = l->next, to[2], from = 0, front = DYN_NONE;
+    int64_t step = l->step;
+    for (uint32_t i = 0; i < l->nblocks; i++) { /* nothing but the head leads to the body's first block */
+        uint32_t ways = dyn_region_ways(&l->r->blocks.at[i], to);
+        for (uint32_t w = 0; w < ways; w++) {
+            from += to[w] == end->to[0];
+        }
+    }
+    for (uint32_t i = 0; i < l->nregs && from == 1 && next != DYN_NONE && !l->failed; i++) {
+        if (i != next && i != l->left && l->assigned[i] == MOVED && goes_along(l, i, step)) {
+            if (front == DYN_NONE) {
+                front = new_block(l, l->r->blocks.at[l->head].at);
+            }
+            if (!l->failed) {
+                tie(l, front, i, next);
+            }
+        }
+    }
+    l->next = next;
+    if (front != DYN_NONE) {
+        dyn_region_add_end(l->r, front, DYN_NONE, l->head, DYN_NONE, &l->failed);
+    }
+    if (front != DYN_NONE && !l->failed) {
+        redirect(l, front);
+    }
+    return front != DYN_NONE;
+}
+
 static void make_versions(Loop *l, uint32_t *copies) {
     uint32_t at = l->r->blocks.at[l->head].at;
     for (uint32_t i = 0; i < l->n; i++) {
@@ -638,8 +699,9 @@ static void make_versions(Loop *l, uint32_t *copies) {
     }
 }
 
-/* One head: false where memory is out. What was appended is then not reached by anything. */
-static bool hoist_from(DynRegion *r, uint32_t head, uint32_t nblocks) {
+/* One head: false where memory is out. What was appended is then not reached by anything. *again: the loop has another form
+ * now, and no copy yet. */
+static bool hoist_from(DynRegion *r, uint32_t head, uint32_t nblocks, bool *again) {
     uint32_t nregs = r->regs.n;
     Loop l = {.r = r, .head = head, .nblocks = nblocks, .nregs = nregs};
     uint8_t *bytes = PyMem_RawMalloc(2 * (size_t)(nblocks + nregs));
@@ -659,9 +721,14 @@ static bool hoist_from(DynRegion *r, uint32_t head, uint32_t nblocks) {
         find_stored(&l);
         bool room = l.at != NULL && l.guards != NULL;
         if (room && find_counter(&l) && !l.crowded) {
-            make_versions(&l, numbers + nblocks);
+            *again = tie_counters(&l);
+            if (!*again) {
+                (void)find_counter(&l);
+                make_versions(&l, numbers + nblocks);
+            }
         } else if (room && counts_up(&l)) {
             count_trips(&l);
+            *again = true;
         }
         there = room && !l.failed;
         PyMem_RawFree(l.guards);
@@ -677,11 +744,11 @@ void dyn_region_hoist(DynRegion *r) {
     for (uint32_t i = 1; i < nblocks && nblocks < MOST_BLOCKS; i++) {
         uint32_t n = r->blocks.at[i].v.n;
         bool may_be = n >= 1 && n <= 3 && r->blocks.at[i].v.at[n - 1].op == DYN_RO_BR;
-        if (may_be && !hoist_from(r, i, r->blocks.n)) {
-            return;
-        }
-        if (may_be && n > 1 && r->blocks.at[i].v.n == 1 && !hoist_from(r, i, r->blocks.n)) { /* now it counts down */
-            return;
+        for (bool again = may_be; again;) {
+            again = false;
+            if (!hoist_from(r, i, r->blocks.n, &again)) {
+                return;
+            }
         }
     }
 }
