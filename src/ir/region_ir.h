@@ -239,6 +239,15 @@ typedef struct DynRegionFact {
     uint32_t extra;     /* The index of the extra object that it gives, or DYN_NONE. */
 } DynRegionFact;
 
+/* A tuple that the region takes for granted, or something in one: what passes know of it without looking into objects. */
+typedef enum DynRegionPartKind { DYN_PART_OTHER, DYN_PART_INT, DYN_PART_TUPLE } DynRegionPartKind;
+typedef struct DynRegionPart {
+    DynRegionPartKind kind;
+    uint32_t reg;      /* The extra object's register; DYN_NONE: it is in another tuple. */
+    int64_t i;         /* INT: the number. */
+    uint32_t first, n; /* TUPLE: its items are so many parts, from there on. */
+} DynRegionPart;
+
 /* Where a generator stands: in front of this code unit, behind a yield; 0: it hasn't begun. */
 typedef struct DynRegionPause {
     PyObject *function; /* A Python function, whose generators they are: one of the region's objects. */
@@ -267,6 +276,7 @@ struct DynRegion {
     DYN_VEC(DynRegionRoutine) routines;
     uint32_t deepest; /* So many calls that are followed into are in one another, at most: they count for the recursion limit. */
     DYN_VEC(DynRegionFact) facts;
+    DYN_VEC(DynRegionPart) parts;
     DYN_VEC(DynRegionPause) pauses;
     DYN_VEC(PyObject *) objects; /* Strong. */
     DynRegionCode *native;       /* NULL: not asked for. */
@@ -392,8 +402,8 @@ DYN_HIDDEN int dyn_region_array_argsort(PyObject *out, PyObject *a);
 DYN_HIDDEN int64_t dyn_region_array_search(int64_t right, double x); /* in the operand: np.searchsorted */
 /* The ops whose imm is printed, and written in C. */
 static inline bool dyn_region_has_imm(uint16_t op) {
-    return op == DYN_RO_IFITS || op == DYN_RO_WRAP || op == DYN_RO_SLICE || op == DYN_RO_SAVE || op == DYN_RO_RESTORE ||
-           op == DYN_RO_ARGI || op == DYN_RO_ARGD || (op >= DYN_RO_ARGP && op <= DYN_RO_BOXEDC) ||
+    return op == DYN_RO_IFITS || op == DYN_RO_WRAP || op == DYN_RO_DPOWN || op == DYN_RO_SLICE || op == DYN_RO_SAVE ||
+           op == DYN_RO_RESTORE || op == DYN_RO_ARGI || op == DYN_RO_ARGD || (op >= DYN_RO_ARGP && op <= DYN_RO_BOXEDC) ||
            (op >= DYN_RO_ROUTINE && op <= DYN_RO_RESULTP);
 }
 /* Where the block goes on: how many, at most two. */

@@ -125,7 +125,42 @@ def from_the_edge(a, k):
     return out
 
 
-AROUND = [stored_behind_branches, from_the_edge, neighbours]
+def but_the_first(a, k):
+    t = np.zeros((len(a) + 1, 9))
+    for i in range(len(a) + 1):
+        for j in range(9):
+            if i == 0 or j == 0:
+                t[i, j] = i - j
+            elif a[i - 1] < 0.25 * j:
+                t[i, j] = t[i - 1, j - 1] + k
+            else:
+                t[i, j] = max(t[i - 1, j], t[i, j - 1])
+    return t
+
+
+def but_the_last(a, k):
+    s = 0.0
+    n = len(a)
+    for i in range(n):
+        s += a[i] - a[i + 1] if i != n - 1 else a[k % n]
+    for i in range(n - 1, -1, -1):
+        s -= a[i - 1] * k if i != 0 else 1.0
+    return s
+
+
+def but_one(a, k):
+    s = 0.0
+    for i in range(k, len(a), 2):
+        if i == k:
+            s += 1.0
+        else:
+            s += a[i - 2] - a[i]
+        if i + 1 != len(a) - k and i != 7:
+            s *= a[i - 7]
+    return s
+
+
+AROUND = [stored_behind_branches, from_the_edge, neighbours, but_the_first, but_the_last, but_one]
 PROGRAMS = [*AROUND, insertion, downwards, from_both_ends, bisection, sifted, near_the_largest, no_zero]
 
 

@@ -51,6 +51,33 @@ def one_place(u, limit):
     return u
 
 
+def places_of_rows(u, limit):
+    rows = u[:400].reshape(20, 20)
+    for i in range(20):
+        for k in range(20):
+            rows[i, 3] += rows[k, i] * rows[i, k]
+    return u
+
+
+def some_added(u, limit):
+    for i in range(1, len(u)):
+        if u[i] > limit:
+            u[0] -= u[i] * u[i]
+    return u
+
+
+def overwritten_unread(u, limit):
+    for i in range(1, len(u)):
+        u[0] = u[i] * u[i]
+    return u
+
+
+def loaded_elsewhere(u, limit):
+    for i in range(2, len(u)):
+        u[0] = u[1] * u[i] + u[i]
+    return u
+
+
 def left_in_the_middle(u, limit):
     for i in range(len(u)):
         u[i] = u[i] + 1.0
@@ -66,6 +93,7 @@ def roots(u, limit):
 
 
 PROGRAMS = [relaxed, some_stored, backwards, two_stores, hidden_store, one_place, left_in_the_middle, roots]
+PROGRAMS += [places_of_rows, some_added, overwritten_unread, loaded_elsewhere]
 
 
 def numbers(kind, dtype=np.float64):

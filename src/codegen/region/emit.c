@@ -307,8 +307,9 @@ static void emit_options(const DynRegion *r, DynStr *out) {
     }
     n -= r->in_front;          /* those take a compiler no time */
     if (n > DYN_REGION_LONG) { /* what takes long to compile is compiled with less effort, but loops over elements as ever */
+        bool vectors = arrays || n <= DYN_REGION_VERY_LONG;
         dyn_str_printf(out, "#pragma GCC optimize (\"O%d\"%s)\n", n > DYN_REGION_VERY_LONG ? 1 : 2,
-                       arrays ? ", \"tree-vectorize\", \"vect-cost-model=dynamic\"" : "");
+                       vectors ? ", \"tree-vectorize\", \"vect-cost-model=dynamic\"" : "");
     }
 }
 

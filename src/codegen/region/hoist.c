@@ -7,7 +7,7 @@
  * as the call. */
 #include "codegen/region/region_code.h"
 
-enum { MOST_CHECKS = 48, FAR = 61, MOST_TRIPS = 40, MOST_STEP = 20, MOST_BLOCKS = 600, MOVED = 2 };
+enum { MOST_CHECKS = 48, FAR = 61, MOST_TRIPS = 40, MOST_STEP = 20, MOST_BLOCKS = 1200, MOVED = 2 };
 
 /* What a register holds at some place of the loop: base + fixed + c, with base as it was at the head of the trip. */
 typedef struct Affine {
@@ -24,9 +24,10 @@ typedef struct Bound {
     int64_t c;
 } Bound;
 
-/* Between which numbers the counter was at the head of a trip that comes to some place: branches (`if i > 0`) tell. */
+/* Between which numbers the counter was at the head of a trip that comes to some place, and which one it wasn't: branches
+ * (`if i > 0`, `if i == 0: … else`) tell. */
 typedef struct Guard {
-    Bound low, high;
+    Bound low, high, other;
 } Guard;
 
 /* base + fixed + c is an index of an axis with `size` elements; without a size: it is far from overflow. */
@@ -53,7 +54,8 @@ typedef struct Loop {
     int64_t step; /* Of `next`, in each trip. */
     Check checks[MOST_CHECKS];
     uint32_t nchecks;
-    bool failed;
+    bool crowded; /* There are more checks than that: the loop keeps all of them. */
+    bool failed;  /* Memory is out. */
 } Loop;
 
 static void see(Loop *l, uint32_t block) {
@@ -211,6 +213,7 @@ static void merge(Loop *l, uint32_t to, const Affine *regs, Guard guard) {
     }
     has->low.known = has->low.known && is_same(has->low, guard.low);
     has->high.known = has->high.known && is_same(has->high, guard.high);
+    has->other.known = has->other.known && is_same(has->other, guard.other);
     for (uint32_t i = 0; i < l->nregs; i++) {
         bool same = at[i].known && regs[i].known && at[i].base == regs[i].base && at[i].fixed == regs[i].fixed;
         same = same && at[i].c == regs[i].c;
@@ -223,12 +226,13 @@ static void add_check(Loop *l, Check c) {
     for (uint32_t i = 0; i < l->nchecks; i++) {
         const Check *has = &l->checks[i];
         bool same = has->base == c.base && has->fixed == c.fixed && has->size == c.size && has->c == c.c;
-        if (same && is_same(has->guard.low, c.guard.low) && is_same(has->guard.high, c.guard.high)) {
+        same = same && is_same(has->guard.low, c.guard.low) && is_same(has->guard.high, c.guard.high);
+        if (same && is_same(has->guard.other, c.guard.other)) {
             return;
         }
     }
     if (l->nchecks == MOST_CHECKS || !near) {
-        l->failed = true;
+        l->crowded = true;
         return;
     }
     l->checks[l->nchecks++] = c;
@@ -250,9 +254,24 @@ static bool is_hoisted(const Loop *l, const DynRegionInstr *in, const Affine *re
     return false;
 }
 
+/* a is the counter and something, and isn't b, which stays: which number the counter isn't. */
+static Bound unequal(const Loop *l, Affine a, Affine b) {
+    Bound out = {.known = false};
+    bool compared = a.known && b.known && a.base == l->next && a.base != DYN_NONE && a.fixed == DYN_NONE && b.base == DYN_NONE;
+    if (compared && !__builtin_sub_overflow(b.c, a.c, &out.c)) {
+        out.fixed = b.fixed;
+        out.known = out.c < (INT64_C(1) << (FAR - 1)) && out.c > -(INT64_C(1) << (FAR - 1));
+    }
+    return out;
+}
+
 /* The block's end, where the condition holds or doesn't: what it tells of the counter, which is compared with what stays. */
 static Guard guarded(const Loop *l, const DynRegionBlock *b, const Affine *regs, bool holds, Guard guard) {
     const DynRegionInstr *in = dyn_region_condition(b, b->v.at[b->v.n - 1].arg[0]);
+    if (in != NULL && (in->op == DYN_RO_IEQ || in->op == DYN_RO_INE) && (in->op == DYN_RO_INE) == holds) {
+        Bound one = unequal(l, regs[in->arg[0]], regs[in->arg[1]]), two = unequal(l, regs[in->arg[1]], regs[in->arg[0]]);
+        guard.other = one.known ? one : two.known ? two : guard.other;
+    }
     if (in == NULL || (in->op != DYN_RO_ILT && in->op != DYN_RO_ILE)) {
         return guard;
     }
@@ -277,10 +296,17 @@ static bool is_step(Loop *l, Affine next) {
     return some && small && same;
 }
 
+static bool goes_down(const Loop *l, Affine left) {
+    return left.known && left.base == l->left && left.fixed == DYN_NONE && left.c == -1;
+}
+
 /* Follows a trip: what can be hoisted, and, with `check`, whether it counts as is assumed. */
 static bool follow_trip(Loop *l) {
     Affine *regs = l->at + (size_t)l->n * l->nregs;
     bool counts = true;
+    l->step = 0;
+    l->nchecks = 0;
+    l->crowded = false;
     memset(l->seen, 0, l->nblocks);
     l->guards[0] = (Guard){.low = {.known = false}};
     for (uint32_t i = 0; i < l->nregs; i++) {
@@ -303,9 +329,8 @@ static bool follow_trip(Loop *l) {
         uint32_t to[2], n = dyn_region_ways(b, to);
         for (uint32_t k = 0; k < n; k++) {
             if (to[k] == l->head) {
-                Affine next = regs[l->next == DYN_NONE ? l->left : l->next], left = regs[l->left];
-                counts = counts && (l->next == DYN_NONE || is_step(l, next));
-                counts = counts && left.known && left.base == l->left && left.fixed == DYN_NONE && left.c == -1;
+                counts = counts && (l->next == DYN_NONE || is_step(l, regs[l->next]));
+                counts = counts && (l->left == DYN_NONE || goes_down(l, regs[l->left]));
             } else if (l->in[to[k]]) {
                 merge(l, to[k], regs, n == 2 ? guarded(l, b, regs, k == 0, l->guards[i]) : l->guards[i]);
             }
@@ -336,14 +361,11 @@ static bool find_counter(Loop *l) {
     l->left = head->v.at[0].arg[0];
     for (uint32_t i = 0; i < l->nregs; i++) {
         l->next = i;
-        l->step = 0;
-        l->nchecks = 0;
         if (i != l->left && l->assigned[i] == MOVED && follow_trip(l)) {
             return is_worth(l);
         }
     }
     l->next = DYN_NONE;
-    l->nchecks = 0;
     return follow_trip(l) && is_worth(l);
 }
 
@@ -389,6 +411,12 @@ static void emit_ends(Loop *l, uint32_t block, const Check *c, uint32_t *low, ui
         uint32_t bound = emit_bound(l, block, c->guard.high);
         *high = emit_select(l, block, emit(l, block, DYN_RO_ILT, bound, *high, 0), bound, *high);
     }
+    if (c->guard.other.known) {
+        uint32_t other = emit_bound(l, block, c->guard.other), one = emit_int(l, block, 1);
+        uint32_t up = emit(l, block, DYN_RO_IADDW, *low, one, 0), down = emit(l, block, DYN_RO_ISUBW, *high, one, 0);
+        *low = emit_select(l, block, emit(l, block, DYN_RO_IEQ, *low, other, 0), up, *low);
+        *high = emit_select(l, block, emit(l, block, DYN_RO_IEQ, *high, other, 0), down, *high);
+    }
 }
 
 /* low <= value (low < value where it isn't strict) for the value's smallest and largest, as registers. */
@@ -398,7 +426,8 @@ static void emit_check(Loop *l, uint32_t block, const Check *c, uint32_t *all) {
     low = high = c->base == DYN_NONE ? more : c->base;
     if (c->base == l->next && c->base != DYN_NONE) {
         emit_ends(l, block, c, &low, &high);
-        none = c->guard.low.known || c->guard.high.known ? emit(l, block, DYN_RO_ILT, high, low, 0) : DYN_NONE;
+        bool guarded = c->guard.low.known || c->guard.high.known || c->guard.other.known;
+        none = guarded ? emit(l, block, DYN_RO_ILT, high, low, 0) : DYN_NONE;
     }
     if (c->base != DYN_NONE) {
         low = emit(l, block, DYN_RO_IADDW, low, more, 0);
@@ -434,6 +463,7 @@ static uint32_t emit_checks(Loop *l, uint32_t block) {
         emit_near(l, block, l->checks[i].fixed, l->assigned, &all);
         emit_near(l, block, l->checks[i].guard.low.known ? l->checks[i].guard.low.fixed : DYN_NONE, l->assigned, &all);
         emit_near(l, block, l->checks[i].guard.high.known ? l->checks[i].guard.high.fixed : DYN_NONE, l->assigned, &all);
+        emit_near(l, block, l->checks[i].guard.other.known ? l->checks[i].guard.other.fixed : DYN_NONE, l->assigned, &all);
         emit_check(l, block, &l->checks[i], &all);
     }
     return all;
@@ -480,6 +510,169 @@ static void redirect(Loop *l, uint32_t front) {
     }
 }
 
+/* ---- loops that count up to a size */
+
+/* The loop writes nothing but registers and elements of arrays, so lists and tuples stay as long as they are. */
+static bool keeps_sizes(const Loop *l) {
+    for (uint32_t i = 0; i < l->n; i++) {
+        const DynRegionBlock *b = &l->r->blocks.at[l->order[i]];
+        for (uint32_t k = 0; k < b->v.n; k++) {
+            uint16_t op = b->v.at[k].op;
+            bool flows = op == DYN_RO_JMP || op == DYN_RO_BR || op == DYN_RO_LEAVE || op == DYN_RO_POLL;
+            if (op >= DYN_RO_PURE && !flows && dyn_region_stored(op) == 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Is the register an operand of anything but the head? */
+static bool is_used(const Loop *l, uint32_t reg) {
+    bool used = false;
+    for (uint32_t i = 0; i < l->nblocks && !used; i++) {
+        const DynRegionBlock *b = &l->r->blocks.at[i];
+        for (uint32_t k = 0; k < b->v.n && i != l->head; k++) {
+            for (int a = 0; a < 3 && dyn_region_ops[b->v.at[k].op].args[a] != 'N'; a++) {
+                used = used || b->v.at[k].arg[a] == reg;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < l->r->exits.n && !used; i++) {
+        const DynRegionValues *values = &l->r->exits.at[i].values;
+        for (uint32_t k = 0; k < values->n; k++) {
+            for (uint32_t m = 0; m < values->at[k].nregs; m++) {
+                used = used || values->at[k].regs[m] == reg;
+            }
+        }
+    }
+    return used;
+}
+
+/* Does the head do nothing but compare `next`, which each trip adds 1 to, with a size that stays? */
+static bool counts_up(Loop *l) {
+    const DynRegionBlock *head = &l->r->blocks.at[l->head];
+    const DynRegionInstr *v = head->v.at, *less = head->v.n >= 2 ? &v[head->v.n - 2] : NULL;
+    bool sized = head->v.n == 3 && v[0].op == DYN_RO_OSIZE;
+    if (less == NULL || (head->v.n != 2 && !sized) || less->op != DYN_RO_ILT || less[1].op != DYN_RO_BR) {
+        return false;
+    }
+    bool ends = less[1].arg[0] == less->dst && l->in[less[1].to[0]] && !l->in[less[1].to[1]] && !is_used(l, less->dst);
+    bool stays = sized ? less->arg[1] == v[0].dst && !l->assigned[v[0].arg[0]] && !is_used(l, v[0].dst) && keeps_sizes(l)
+                       : !l->assigned[less->arg[1]];
+    for (uint32_t i = 0; i < l->n && ends; i++) { /* trips end with a jump */
+        uint32_t to[2], ways = dyn_region_ways(&l->r->blocks.at[l->order[i]], to);
+        ends = ways != 2 || (to[0] != l->head && to[1] != l->head);
+    }
+    if (!ends || !stays || l->assigned[less->arg[0]] != MOVED) {
+        return false;
+    }
+    l->next = less->arg[0];
+    l->left = DYN_NONE;
+    return follow_trip(l) && l->step == 1 && is_worth(l) && !l->crowded;
+}
+
+/* In front of the jump at the block's end: one trip less is left. */
+static void count_down(Loop *l, uint32_t block, uint32_t left) {
+    DynRegionBlock *b = &l->r->blocks.at[block];
+    DynRegionInstr end = b->v.at[--b->v.n], move = {.op = DYN_RO_IMOV, .dst = left, .exit = DYN_NONE};
+    uint32_t one = emit_int(l, block, -1);
+    move.arg[0] = emit(l, block, DYN_RO_IADDW, left, one, 0);
+    move.arg[1] = move.arg[2] = move.to[0] = move.to[1] = DYN_NONE;
+    b = &l->r->blocks.at[block];
+    l->failed = dyn_vec_push(&b->v, move) < 0 || dyn_vec_push(&b->v, end) < 0 || l->failed;
+}
+
+/* The head asks how many trips are left instead: a block in front computes that. Where there are more than an int holds, nobody
+ * sees the last one. */
+static void count_trips(Loop *l) {
+    uint32_t front = new_block(l, l->r->blocks.at[l->head].at), last = l->failed ? 0 : l->r->blocks.at[l->head].v.n - 1;
+    DynRegionInstr size = l->r->blocks.at[l->head].v.at[0], less = l->r->blocks.at[l->head].v.at[last == 0 ? 0 : last - 1];
+    if (last == 2) {
+        l->failed = dyn_vec_push(&l->r->blocks.at[front].v, size) < 0 || l->failed;
+    }
+    uint32_t any = emit(l, front, DYN_RO_ILT, less.arg[0], less.arg[1], 0);
+    uint32_t n = emit(l, front, DYN_RO_ISUBW, less.arg[1], less.arg[0], 0);
+    uint32_t few = emit(l, front, DYN_RO_ILT, emit_int(l, front, 0), n, 0);
+    uint32_t most = emit_select(l, front, few, n, emit_int(l, front, INT64_MAX));
+    uint32_t left = emit_select(l, front, any, most, emit_int(l, front, 0));
+    dyn_region_add_end(l->r, front, DYN_NONE, l->head, DYN_NONE, &l->failed);
+    for (uint32_t i = 0; i < l->n && !l->failed; i++) {
+        const DynRegionBlock *b = &l->r->blocks.at[l->order[i]];
+        if (b->v.at[b->v.n - 1].op == DYN_RO_JMP && b->v.at[b->v.n - 1].to[0] == l->head) {
+            count_down(l, l->order[i], left);
+        }
+    }
+    if (!l->failed) {
+        DynRegionBlock *head = &l->r->blocks.at[l->head];
+        head->v.at[0] = head->v.at[last];
+        head->v.at[0].arg[0] = left;
+        head->v.n = 1;
+        redirect(l, front);
+    }
+}
+
+/* ---- loops with several counters */
+
+/* Is the register another counter, which goes the same way as `next`, and an index of something? */
+static bool goes_along(Loop *l, uint32_t reg, int64_t step) {
+    uint32_t left = l->left;
+    l->next = reg;
+    l->left = DYN_NONE;
+    bool along = follow_trip(l) && l->step == step && !l->crowded, index = false;
+    for (uint32_t i = 0; i < l->nchecks; i++) {
+        index = index || (l->checks[i].base == reg && l->checks[i].size != DYN_NONE);
+    }
+    l->left = left;
+    return along && index;
+}
+
+/* Each trip begins by making `reg` of `next` and how far they are apart, which a block in front computes. */
+static void tie(Loop *l, uint32_t front, uint32_t reg, uint32_t next) {
+    uint32_t body = l->r->blocks.at[l->head].v.at[l->r->blocks.at[l->head].v.n - 1].to[0];
+    DynRegionInstr in = {.op = DYN_RO_IADDW, .dst = reg, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}};
+    in.arg[0] = next;
+    in.arg[1] = emit(l, front, DYN_RO_ISUBW, reg, next, 0);
+    in.arg[2] = DYN_NONE;
+    DynRegionBlock *b = &l->r->blocks.at[body];
+    l->failed = dyn_vec_push(&b->v, in) < 0 || l->failed;
+    for (uint32_t k = b->v.n - 1; k > 0 && !l->failed; k--) {
+        b->v.at[k] = b->v.at[k - 1];
+    }
+    b->v.at[0] = in;
+}
+
+/* `for i, x in enumerate(a)`, or `k += 1` in a loop over a range. False: there is no such counter. */
+static bool tie_counters(Loop *l) {
+    const DynRegionInstr *end = &l->r->blocks.at[l->head].v.at[l->r->blocks.at[l->head].v.n - 1];
+    uint32_t next = l->next, to[2], from = 0, front = DYN_NONE;
+    int64_t step = l->step;
+    for (uint32_t i = 0; i < l->nblocks; i++) { /* nothing but the head leads to the body's first block */
+        uint32_t ways = dyn_region_ways(&l->r->blocks.at[i], to);
+        for (uint32_t w = 0; w < ways; w++) {
+            from += to[w] == end->to[0];
+        }
+    }
+    for (uint32_t i = 0; i < l->nregs && from == 1 && next != DYN_NONE && !l->failed; i++) {
+        if (i != next && i != l->left && l->assigned[i] == MOVED && goes_along(l, i, step)) {
+            if (front == DYN_NONE) {
+                front = new_block(l, l->r->blocks.at[l->head].at);
+            }
+            if (!l->failed) {
+                tie(l, front, i, next);
+            }
+        }
+    }
+    l->next = next;
+    if (front != DYN_NONE) {
+        dyn_region_add_end(l->r, front, DYN_NONE, l->head, DYN_NONE, &l->failed);
+    }
+    if (front != DYN_NONE && !l->failed) {
+        redirect(l, front);
+    }
+    return front != DYN_NONE;
+}
+
 static void make_versions(Loop *l, uint32_t *copies) {
     uint32_t at = l->r->blocks.at[l->head].at;
     for (uint32_t i = 0; i < l->n; i++) {
@@ -506,8 +699,9 @@ static void make_versions(Loop *l, uint32_t *copies) {
     }
 }
 
-/* One head: false where memory is out. What was appended is then not reached by anything. */
-static bool hoist_from(DynRegion *r, uint32_t head, uint32_t nblocks) {
+/* One head: false where memory is out. What was appended is then not reached by anything. *again: the loop has another form
+ * now, and no copy yet. */
+static bool hoist_from(DynRegion *r, uint32_t head, uint32_t nblocks, bool *again) {
     uint32_t nregs = r->regs.n;
     Loop l = {.r = r, .head = head, .nblocks = nblocks, .nregs = nregs};
     uint8_t *bytes = PyMem_RawMalloc(2 * (size_t)(nblocks + nregs));
@@ -526,8 +720,15 @@ static bool hoist_from(DynRegion *r, uint32_t head, uint32_t nblocks) {
         find_assigned(&l);
         find_stored(&l);
         bool room = l.at != NULL && l.guards != NULL;
-        if (room && find_counter(&l) && !l.failed) {
-            make_versions(&l, numbers + nblocks);
+        if (room && find_counter(&l) && !l.crowded) {
+            *again = tie_counters(&l);
+            if (!*again) {
+                (void)find_counter(&l);
+                make_versions(&l, numbers + nblocks);
+            }
+        } else if (room && counts_up(&l)) {
+            count_trips(&l);
+            *again = true;
         }
         there = room && !l.failed;
         PyMem_RawFree(l.guards);
@@ -541,10 +742,13 @@ static bool hoist_from(DynRegion *r, uint32_t head, uint32_t nblocks) {
 void dyn_region_hoist(DynRegion *r) {
     uint32_t nblocks = r->blocks.n;
     for (uint32_t i = 1; i < nblocks && nblocks < MOST_BLOCKS; i++) {
-        const DynRegionBlock *b = &r->blocks.at[i];
-        bool may_be = b->v.n == 1 && b->v.at[0].op == DYN_RO_BR;
-        if (may_be && !hoist_from(r, i, r->blocks.n)) {
-            return;
+        uint32_t n = r->blocks.at[i].v.n;
+        bool may_be = n >= 1 && n <= 3 && r->blocks.at[i].v.at[n - 1].op == DYN_RO_BR;
+        for (bool again = may_be; again;) {
+            again = false;
+            if (!hoist_from(r, i, r->blocks.n, &again)) {
+                return;
+            }
         }
     }
 }

@@ -30,6 +30,7 @@ typedef struct Ranges {
     uint8_t *assigned; /* For each register: the loop does. */
     uint8_t *wanted;   /* For each register: some check depends on it. */
     uint8_t *always;   /* For each block of the loop: each trip comes to it. */
+    uint8_t *counted;  /* For each block of the loop: some trips have counted when they come to it. */
     DynRegionLive live;
     uint32_t code; /* So many instructions were added in front. */
     bool trial;    /* Nothing is changed: it is found out which registers are added to. */
@@ -410,6 +411,49 @@ static void begin_cut(Ranges *s, uint32_t reg) {
     }
 }
 
+/* Whether all that trips assign to the register is the counter, or another such register; `from` gets those, itself too. */
+static bool find_sources(const Ranges *s, uint32_t reg, uint32_t *from, uint32_t *n) {
+    for (uint32_t i = 0; i < *n; i++) {
+        if (from[i] == reg) {
+            return true;
+        }
+    }
+    if (*n == MOST_MOVES || s->r->regs.at[reg] != 'I' || !s->assigned[reg]) {
+        return false;
+    }
+    from[(*n)++] = reg;
+    for (uint32_t k = 0; k < s->q->n; k++) {
+        const DynRegionBlock *b = &s->r->blocks.at[s->q->blocks[k]];
+        bool counted = s->counted[k]; /* By then the counter is the next trip's. */
+        for (uint32_t m = 0; m < b->v.n; m++) {
+            const DynRegionInstr *in = &b->v.at[m];
+            counted = counted || in->dst == s->q->next;
+            bool counter = in->op == DYN_RO_IMOV && in->arg[0] == s->q->next && !counted;
+            if (in->dst == reg && !counter && (in->op != DYN_RO_IMOV || !find_sources(s, in->arg[0], from, n))) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* A place that the loop keeps (`if a[j] < a[m]: m = j`) lies where it did at first, or where the counter does. */
+static void begin_kept(Ranges *s, uint32_t reg, Range next) {
+    uint32_t from[MOST_MOVES], n = 0;
+    bool live = s->assigned[reg] && s->wanted[reg] && dyn_region_is_live(&s->live, s->q->head, reg);
+    if (reg == s->q->next || !live || !find_sources(s, reg, from, &n)) {
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        Range first = {true, false, 64, DYN_NONE, from[i], from[i]};
+        if (dyn_region_is_live(&s->live, s->q->head, from[i])) {
+            next = join(s, next, first);
+        }
+    }
+    s->adds[reg] = 0;
+    s->at[reg] = next;
+}
+
 static void begin_trip(Ranges *s) {
     const DynRegionQuick *q = s->q;
     for (uint32_t i = 0; i < s->nregs; i++) {
@@ -427,6 +471,9 @@ static void begin_trip(Ranges *s) {
         tighten(s, &next, NEAR);
         uint32_t last = add2(s, DYN_RO_IADDW, q->next, add2(s, DYN_RO_IMULW, trips, number(s, q->step)));
         s->at[q->next] = (Range){true, false, BITS, DYN_NONE, q->step > 0 ? q->next : last, q->step > 0 ? last : q->next};
+        for (uint32_t i = 0; i < s->nregs; i++) {
+            begin_kept(s, i, s->at[q->next]);
+        }
     }
 }
 
@@ -531,6 +578,27 @@ static bool is_avoided(Ranges *s, uint32_t without) {
     return false;
 }
 
+/* Where a trip counts twice, it has done so at its beginning for all that is asked. */
+static void find_counted(Ranges *s) {
+    bool twice = false;
+    for (uint32_t i = 0; i < s->q->n; i++) {
+        const DynRegionBlock *b = &s->r->blocks.at[s->q->blocks[i]];
+        bool counted = s->counted[i];
+        for (uint32_t k = 0; k < b->v.n; k++) {
+            bool counts = b->v.at[k].dst != DYN_NONE && b->v.at[k].dst == s->q->next;
+            twice = twice || (counts && counted);
+            counted = counted || counts;
+        }
+        uint32_t to[2], ways = dyn_region_ways(b, to);
+        for (uint32_t w = 0; w < ways; w++) {
+            for (uint32_t place = 1; place < s->q->n; place++) {
+                s->counted[place] |= s->q->blocks[place] == to[w] && counted;
+            }
+        }
+    }
+    memset(s->counted, 1, twice ? s->q->n : 0);
+}
+
 static void find_assigned(Ranges *s) {
     for (uint32_t i = 0; i < s->q->n; i++) {
         const DynRegionBlock *b = &s->r->blocks.at[s->q->blocks[i]];
@@ -549,14 +617,16 @@ bool dyn_region_ranges(DynRegion *r, DynRegionQuick *q) {
     uint32_t n = r->regs.n;
     Ranges s = {.r = r, .q = q, .nregs = n, .trial = true};
     s.at = PyMem_RawCalloc((size_t)(q->n + 1) * n, sizeof(Range));
-    s.seen = PyMem_RawCalloc(2 * (size_t)q->n + 3 * (size_t)n, 1);
+    s.seen = PyMem_RawCalloc(3 * (size_t)q->n + 3 * (size_t)n, 1);
     s.failed = s.at == NULL || s.seen == NULL || !dyn_region_find_live(r, &s.live);
     if (!s.failed) {
         s.always = s.seen + q->n;
-        s.adds = s.always + q->n;
+        s.counted = s.always + q->n;
+        s.adds = s.counted + q->n;
         s.assigned = s.adds + n;
         s.wanted = s.assigned + n;
         find_assigned(&s);
+        find_counted(&s);
         s.found = find_wanted(&s);
         for (uint32_t i = 0; i < q->n && s.found; i++) {
             s.always[i] = !is_avoided(&s, i);

@@ -187,6 +187,7 @@ void dyn_region_free(DynRegion *r) {
         Py_XDECREF(r->objects.at[i]);
     }
     Py_XDECREF(r->code);
+    dyn_vec_free(&r->parts);
     dyn_vec_free(&r->pauses);
     dyn_vec_free(&r->regs);
     dyn_vec_free(&r->blocks);

@@ -1,19 +1,21 @@
 /* unroll.c: a pass over region IR that makes loops of a few trips straight code. Called by run.c before hoist.c.
  *
- * Where a jump comes to the head of a loop, and a constant is in the register that counts its trips down, the jump goes to a copy
- * instead: all blocks in which that register is needed are copied once for each number that may be in it, be they one loop or
- * several versions of it. What is known of ints on the way is folded, branches too, so the copy has no way back, the loop around
- * it becomes an innermost one, which hoist.c then looks at, and a compiler sees which elements each trip takes. Exits stay what
- * they are, since a copy works on the same registers. Loops within others come first. Memory is raw and lasts as long as the
- * call; where it is out, or a loop is too long, it stays a loop. */
+ * Where a jump comes to the head of a loop, and a constant is in the register that counts its trips down, or up to the size of a
+ * tuple that the region takes for granted, the jump goes to a copy instead: all blocks in which that register is needed are
+ * copied once for each number that may be in it, be they one loop or several versions of it. What is known of ints on the way is
+ * folded, branches and items of such tuples too, so the copy has no way back, the loop around it becomes an innermost one, which
+ * hoist.c then looks at, and a compiler sees which elements each trip takes. Exits stay what they are, since a copy works on the
+ * same registers. Loops within others come first. Memory is raw and lasts as long as the call; where it is out, or a loop is too
+ * long, it stays a loop. */
 #include "codegen/region/region_code.h"
 
-enum { MOST_TRIPS = 8, MOST_COPIES = 160, MOST_INSTRUCTIONS = 480, MOST_ADDED = 500, MOST_BLOCKS = 600, MOST_REGISTERS = 2000 };
+enum { MOST_TRIPS = 8, MOST_COPIES = 300, MOST_INSTRUCTIONS = 900, MOST_ADDED = 1800, MOST_BLOCKS = 700, MOST_REGISTERS = 2000 };
 enum { ROOM = MOST_BLOCKS + MOST_COPIES };
 
-/* What is known of an int at some place. */
+/* What is known of an int at some place; or that a register has a part of a tuple. */
 typedef struct Known {
     bool known;
+    uint32_t part; /* Its number, from 1 on; 0: it is an int. */
     int64_t i;
 } Known;
 
@@ -39,7 +41,7 @@ typedef struct Unrolled {
 
 /* ---- what is known of ints */
 
-static bool compute(const DynRegionInstr *in, int64_t a, int64_t b, int64_t *d) {
+static bool compute_int(const DynRegionInstr *in, int64_t a, int64_t b, int64_t *d) {
     switch (in->op) {
     case DYN_RO_ICONST: *d = in->imm.i; return true;
     case DYN_RO_IMOV: *d = a; return true;
@@ -56,23 +58,52 @@ static bool compute(const DynRegionInstr *in, int64_t a, int64_t b, int64_t *d) 
     case DYN_RO_IEQ: *d = a == b; return true;
     case DYN_RO_INE: *d = a != b; return true;
     case DYN_RO_NOT: *d = !a; return true;
+    case DYN_RO_IDX: *d = a < 0 && b >= 0 ? a + b : a; return *d >= 0 && *d < b;
+    default: return false;
+    }
+}
+
+/* a has a part of a tuple. */
+static bool compute_part(const Unrolled *u, const DynRegionInstr *in, Known a, Known b, Known *d) {
+    const DynRegionPart *part = &u->r->parts.at[a.part - 1];
+    bool tuple = part->kind == DYN_PART_TUPLE;
+    switch (in->op) {
+    case DYN_RO_PMOV: *d = a; return true;
+    case DYN_RO_ASTUPLE: *d = a; return tuple;
+    case DYN_RO_OSIZE: *d = (Known){true, 0, part->n}; return tuple;
+    case DYN_RO_ASINT: *d = (Known){true, 0, part->i}; return part->kind == DYN_PART_INT;
+    case DYN_RO_TITEM:
+        *d = (Known){.known = true};
+        d->part = part->first + (uint32_t)b.i + 1;
+        return tuple && b.known && b.i >= 0 && b.i < part->n;
     default: return false;
     }
 }
 
 /* Gives what the result is known to be, and has it in `regs`. */
-static Known follow(const DynRegionInstr *in, Known *regs) {
-    Known out = {.known = in->dst != DYN_NONE};
-    int64_t given[2] = {0, 0};
+static Known follow(const Unrolled *u, const DynRegionInstr *in, Known *regs) {
+    Known out = {.known = in->dst != DYN_NONE}, given[2] = {{.known = true}, {.known = true}};
     for (int a = 0; a < 2 && out.known && dyn_region_ops[in->op].args[a] != 'N'; a++) {
-        out.known = regs[in->arg[a]].known;
-        given[a] = regs[in->arg[a]].i;
+        given[a] = regs[in->arg[a]];
+        out.known = given[a].known;
     }
-    out.known = out.known && compute(in, given[0], given[1], &out.i);
+    bool part = given[0].part != 0, int_beside = given[1].part == 0;
+    out.known = out.known && int_beside &&
+                (part ? compute_part(u, in, given[0], given[1], &out) : compute_int(in, given[0].i, given[1].i, &out.i));
     if (in->dst != DYN_NONE) {
         regs[in->dst] = out;
     }
     return out;
+}
+
+/* At the beginning of a way of which nothing else is known. */
+static void know_tuples(const Unrolled *u, Known *regs) {
+    memset(regs, 0, u->nregs * sizeof(Known));
+    for (uint32_t i = 0; i < u->r->parts.n; i++) {
+        if (u->r->parts.at[i].reg != DYN_NONE) {
+            regs[u->r->parts.at[i].reg] = (Known){.known = true, .part = i + 1};
+        }
+    }
 }
 
 /* ---- where the number of trips that are left is needed */
@@ -117,7 +148,8 @@ static uint32_t come_to(Unrolled *u, uint32_t block, bool *changed) {
         Copy *c = &u->copies[i];
         if (c->block == block && left.known && c->trips == left.i) {
             for (uint32_t k = 0; k < u->nregs; k++) {
-                bool lost = c->at[k].known && !(u->regs[k].known && u->regs[k].i == c->at[k].i);
+                const Known *has = &c->at[k], *comes = &u->regs[k];
+                bool lost = has->known && !(comes->known && comes->i == has->i && comes->part == has->part);
                 c->at[k].known = c->at[k].known && !lost;
                 *changed = *changed || lost;
             }
@@ -152,25 +184,41 @@ static uint32_t ends_of(const Unrolled *u, const DynRegionBlock *b, uint32_t to[
 static const DynRegionBlock *follow_block(Unrolled *u, uint32_t block, Known *regs) {
     const DynRegionBlock *b = &u->r->blocks.at[block];
     for (uint32_t k = 0; k < b->v.n; k++) {
-        (void)follow(&b->v.at[k], regs);
+        (void)follow(u, &b->v.at[k], regs);
         const DynRegionOpInfo *op = &dyn_region_ops[b->v.at[k].op];
         u->failed = u->failed || (op->fails && !op->flow && b->v.at[k].exit == DYN_NONE); /* it goes on elsewhere */
     }
     return b;
 }
 
+/* Is the block a head that counts the register down to 0, or (`over`, else DYN_NONE) up to the size of a tuple? */
+static bool is_head(const DynRegionBlock *b, uint32_t *left, uint32_t *over) {
+    const DynRegionInstr *v = b->v.at;
+    bool down = b->v.n == 1 && v[0].op == DYN_RO_BR;
+    bool up = b->v.n == 3 && v[0].op == DYN_RO_OSIZE && v[1].op == DYN_RO_ILT && v[2].op == DYN_RO_BR;
+    up = up && v[1].arg[1] == v[0].dst && v[2].arg[0] == v[1].dst;
+    *left = down || up ? v[up].arg[0] : DYN_NONE;
+    *over = up ? v[0].arg[0] : DYN_NONE;
+    return down || up;
+}
+
 /* The head of a loop of a few trips that the block jumps to, or DYN_NONE: the block itself has to say how many. `alone` has what
  * is known at its end then. */
 static uint32_t few_trips(Unrolled *u, uint32_t block, uint32_t *left) {
-    uint32_t to[2], ways = dyn_region_ways(&u->r->blocks.at[block], to);
-    const DynRegionBlock *head = ways == 1 ? &u->r->blocks.at[to[0]] : NULL;
-    if (head == NULL || head->v.n != 1 || head->v.at[0].op != DYN_RO_BR || u->refused[to[0]]) {
+    uint32_t to[2], over, ways = dyn_region_ways(&u->r->blocks.at[block], to);
+    if (ways != 1 || u->refused[to[0]] || !is_head(&u->r->blocks.at[to[0]], left, &over)) {
         return DYN_NONE;
     }
-    memset(u->alone, 0, u->nregs * sizeof(Known));
+    know_tuples(u, u->alone);
     (void)follow_block(u, block, u->alone);
-    *left = head->v.at[0].arg[0];
-    return u->alone[*left].known && u->alone[*left].i > 0 && u->alone[*left].i <= MOST_TRIPS ? to[0] : DYN_NONE;
+    Known count = u->alone[*left], tuple = over == DYN_NONE ? count : u->alone[over];
+    int64_t trips = count.i;
+    if (over != DYN_NONE && tuple.known && tuple.part != 0) {
+        const DynRegionPart *part = &u->r->parts.at[tuple.part - 1];
+        trips = part->kind == DYN_PART_TUPLE ? part->n - count.i : 0;
+    }
+    bool known = count.known && count.part == 0 && tuple.known && (over == DYN_NONE) == (tuple.part == 0);
+    return known && trips > 0 && trips <= MOST_TRIPS ? to[0] : DYN_NONE;
 }
 
 /* All copies of a loop and what is known in them. `within`: there is a loop of a few trips in it. */
@@ -201,8 +249,11 @@ static void fill_copy(Unrolled *u, const Copy *c) {
     memcpy(u->regs, c->at, u->nregs * sizeof(Known));
     for (uint32_t k = 0; k < u->r->blocks.at[c->block].v.n && !u->failed; k++) {
         DynRegionInstr in = u->r->blocks.at[c->block].v.at[k];
-        Known out = follow(&in, u->regs);
-        if (out.known) {
+        Known out = follow(u, &in, u->regs);
+        if (out.known && out.part != 0) {
+            in.op = in.op == DYN_RO_ASTUPLE ? DYN_RO_PMOV : in.op;
+            in.exit = in.op == DYN_RO_PMOV ? DYN_NONE : in.exit;
+        } else if (out.known) {
             in = (DynRegionInstr){.op = DYN_RO_ICONST,
                                   .dst = in.dst,
                                   .arg = {DYN_NONE, DYN_NONE, DYN_NONE},

@@ -64,7 +64,7 @@ typedef struct Alternative {
     const struct Kind *k;
     uint32_t class; /* INST: which. */
 } Alternative;
-enum { MOST_ALTERNATIVES = 8 };
+enum { MOST_ALTERNATIVES = 8, MOST_PARTS = 64 };
 
 bool plan_of_list(Plan *p, PyObject *o, uint32_t which, PlanValue *v) {
     bool tuple = PyTuple_CheckExact(o);
@@ -113,6 +113,43 @@ PlanValue plan_tuple_object(Plan *p, const PlanValue *v) {
         f->extra = plan_extra(p, &out);
     }
     return f == NULL || f->extra == DYN_NONE ? *v : (PlanValue){.v = p->extras.at[f->extra]};
+}
+
+/* The object itself is part `at`. */
+static void tell_part(Plan *p, PyObject *o, uint32_t at) {
+    DynRegionPart part = {.reg = p->r->parts.at[at].reg};
+    if (PyLong_CheckExact(o)) {
+        int overflow = 0;
+        part.i = PyLong_AsLongLongAndOverflow(o, &overflow);
+        part.kind = overflow == 0 ? DYN_PART_INT : DYN_PART_OTHER;
+    } else if (PyTuple_CheckExact(o) && p->r->parts.n + (size_t)PyTuple_GET_SIZE(o) <= MOST_PARTS) {
+        part.kind = DYN_PART_TUPLE;
+        part.first = p->r->parts.n;
+        part.n = (uint32_t)PyTuple_GET_SIZE(o);
+        for (uint32_t i = 0; i < part.n; i++) {
+            if (dyn_vec_push(&p->r->parts, ((DynRegionPart){.reg = DYN_NONE})) < 0) {
+                plan_stop(p, DYN_R_NO_MEMORY);
+                return;
+            }
+        }
+        for (uint32_t i = 0; i < part.n; i++) {
+            tell_part(p, PyTuple_GET_ITEM(o, i), part.first + i);
+        }
+    }
+    p->r->parts.at[at] = part;
+}
+
+void plan_tell_tuples(Plan *p) {
+    for (uint32_t i = 0; i < p->r->facts.n; i++) {
+        const DynRegionFact *f = &p->r->facts.at[i];
+        if (f->object && f->extra != DYN_NONE && PyTuple_CheckExact(f->value)) {
+            if (dyn_vec_push(&p->r->parts, ((DynRegionPart){.reg = p->extras.at[f->extra].regs[0]})) < 0) {
+                plan_stop(p, DYN_R_NO_MEMORY);
+                return;
+            }
+            tell_part(p, f->value, p->r->parts.n - 1);
+        }
+    }
 }
 
 uint32_t plan_list_size(Plan *p, const PlanValue *v) { return plan_emit(p, DYN_RO_OSIZE, v->v.regs[0], DYN_NONE, DYN_NONE); }

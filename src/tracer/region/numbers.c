@@ -67,14 +67,18 @@ static int bits_of(DynDtype dt) {
     return dyn_dtypes[dt].kind == 'u' ? -bits : bits;
 }
 
-static void fits(Plan *p, uint32_t reg, DynDtype dt) {
-    if (dt == DYN_I64) {
-        return;
-    }
-    plan_emit_or(p, DYN_RO_IFITS, reg, DYN_NONE, DYN_NONE, DYN_R_FLAGS);
+/* The number that belongs to the last instruction. */
+static void set_number(Plan *p, int64_t i) {
     DynRegionBlock *b = &p->r->blocks.at[p->block];
     if (b->v.n > 0) {
-        b->v.at[b->v.n - 1].imm.i = dt == DYN_BOOL ? -1 : bits_of(dt);
+        b->v.at[b->v.n - 1].imm.i = i;
+    }
+}
+
+static void fits(Plan *p, uint32_t reg, DynDtype dt) {
+    if (dt != DYN_I64) {
+        plan_emit_or(p, DYN_RO_IFITS, reg, DYN_NONE, DYN_NONE, DYN_R_FLAGS);
+        set_number(p, dt == DYN_BOOL ? -1 : bits_of(dt));
     }
 }
 
@@ -91,6 +95,7 @@ static uint32_t as_integer(Plan *p, PlanValue v, DynDtype dt) {
 
 enum { ADD = NB_ADD, AND = NB_AND, FLOORDIV = NB_FLOOR_DIVIDE, LSHIFT = NB_LSHIFT, MUL = NB_MULTIPLY, MOD = NB_REMAINDER };
 enum { OR = NB_OR, POW = NB_POWER, RSHIFT = NB_RSHIFT, SUB = NB_SUBTRACT, TRUEDIV = NB_TRUE_DIVIDE, XOR = NB_XOR };
+enum { MOST_POWER = 16 }; /* Larger ones lose digits that tell what pow gives. */
 #define NO_OP DYN_RO_COUNT
 
 static DynRegionOp int_op(int op) {
@@ -142,7 +147,19 @@ uint32_t plan_emit_op(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, DynReason
     return dyn_region_ops[op].fails ? plan_emit_or(p, op, a, b, DYN_NONE, why) : plan_emit(p, op, a, b, DYN_NONE);
 }
 
-static bool is_two(const PlanValue *v) { return v->known && (v->v.kind == DYN_RK_FLOAT ? v->number.f == 2.0 : v->number.i == 2); }
+/* x to the power of a number that is known, where there is a shorter way to what pow gives; or DYN_NONE. */
+static uint32_t known_power(Plan *p, uint32_t x, const PlanValue *power, DynReason why) {
+    double n = !power->known ? 0.0 : power->v.kind == DYN_RK_FLOAT ? power->number.f : (double)power->number.i;
+    if (n == 0.5) {
+        return plan_emit_or(p, DYN_RO_DPOWHALF, x, DYN_NONE, DYN_NONE, why);
+    }
+    if (!(n >= 2.0 && n <= MOST_POWER) || n != (double)(int64_t)n) {
+        return DYN_NONE;
+    }
+    uint32_t reg = plan_emit_or(p, DYN_RO_DPOWN, x, DYN_NONE, DYN_NONE, why);
+    set_number(p, (int64_t)n);
+    return reg;
+}
 
 /* ---- Python's own numbers */
 
@@ -153,8 +170,9 @@ static bool python_floats(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *
         return no(p, "an operator that floats don't have");
     }
     plan_double(p, a, &x);
-    if (op == POW && is_two(&b)) {
-        *out = plan_value(DYN_RK_FLOAT, plan_emit_or(p, DYN_RO_DSQUARE, x, DYN_NONE, DYN_NONE, DYN_R_EXCEPTION));
+    uint32_t power = op == POW ? known_power(p, x, &b, DYN_R_EXCEPTION) : DYN_NONE;
+    if (power != DYN_NONE) {
+        *out = plan_value(DYN_RK_FLOAT, power);
         return true;
     }
     plan_double(p, b, &y);
@@ -253,8 +271,9 @@ static bool doubles(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
         return no(p, "an operator that np.float64 doesn't have");
     }
     plan_double(p, a, &x);
-    if (op == POW && is_two(&b)) {
-        *out = plan_np(DYN_F64, plan_emit_or(p, DYN_RO_DSQUARE, x, DYN_NONE, DYN_NONE, DYN_R_FLAGS));
+    uint32_t power = op == POW ? known_power(p, x, &b, DYN_R_FLAGS) : DYN_NONE;
+    if (power != DYN_NONE) {
+        *out = plan_np(DYN_F64, power);
         return true;
     }
     plan_double(p, b, &y);

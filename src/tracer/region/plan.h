@@ -647,6 +647,7 @@ DYN_HIDDEN bool plan_may_end(Plan *p, const PlanValue *v);
 DYN_HIDDEN uint32_t plan_which(Plan *p, const PlanValue *v);
 DYN_HIDDEN Went plan_list_extend(Plan *p, uint32_t below);
 DYN_HIDDEN PlanValue plan_tuple_object(Plan *p, const PlanValue *v); /* of a CONST that is a tuple; else the value itself */
+DYN_HIDDEN void plan_tell_tuples(Plan *p); /* The region learns what is in tuples that it takes for granted. */
 DYN_HIDDEN uint32_t plan_list_size(Plan *p, const PlanValue *v);
 /* An item in two steps: the object, and then, maybe on several ways, what it is. */
 DYN_HIDDEN bool plan_in_list(Plan *p, PlanValue item, PlanValue all, bool negated, PlanValue *out);
@@ -757,6 +758,8 @@ DYN_HIDDEN bool plan_ufunc(Plan *p, PyObject *o, uint32_t n, uint32_t loop, Plan
 /* A fact that the region takes for granted, like one that it has, or new (f.extra is set here); NULL: planning has stopped. */
 DYN_HIDDEN DynRegionFact *plan_fact(Plan *p, DynRegionFact f);
 DYN_HIDDEN uint32_t plan_extra(Plan *p, const PlanValue *v); /* an object that comes in beside the slots; the number of it */
+/* What every entry needs that isn't in its slots, once all of it is known. */
+DYN_HIDDEN void plan_complete_entries(Plan *p);
 /* The fact about a variable of the enclosing function, in a frame of one that was made for this call. */
 DYN_HIDDEN DynRegionFact plan_fact_of_made(Plan *p, uint32_t variable);
 DYN_HIDDEN Went plan_deref(Plan *p, const DynInstr *in, uint32_t slot); /* slot: of the loop's function, or DYN_NONE */
