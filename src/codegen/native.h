@@ -104,6 +104,14 @@ DYN_HIDDEN DynLoaded *dyn_build_text_loaded(const DynBuildText *t); /* … and t
 DYN_HIDDEN DynReason dyn_build_text_failure(const DynBuildText *t, const char **detail);
 DYN_HIDDEN void dyn_build_text_free(DynBuildText *t);
 
+/* ---- draft.c, with the GIL: has the artifact no text yet, and is the build thread to write it? And what it writes it from, to
+ * be handed on with the writer; NULL: no memory. */
+DYN_HIDDEN bool dyn_draft_is_due(const DynArtifact *a);
+DYN_HIDDEN void *dyn_draft_new(DynArtifact *a, const DynBuildWriter **writer);
+
+/* ---- build.c offers to par.c, any thread: is something being built, or about to be? */
+DYN_HIDDEN bool dyn_build_is_busy(void);
+
 /* ---- build/ offers to artifact.c: fork handlers and module functions, once. -1: exception set. */
 DYN_HIDDEN int dyn_build_init_module(PyObject *module);
 #endif
