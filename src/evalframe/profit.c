@@ -2,10 +2,12 @@
  *
  * A trial times some calls as they are served and as many as CPython makes them, in turn. What it says holds for a while; then
  * there is another, as sizes and types may have changed, or native code may be ready; the time between two doubles. Eager calls
- * are a small part of the time that the trial's calls take, so that what gains loses little by being tried. Called by whoever
- * makes the calls: door.c, finder.c, hook.c. GIL throughout. */
+ * are a small part of the time that the trial's calls take, so that what gains loses little by being tried. Long calls are
+ * compared by the time in which their thread had a processor: on a busy machine it is chance which of them wait for one, and for
+ * how long. Called by whoever makes the calls: door.c, finder.c, hook.c. GIL throughout. */
 #include "evalframe/door.h"
 #include <math.h>
+#include <time.h>
 
 #define SAMPLES 12 /* of each kind: a trial */
 #define ENOUGH 5   /* … where the difference is clear */
@@ -30,7 +32,7 @@
 #define DOOR_NS 100 /* that an eager call takes longer because the function has a door: not so when it is retired */
 
 typedef struct Side {
-    uint64_t at[SAMPLES]; /* cycles of a call; the oldest go */
+    uint64_t at[SAMPLES]; /* cycles of a call, of a long one those of its thread alone; the oldest go */
     uint32_t n;           /* all that count */
     uint32_t calls;       /* all there were */
     uint64_t all;
@@ -45,6 +47,7 @@ struct DynTrial {
     uint32_t turns;    /* that were taken */
     uint32_t
         lost; /* calls that were not made as their turn says: no entry fitted, a warning was due, or something was recorded */
+    int64_t ran_ns;   /* that this call's thread had had a processor for when it began; -1: nobody asked */
     uint64_t miss;    /* when it was known of this call that CPython makes it; 0: not so */
     uint64_t missing; /* cycles until that was known, of all such calls */
     uint32_t left;    /* calls of this one */
@@ -355,6 +358,32 @@ static void begin_turn(DynTrial *t) {
     t->cold = is_short ? COLD : s->calls < (is_long ? 1 : 2);
 }
 
+static int64_t thread_ns(void) {
+    struct timespec t = {0};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static bool is_long_on(const Side *s) { return s->calls == 0 || dyn_cycles_ns((double)s->all / s->calls) > LONG_NS; }
+
+/* A device works while the thread waits for it: such calls take what the clock says. */
+static bool waits_for_device(const DynCache *c) {
+    bool waits = false;
+    for (uint32_t i = 0; i < c->entries.n; i++) {
+        waits = waits || c->entries.at[i]->capture->graph.device != 0;
+    }
+    return waits;
+}
+
+/* Cycles of a call of the trial that took so many by the clock. */
+static uint64_t without_waits(const DynTrial *t, uint64_t took) {
+    if (t->ran_ns < 0 || dyn_cycles_ns((double)took) < LONG_NS) {
+        return took;
+    }
+    uint64_t ran = dyn_cycles_of_ns((double)(thread_ns() - t->ran_ns));
+    return ran < took ? ran : took;
+}
+
 DynTurn dyn_profit_look(DynCache *c) {
     DynProfit *p = &c->profit;
     if (p->gain > 0 && c->quiet && p->trial == NULL) {
@@ -373,6 +402,8 @@ DynTurn dyn_profit_look(DynCache *c) {
     }
     p->trial->left--;
     p->trial->miss = 0;
+    bool may_be_long = is_long_on(&p->trial->served) || is_long_on(&p->trial->eager);
+    p->trial->ran_ns = may_be_long && !waits_for_device(c) ? thread_ns() : -1;
     return p->trial->is_eagers ? DYN_TURN_EAGER_TIMED : DYN_TURN_SERVE_TIMED;
 }
 
@@ -434,7 +465,7 @@ void dyn_profit_tell(DynCache *c, DynTurn turn, uint64_t began, bool recorded, b
     }
     t->began = began;
     t->was_eagers = turn != DYN_TURN_SERVE_TIMED;
-    s->at[s->n++ % SAMPLES] = took;
+    s->at[s->n++ % SAMPLES] = without_waits(t, took);
     Verdict v = judge(t);
     if (v != OPEN) {
         DynRaised before = dyn_callback_begin(); /* the call may have raised */
