@@ -72,6 +72,8 @@ DYN_HIDDEN const DynConfig *dyn_artifact_config(const DynArtifact *a); /* that i
 DYN_HIDDEN bool dyn_artifact_claim(DynArtifact *a);
 DYN_HIDDEN int dyn_artifact_state(const DynArtifact *a);
 DYN_HIDDEN void dyn_artifact_unclaim(DynArtifact *a); /* back to 0: a fork dropped the queue */
+/* With the GIL: has it an owner behind so many references? Loop IR and graph are gone with the last of them. */
+DYN_HIDDEN bool dyn_artifact_has_owner(const DynArtifact *a, int references);
 /* Swap in loaded code: the artifact has a use of it for as long as it lives. */
 DYN_HIDDEN void dyn_artifact_publish(DynArtifact *a, DynLoaded *loaded);
 /* There will be no native code. detail is copied (may be NULL). */

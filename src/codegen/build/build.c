@@ -484,13 +484,14 @@ static void note_times(const Job *job) {
     dyn_str_free(&line);
 }
 
-/* Artifacts of a job that a fork dropped ask again. */
+/* Artifacts of a job that a fork dropped ask again, if anybody still has them but the job and its draft. */
 static void drop_artifacts(Job *job) {
+    int references = job->writer == NULL ? 1 : 2;
     for (uint32_t i = 0; i < job->artifacts.n; i++) {
         DynArtifact *a = job->artifacts.at[i];
         if (!job->dropped) {
             dyn_artifact_settle(a);
-        } else if (dyn_artifact_state(a) == 0) {
+        } else if (dyn_artifact_state(a) == 0 && dyn_artifact_has_owner(a, references)) {
             dyn_build_submit(a, false);
         }
         dyn_artifact_decref(a);

@@ -41,7 +41,7 @@ static void draft_is_written(void *what, bool torn) {
     if (torn) { /* a fork: its text is a thread's that isn't here */
         return;
     }
-    if (d->rest.n > 0) {
+    if (d->rest.n > 0 && dyn_artifact_has_owner(d->artifact, 1)) {
         dyn_parts_add_rest(d->artifact, &d->rest);
         dyn_artifact_rest_submit(d->artifact);
     }
@@ -64,12 +64,14 @@ void *dyn_draft_new(DynArtifact *a, const DynBuildWriter **writer) {
     d->artifact = a;
     dyn_artifact_incref(a);
     d->target = a->target;
-    d->loops = dyn_loops_keep(a->loops, &d->arena);
+    DynLoops *loops = dyn_loops_keep(a->loops, &d->arena);
     (void)dyn_builtin_ready(); /* loads it */
     *writer = &written;
-    if (d->loops == NULL) {
+    if (loops == NULL) {
         free_draft(d);
         return NULL;
     }
+    loops->graph = NULL; /* its owner may be gone when the text is written */
+    d->loops = loops;
     return d;
 }

@@ -167,6 +167,7 @@ bool dyn_artifact_claim(DynArtifact *a) {
     return atomic_compare_exchange_strong(&a->state, &fresh, 1);
 }
 
+bool dyn_artifact_has_owner(const DynArtifact *a, int references) { return a->refs > references; }
 int dyn_artifact_state(const DynArtifact *a) { return atomic_load(&a->state); }
 void dyn_artifact_unclaim(DynArtifact *a) { atomic_store(&a->state, 0); }
 
