@@ -47,11 +47,12 @@ struct DynTrial {
     uint32_t turns;    /* that were taken */
     uint32_t
         lost; /* calls that were not made as their turn says: no entry fitted, a warning was due, or something was recorded */
-    int64_t ran_ns;   /* that this call's thread had had a processor for when it began; -1: nobody asked */
-    uint64_t miss;    /* when it was known of this call that CPython makes it; 0: not so */
-    uint64_t missing; /* cycles until that was known, of all such calls */
-    uint32_t left;    /* calls of this one */
-    uint32_t cold;    /* … that don't count */
+    int64_t ran_ns;    /* that this call's thread had had a processor for when it began; -1: nobody asked */
+    uint64_t began_at; /* when this call began */
+    uint64_t miss;     /* cycles until it was known of this call that CPython makes it; 0: not so */
+    uint64_t missing;  /* cycles until that was known, of all such calls */
+    uint32_t left;     /* calls of this one */
+    uint32_t cold;     /* … that don't count */
     bool is_eagers;
 };
 
@@ -364,7 +365,8 @@ static int64_t thread_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static bool is_long_on(const Side *s) { return s->calls == 0 || dyn_cycles_ns((double)s->all / s->calls) > LONG_NS; }
+/* So that asking takes a hundredth of the call at most. */
+static bool is_no_short_call(const Side *s) { return s->calls == 0 || dyn_cycles_ns((double)s->all / s->calls) > SHORT_NS; }
 
 /* A device works while the thread waits for it: such calls take what the clock says. */
 static bool waits_for_device(const DynCache *c) {
@@ -375,7 +377,7 @@ static bool waits_for_device(const DynCache *c) {
     return waits;
 }
 
-/* Cycles of a call of the trial that took so many by the clock. */
+/* Cycles since the trial's call began, which are so many by the clock. */
 static uint64_t without_waits(const DynTrial *t, uint64_t took) {
     if (t->ran_ns < 0 || dyn_cycles_ns((double)took) < LONG_NS) {
         return took;
@@ -402,8 +404,9 @@ DynTurn dyn_profit_look(DynCache *c) {
     }
     p->trial->left--;
     p->trial->miss = 0;
-    bool may_be_long = is_long_on(&p->trial->served) || is_long_on(&p->trial->eager);
-    p->trial->ran_ns = may_be_long && !waits_for_device(c) ? thread_ns() : -1;
+    bool is_asked = is_no_short_call(&p->trial->served) && is_no_short_call(&p->trial->eager) && !waits_for_device(c);
+    p->trial->began_at = dyn_cycles();
+    p->trial->ran_ns = is_asked ? thread_ns() : -1;
     return p->trial->is_eagers ? DYN_TURN_EAGER_TIMED : DYN_TURN_SERVE_TIMED;
 }
 
@@ -435,7 +438,8 @@ static void count_step(DynTrial *t, uint64_t began) {
 void dyn_profit_missed(DynCache *c) {
     DynProfit *p = &c->profit;
     if (DYN_UNLIKELY(p->timing && p->trial != NULL && p->trial->miss == 0)) {
-        p->trial->miss = dyn_cycles();
+        uint64_t took = without_waits(p->trial, dyn_cycles() - p->trial->began_at);
+        p->trial->miss = took == 0 ? 1 : took;
     }
 }
 
@@ -449,7 +453,7 @@ void dyn_profit_tell(DynCache *c, DynTurn turn, uint64_t began, bool recorded, b
     count_step(p->trial, began);
     p->trial->began = 0;
     if (recorded || !as_told) {
-        p->trial->missing += recorded || p->trial->miss == 0 ? 0 : p->trial->miss - began;
+        p->trial->missing += recorded ? 0 : p->trial->miss;
         DynRaised before = dyn_callback_begin(); /* the call may have raised */
         lose_call(c);
         dyn_callback_end(before);
