@@ -1,11 +1,12 @@
 """NPBench's programs as they are: under NumPy, under dynoc and, with --numba, in the variants that NPBench has for Numba.
 
-    python bench/npbench.py CHECKOUT [--preset S] [--only NAME ...] [--wait] [--numba] [--seconds N] [--timeout N]
+    python bench/npbench.py CHECKOUT [--preset S] [--only NAME ...] [--wait] [--numba] [--cpu] [--seconds N] [--timeout N]
 
 CHECKOUT is a checkout of https://github.com/spcl/npbench. Each program runs in a process of its own. NumPy's form is loaded
 twice, so that plain calls share no code with those through `dynoc.optimize`; arguments are copied before each call. After the
 first calls both take turns for N seconds, and the medians are compared: "dynoc" is NumPy's time over dynoc's, "Numba" is NumPy's
-over that of the fastest variant whose results are right. "result" is "bits" where all that is returned and all arguments have
+over that of the fastest variant whose results are right. --cpu compares the CPU time of the process, all its threads together:
+on a machine that is busy with something else, which of two calls is interrupted says more than how long they take. "result" is "bits" where all that is returned and all arguments have
 NumPy's bits, else the largest difference beside the largest number.
 """
 
@@ -27,6 +28,7 @@ import numpy as np
 
 VARIANTS = ("n", "np", "npr")
 FIRST_CALLS, FIRST_SECONDS = 60, 4.0
+clock = time.perf_counter
 
 
 def load(path, name):
@@ -80,9 +82,9 @@ def difference(a, b):
 def called(function, args):
     """(seconds, what is returned and the arguments behind the call)."""
     args = copy.deepcopy(args)
-    began = time.perf_counter()
+    began = clock()
     result = function(*args)
-    return time.perf_counter() - began, (result, args)
+    return clock() - began, (result, args)
 
 
 def warm(function, args, pause):
@@ -120,6 +122,8 @@ def numba_variant(program, args, variant, wanted, seconds):
 
 def child(options):
     """Prints the measured figures of one program."""
+    global clock
+    clock = time.process_time if options.cpu else clock
     program = Program(options.checkout, options.child)
     args = program.arguments(options.preset)
     plain = program.function("numpy", "plain")
@@ -139,7 +143,7 @@ def child(options):
 
 def measured(options, name, *more):
     command = [sys.executable, __file__, str(options.checkout), "--child", name, "--preset", options.preset, *more]
-    command += ["--seconds", str(options.seconds)] + ["--wait"] * options.wait
+    command += ["--seconds", str(options.seconds)] + ["--wait"] * options.wait + ["--cpu"] * options.cpu
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=options.timeout)
         return json.loads(done.stdout.splitlines()[-1])
@@ -178,6 +182,7 @@ def main():
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--wait", action="store_true")
     parser.add_argument("--numba", action="store_true")
+    parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--timeout", type=float, default=120.0)
     parser.add_argument("--child", help=argparse.SUPPRESS)

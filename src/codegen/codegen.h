@@ -35,7 +35,8 @@ typedef enum DynTier { DYN_TIER_EAGER, DYN_TIER_BUILTIN, DYN_TIER_NATIVE } DynTi
 /* source is taken over; empty: it is written later. */
 DYN_HIDDEN DynArtifact *dyn_artifact_new(const DynTarget *target, const DynLoops *p, DynStr *source, const DynGraph *g,
                                          const DynConfig *config);
-/* Before the artifact is built: writes its text if that wasn't done yet. What is much text is split (parts.c). */
+/* Before the artifact is built: writes its text if that wasn't done yet, unless the build thread does (draft.c). What is much
+ * text is split (parts.c). */
 DYN_HIDDEN void dyn_artifact_write(DynArtifact *a);
 /* Asks the target for native code. wait: return when it is there, or has failed (the GIL is released meanwhile). */
 DYN_HIDDEN void dyn_artifact_build(DynArtifact *a, bool wait);

@@ -72,6 +72,8 @@ DYN_HIDDEN const DynConfig *dyn_artifact_config(const DynArtifact *a); /* that i
 DYN_HIDDEN bool dyn_artifact_claim(DynArtifact *a);
 DYN_HIDDEN int dyn_artifact_state(const DynArtifact *a);
 DYN_HIDDEN void dyn_artifact_unclaim(DynArtifact *a); /* back to 0: a fork dropped the queue */
+/* With the GIL: has it an owner behind so many references? Loop IR and graph are gone with the last of them. */
+DYN_HIDDEN bool dyn_artifact_has_owner(const DynArtifact *a, int references);
 /* Swap in loaded code: the artifact has a use of it for as long as it lives. */
 DYN_HIDDEN void dyn_artifact_publish(DynArtifact *a, DynLoaded *loaded);
 /* There will be no native code. detail is copied (may be NULL). */
@@ -103,6 +105,14 @@ DYN_HIDDEN void *dyn_build_text_symbol(const DynBuildText *t, const char *name);
 DYN_HIDDEN DynLoaded *dyn_build_text_loaded(const DynBuildText *t); /* … and the object itself; NULL: it isn't loaded */
 DYN_HIDDEN DynReason dyn_build_text_failure(const DynBuildText *t, const char **detail);
 DYN_HIDDEN void dyn_build_text_free(DynBuildText *t);
+
+/* ---- draft.c, with the GIL: has the artifact no text yet, and is the build thread to write it? And what it writes it from, to
+ * be handed on with the writer; NULL: no memory. */
+DYN_HIDDEN bool dyn_draft_is_due(const DynArtifact *a);
+DYN_HIDDEN void *dyn_draft_new(DynArtifact *a, const DynBuildWriter **writer);
+
+/* ---- build.c offers to par.c, any thread: is something being built, or about to be? */
+DYN_HIDDEN bool dyn_build_is_busy(void);
 
 /* ---- build/ offers to artifact.c: fork handlers and module functions, once. -1: exception set. */
 DYN_HIDDEN int dyn_build_init_module(PyObject *module);

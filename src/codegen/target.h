@@ -14,6 +14,9 @@ struct DynTarget {
     /* Loop IR → text. 0, or -1 with a reason and a sentence. With the GIL; the text is the same for the same loop IR.
      * Kernels of a device whose code is the same get one number. */
     int (*emit)(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error);
+    /* The text needs nothing but kept loop IR (keep.c), no GIL and nothing that is looked up for the first time: the build thread
+     * writes it (draft.c), and its parts. */
+    bool written_apart;
     /* That text, of so many characters, in two parts, each compiled by itself: what a call like the recorded one needs, and what
      * it doesn't. -1: it isn't worth it, nobody could do meanwhile what the second does, or there is no memory. */
     int (*part)(const DynLoops *p, bool first, int64_t whole, DynStr *source);

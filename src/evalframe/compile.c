@@ -251,10 +251,11 @@ static int plan(Job *j) {
     return check_loops(j, 2);
 }
 
-/* Is the text written now? Where native code may never be asked for (rent.c), it is written when it is. */
+/* Is the text written now? Where native code may never be asked for (rent.c), it is written when it is, and where nobody looks
+ * at it here, by the build thread. */
 static bool is_written_now(const Job *j) {
     bool asked_for = j->config.debug || dyn_debug_wanted(&j->config, DYN_LOG_output_code);
-    return asked_for || !j->entry->rents || j->root->options->tune;
+    return asked_for || j->root->options->tune || !(j->entry->rents || j->target->written_apart);
 }
 
 static int emit(Job *j) {

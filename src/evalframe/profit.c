@@ -2,10 +2,12 @@
  *
  * A trial times some calls as they are served and as many as CPython makes them, in turn. What it says holds for a while; then
  * there is another, as sizes and types may have changed, or native code may be ready; the time between two doubles. Eager calls
- * are a small part of the time that the trial's calls take, so that what gains loses little by being tried. Called by whoever
- * makes the calls: door.c, finder.c, hook.c. GIL throughout. */
+ * are a small part of the time that the trial's calls take, so that what gains loses little by being tried. Long calls are
+ * compared by the time in which their thread had a processor: on a busy machine it is chance which of them wait for one, and for
+ * how long. Called by whoever makes the calls: door.c, finder.c, hook.c. GIL throughout. */
 #include "evalframe/door.h"
 #include <math.h>
+#include <time.h>
 
 #define SAMPLES 12 /* of each kind: a trial */
 #define ENOUGH 5   /* … where the difference is clear */
@@ -31,7 +33,7 @@
 #define DOOR_NS 100 /* that an eager call takes longer because the function has a door: not so when it is retired */
 
 typedef struct Side {
-    uint64_t at[SAMPLES]; /* cycles of a call; the oldest go */
+    uint64_t at[SAMPLES]; /* cycles of a call, of a long one those of its thread alone; the oldest go */
     uint32_t n;           /* all that count */
     uint32_t calls;       /* all there were */
     uint64_t all;
@@ -46,10 +48,12 @@ struct DynTrial {
     uint32_t turns;    /* that were taken */
     uint32_t
         lost; /* calls that were not made as their turn says: no entry fitted, a warning was due, or something was recorded */
-    uint64_t miss;    /* when it was known of this call that CPython makes it; 0: not so */
-    uint64_t missing; /* cycles until that was known, of all such calls */
-    uint32_t left;    /* calls of this one */
-    uint32_t cold;    /* … that don't count */
+    int64_t ran_ns;    /* that this call's thread had had a processor for when it began; -1: nobody asked */
+    uint64_t began_at; /* when this call began */
+    uint64_t miss;     /* cycles until it was known of this call that CPython makes it; 0: not so */
+    uint64_t missing;  /* cycles until that was known, of all such calls */
+    uint32_t left;     /* calls of this one */
+    uint32_t cold;     /* … that don't count */
     bool is_eagers;
 };
 
@@ -361,6 +365,33 @@ static void begin_turn(DynTrial *t) {
     t->cold = is_short ? COLD : s->calls < (is_long ? 1 : 2);
 }
 
+static int64_t thread_ns(void) {
+    struct timespec t = {0};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* So that asking takes a hundredth of the call at most. */
+static bool is_no_short_call(const Side *s) { return s->calls == 0 || dyn_cycles_ns((double)s->all / s->calls) > SHORT_NS; }
+
+/* A device works while the thread waits for it: such calls take what the clock says. */
+static bool waits_for_device(const DynCache *c) {
+    bool waits = false;
+    for (uint32_t i = 0; i < c->entries.n; i++) {
+        waits = waits || c->entries.at[i]->capture->graph.device != 0;
+    }
+    return waits;
+}
+
+/* Cycles since the trial's call began, which are so many by the clock. */
+static uint64_t without_waits(const DynTrial *t, uint64_t took) {
+    if (t->ran_ns < 0 || dyn_cycles_ns((double)took) < LONG_NS) {
+        return took;
+    }
+    uint64_t ran = dyn_cycles_of_ns((double)(thread_ns() - t->ran_ns));
+    return ran < took ? ran : took;
+}
+
 DynTurn dyn_profit_look(DynCache *c) {
     DynProfit *p = &c->profit;
     if (p->gain > 0 && c->quiet && p->trial == NULL) {
@@ -382,6 +413,9 @@ DynTurn dyn_profit_look(DynCache *c) {
     }
     p->trial->left--;
     p->trial->miss = 0;
+    bool is_asked = is_no_short_call(&p->trial->served) && is_no_short_call(&p->trial->eager) && !waits_for_device(c);
+    p->trial->began_at = dyn_cycles();
+    p->trial->ran_ns = is_asked ? thread_ns() : -1;
     return p->trial->is_eagers ? DYN_TURN_EAGER_TIMED : DYN_TURN_SERVE_TIMED;
 }
 
@@ -413,7 +447,8 @@ static void count_step(DynTrial *t, uint64_t began) {
 void dyn_profit_missed(DynCache *c) {
     DynProfit *p = &c->profit;
     if (DYN_UNLIKELY(p->timing && p->trial != NULL && p->trial->miss == 0)) {
-        p->trial->miss = dyn_cycles();
+        uint64_t took = without_waits(p->trial, dyn_cycles() - p->trial->began_at);
+        p->trial->miss = took == 0 ? 1 : took;
     }
 }
 
@@ -427,7 +462,7 @@ void dyn_profit_tell(DynCache *c, DynTurn turn, uint64_t began, bool recorded, b
     count_step(p->trial, began);
     p->trial->began = 0;
     if (recorded || !as_told) {
-        p->trial->missing += recorded || p->trial->miss == 0 ? 0 : p->trial->miss - began;
+        p->trial->missing += recorded ? 0 : p->trial->miss;
         DynRaised before = dyn_callback_begin(); /* the call may have raised */
         lose_call(c);
         dyn_callback_end(before);
@@ -443,7 +478,7 @@ void dyn_profit_tell(DynCache *c, DynTurn turn, uint64_t began, bool recorded, b
     }
     t->began = began;
     t->was_eagers = turn != DYN_TURN_SERVE_TIMED;
-    s->at[s->n++ % SAMPLES] = took;
+    s->at[s->n++ % SAMPLES] = without_waits(t, took);
     Verdict v = judge(t);
     if (v != OPEN) {
         DynRaised before = dyn_callback_begin(); /* the call may have raised */

@@ -99,6 +99,75 @@ def test_what_is_later_comes_behind_what_is_not(tmp_path):
     assert run(script, tmp_path / "cache")[0] == [True, True, False, False]  # lanes that are results are what these calls need
 
 
+def test_a_fork_before_the_text_is_written(tmp_path):
+    """The first artifact has the build thread, the others wait without text: child and parent write and build all of them."""
+    script = FUNCTIONS + '''
+    _dynoc._parts_above(0)
+    with open("SLOW", "w") as f:
+        f.write("""#!/bin/sh
+    while [ ! -e SLOW.go ]; do sleep 0.01; done
+    exec gcc "$@"
+    """)
+    os.chmod("SLOW", 0o700)
+    dynoc.config.compiler = "SLOW"
+    x = np.ones((40, 40))
+    fasts = [dynoc.optimize(fn) for fn in (columns, middle, norm)]
+    results = [bits(fast(x)) for fast in fasts]
+    texts = [fast.entries[0].source for fast in fasts]
+    def told():
+        open("SLOW.go", "w").close()
+        dynoc.wait()
+        tiers = [fast.entries[0].tier for fast in fasts]
+        built = [fast.entries[0].source for fast in fasts]
+        return [tiers, [bits(fast(x)) for fast in fasts] == results, built == texts, _dynoc._load_limit(4000)]
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(write, json.dumps(told()).encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    out([json.loads(os.read(read, 10000)), told(), all(texts)])
+    '''.replace("\n    ", "\n").replace("SLOW", str(tmp_path / "slow"))
+    child, parent, have_text = run(script, tmp_path / "cache")[0]
+    assert have_text and child == parent
+    assert child[:3] == [["native"] * 3, True, True] and child[3] >= 6  # each in two parts
+
+
+def test_functions_that_go_before_their_text_is_written(tmp_path):
+    """In the parent and in a child whose fork dropped what was queued. One function stays, and has both of its parts."""
+    script = FUNCTIONS + '''
+    import gc
+    _dynoc._parts_above(0)
+    with open("SLOW", "w") as f:
+        f.write("""#!/bin/sh
+    while [ ! -e SLOW.go ]; do sleep 0.01; done
+    exec gcc "$@"
+    """)
+    os.chmod("SLOW", 0o700)
+    dynoc.config.compiler = "SLOW"
+    x = np.ones((40, 40))
+    fasts = [dynoc.optimize(fn) for fn in (columns, middle, norm, softmax)]
+    for fast in fasts:
+        fast(x)
+    del fasts[:3], fast
+    dynoc.reset()
+    gc.collect()
+    fasts[0](x)
+    def told():
+        open("SLOW.go", "w").close()
+        dynoc.wait()
+        return fasts[0].entries[0].tier, bits(fasts[0](x)) == bits(softmax(x)), dynoc.counters["build"]
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(write, json.dumps(told()).encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    out([json.loads(os.read(read, 10000)), told()])
+    '''.replace("\n    ", "\n").replace("SLOW", str(tmp_path / "slow"))
+    assert run(script, tmp_path / "cache")[0] == [["native", True, {}]] * 2
+
+
 def test_little_text_is_one_object(tmp_path):
     script = """
     import numpy as np, dynoc

@@ -91,6 +91,18 @@ def test_dtypes(dtype, share):
     same(put, *(lambda n=n: with_values(n, share, dtype) for n in SIZES))
 
 
+@pytest.mark.parametrize("dtype", ["u2", "f4", "f8", "c16"])
+@pytest.mark.parametrize("run", [64, 100, 1000])
+def test_runs(dtype, run):
+    """Groups of 64 places of which all are taken stand beside such of which some or none are."""
+
+    def stretch(n):
+        return numbers(n, dtype), np.arange(n) // run % 2 == 0
+
+    same(picked, *(lambda n=n: stretch(n) for n in SIZES[3:]))
+    same(put, *(lambda n=n: (*stretch(n), numbers(int(stretch(n)[1].sum()), dtype, 2)) for n in SIZES[3:]))
+
+
 @pytest.mark.parametrize("fn", [used, turned, grown])
 def test_programs(fn):
     same(fn, *(lambda n=n, s=s: (numbers(n), truths(n, s)) for n in SIZES[1:] for s in (0.02, 0.5)), wait=fn is used)

@@ -5,7 +5,9 @@ time) or long kernels (the other way round), and a scheduler that sleeps at the 
 """
 
 import logging
+import sys
 import textwrap
+import time
 import warnings
 
 import numpy as np
@@ -399,3 +401,28 @@ def test_calls_of_which_most_warn_are_cpythons_for_a_while(perf):
         assert [str(w.message) for w in said] == ([] if k % 3 == 2 else ["invalid value encountered in sqrt"])
     assert sum(dynoc.counters["retired"].values()) > before[0]
     assert dynoc.counters["graph_breaks"]["FLAGS"] < before[1] + 150
+
+
+def test_long_calls_are_compared_without_what_they_wait_for(perf):
+    """A served call sleeps for longer than CPython takes for all of it, as on a machine that is busy with something else."""
+
+    @dynoc.skip
+    def wait():
+        if sys._getframe(1).f_code is not code:
+            waited.append(time.sleep(0.02))
+
+    def work(x):
+        wait()
+        for _ in range(3):
+            x = (x * 1.5 + 0.25) * (x - 0.5) * x - (x + 2.0) * 0.125 + x * x * 0.5 - x * 0.75
+        return x
+
+    code, waited, x = work.__code__, [], np.linspace(0.1, 0.2, 300000)
+    fast = dynoc.optimize(work)
+    wanted = work(x)
+    for _ in range(60):
+        assert np.array_equal(fast(x), wanted)
+        dynoc.wait()
+    assert len(waited) > 5
+    assert not retired(perf.records)
+    assert any("stays served" in record.getMessage() for record in perf.records)

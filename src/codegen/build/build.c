@@ -57,9 +57,9 @@ typedef struct Job {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake, ended; /* for the thread; for those who wait */
 static Job *queue, *running, *finished;
-static int pending;  /* jobs in queue and running */
-static bool started; /* the thread exists */
-static bool gone;    /* it has left, at exit */
+static atomic_int pending; /* jobs in queue and running; written under lock */
+static bool started;       /* the thread exists */
+static bool gone;          /* it has left, at exit */
 static bool has_exit_handler;
 static atomic_bool stopping;
 static _Atomic(int) compiler_group; /* process group of the running compiler */
@@ -484,13 +484,14 @@ static void note_times(const Job *job) {
     dyn_str_free(&line);
 }
 
-/* Artifacts of a job that a fork dropped ask again. */
+/* Artifacts of a job that a fork dropped ask again, if anybody still has them but the job and its draft. */
 static void drop_artifacts(Job *job) {
+    int references = job->writer == NULL ? 1 : 2;
     for (uint32_t i = 0; i < job->artifacts.n; i++) {
         DynArtifact *a = job->artifacts.at[i];
         if (!job->dropped) {
             dyn_artifact_settle(a);
-        } else if (dyn_artifact_state(a) == 0) {
+        } else if (dyn_artifact_state(a) == 0 && dyn_artifact_has_owner(a, references)) {
             dyn_build_submit(a, false);
         }
         dyn_artifact_decref(a);
@@ -593,19 +594,44 @@ static void wait_until(bool (*done)(void *what), void *what, bool firmly) {
 static bool artifact_is_settled(void *a) { return dyn_artifact_state(a) != 1; }
 static bool job_is_done(void *job) { return ((Job *)job)->done; }
 
+/* NULL: no memory. */
+static Job *new_draft_job(DynArtifact *a) {
+    const DynBuildWriter *writer = NULL;
+    void *what = dyn_draft_new(a, &writer);
+    Job *job = what == NULL ? NULL : new_job(NULL, dyn_artifact_config(a), dyn_artifact_toolchain(a));
+    if (job != NULL) {
+        job->writer = writer;
+        job->what = what;
+    } else if (what != NULL) {
+        writer->written(what, false);
+    }
+    return job;
+}
+
+static Job *new_artifact_job(DynArtifact *a, bool drafted) {
+    Job *job = drafted ? new_draft_job(a) : new_job(dyn_artifact_text(a), dyn_artifact_config(a), dyn_artifact_toolchain(a));
+    if (job != NULL) {
+        job->later = dyn_artifact_is_later(a);
+        warn_refused_flags(job);
+    }
+    return job;
+}
+
 void dyn_build_submit(DynArtifact *a, bool wait) {
     dyn_build_poll();
-    if (dyn_artifact_text(a)[0] == 0) {
-        return; /* no kernels: nothing to build */
+    bool drafted = dyn_draft_is_due(a);
+    if (!drafted && dyn_artifact_text(a)[0] == 0 && dyn_artifact_state(a) != 1) {
+        return; /* no kernels, so nothing to build, or it is built */
     }
     if (dyn_artifact_claim(a)) {
-        Job *job = new_job(dyn_artifact_text(a), dyn_artifact_config(a), dyn_artifact_toolchain(a));
-        if (job != NULL) {
-            job->later = dyn_artifact_is_later(a);
-            warn_refused_flags(job);
-        }
+        Job *job = new_artifact_job(a, drafted);
+        const DynBuildWriter *writer = job == NULL ? NULL : job->writer;
+        void *what = job == NULL ? NULL : job->what;
         dyn_artifact_incref(a);
         int error = job == NULL ? ENOMEM : submit(job, a, wait, NULL);
+        if (error != 0 && writer != NULL) {
+            writer->written(what, false);
+        }
         if (error != 0) {
             dyn_artifact_fail(a, DYN_R_NO_MEMORY, strerror(error));
             dyn_artifact_decref(a);
@@ -700,14 +726,17 @@ void dyn_build_text_free(DynBuildText *t) {
     pthread_mutex_unlock(&lock);
 }
 
+bool dyn_build_is_busy(void) { return atomic_load_explicit(&pending, memory_order_relaxed) > 0; }
+
 static bool nothing_is_pending(void *unused) { return pending == 0; }
 
+/* A poll submits again what a fork dropped, and the second part of a text that was written in two. */
 void dyn_build_wait_all(void) {
     DynProgress progress = {0};
     bool signalled = false;
     int jobs = 1;
-    while (jobs > 0 && !signalled) {
-        dyn_build_poll(); /* also submits again what a fork dropped */
+    while ((jobs > 0 || atomic_load(&dyn_build_news)) && !signalled) {
+        dyn_build_poll();
         wait_shortly(nothing_is_pending, NULL, &jobs);
         dyn_progress_show(&progress, jobs);
         signalled = PyErr_CheckSignals() < 0;

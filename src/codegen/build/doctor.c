@@ -191,7 +191,7 @@ static PyObject *par_test(PyObject *module, PyObject *args) {
         once += t.ran[i] == 1;
     }
     PyMem_RawFree(t.ran);
-    return Py_BuildValue("niii", once, raised & FE_DIVBYZERO ? 1 : 0, (int)atomic_load(&t.rounded_otherwise), dyn_par_threads());
+    return Py_BuildValue("niii", once, raised & FE_DIVBYZERO ? 1 : 0, (int)atomic_load(&t.rounded_otherwise), dyn_par_team(n));
 }
 
 static PyObject *rest_test(PyObject *module, PyObject *regions) {

@@ -37,8 +37,7 @@ typedef enum Part { WHOLE, FIRST, REST } Part;
 
 static int64_t size_seen(const DynLoops *p, const DynKernel *k, int d) { return dyn_sym_at(p->graph->syms, k->shape[d])->hint.i; }
 
-/* Which form of a reduction does a call need whose operands lie in C order? */
-static DynNativeForm needed(const DynLoops *p, const DynKernel *k) {
+uint8_t dyn_emit_first(const DynLoops *p, const DynKernel *k) {
     int last = k->ndim - 1;
     bool has_short_axis = dyn_emit_has_form(p, k, DYN_FORM_SHORT_AXIS), has_block = dyn_emit_has_form(p, k, DYN_FORM_BLOCK);
     double n = 1; /* elements of a result */
@@ -54,8 +53,8 @@ static DynNativeForm needed(const DynLoops *p, const DynKernel *k) {
     return n <= DYN_SHORT_AXIS_MOST && has_short_axis ? DYN_FORM_SHORT_AXIS : DYN_FORM_COLUMNS;
 }
 
-static bool is_first(const DynLoops *p, const DynKernel *k, DynNativeForm form) {
-    return k->reduced ? form == needed(p, k) : form != DYN_FORM_ROW_CONSTANT; /* without it, elements are copied to lanes */
+static bool is_first(const DynKernel *k, DynNativeForm form) {
+    return k->reduced ? form == k->first : form != DYN_FORM_ROW_CONSTANT; /* without it, elements are copied to lanes */
 }
 
 /* A kernel's functions, and its row of the table. */
@@ -63,7 +62,7 @@ static int put_kernel(DynStr *functions, DynStr *entries, const DynLoops *p, con
     int failed = 0;
     dyn_str_puts(entries, "{");
     for (DynNativeForm form = 0; form < DYN_FORM_COUNT; form++) {
-        if (dyn_emit_has_form(p, k, form) && (part == WHOLE || is_first(p, k, form) == (part == FIRST))) {
+        if (dyn_emit_has_form(p, k, form) && (part == WHOLE || is_first(k, form) == (part == FIRST))) {
             failed |= dyn_emit_form(functions, k, form, 0);
             dyn_str_printf(entries, ".%s = ", form_names[form]);
             dyn_kernel_symbol(k, form_names[form], entries);

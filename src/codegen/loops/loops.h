@@ -82,11 +82,12 @@ typedef struct DynKernel {
     uint8_t lanes;                    /* Elementwise functions take a multiple of so many lanes. */
     uint32_t cost;                    /* What one point costs, roughly, in tenths of a nanosecond. */
     int16_t number;                   /* Its number in the compiled object. */
-    const DynBuiltinPlan *builtin;    /* How the built-in tier runs it; NULL where that can't. */
-    uint32_t group;                   /* Kernels with one group number run row by row together; DYN_NONE runs alone. */
-    uint8_t outer;                    /* In a group: so many leading axes of the space are the rows. */
-    bool has_still;                   /* Some of its operands are `still`. */
-    bool across;                      /* In a group: it has one element in a row, and the rows are its lanes. */
+    uint8_t first;                 /* Of a reduction that is kept (keep.c): the form that a call like the recorded one needs. */
+    const DynBuiltinPlan *builtin; /* How the built-in tier runs it; NULL where that can't. */
+    uint32_t group;                /* Kernels with one group number run row by row together; DYN_NONE runs alone. */
+    uint8_t outer;                 /* In a group: so many leading axes of the space are the rows. */
+    bool has_still;                /* Some of its operands are `still`. */
+    bool across;                   /* In a group: it has one element in a row, and the rows are its lanes. */
     DYN_LIST(DynInsn)
     insns; /* What is computed, in SSA form. */
     DYN_LIST(DynOperand)
@@ -309,8 +310,9 @@ DYN_HIDDEN int dyn_emit_unrounded(DynStr *out, const DynInsn *insn, const char *
 DYN_HIDDEN bool dyn_emit_has_form(const DynLoops *p, const DynKernel *k, DynNativeForm form);
 DYN_HIDDEN int dyn_emit_form(DynStr *out, const DynKernel *k, DynNativeForm form, int64_t length);
 DYN_HIDDEN bool dyn_kernel_has_short_axis(const DynKernel *k);
-/* emit_object.c, as codegen/target.h has it: an object with the functions that a call like the recorded one needs, or with the
- * others. */
+/* emit_object.c: which form (a DynNativeForm) of a reduction does a call need whose operands lie in C order? With the GIL. */
+DYN_HIDDEN uint8_t dyn_emit_first(const DynLoops *p, const DynKernel *k);
+/* As codegen/target.h has it: an object with the functions that a call like the recorded one needs, or with the others. */
 DYN_HIDDEN int dyn_emit_c_part(const DynLoops *p, bool first, int64_t whole, DynStr *source);
 /* An object with one kernel, which has rows of n lanes alone. -1: it can't be written. */
 DYN_HIDDEN int dyn_emit_rows(const DynKernel *k, int64_t n, DynStr *source);

@@ -82,6 +82,9 @@ void dyn_artifact_source(const DynArtifact *a, DynStr *out) {
 void dyn_artifact_write(DynArtifact *a) {
     DynReason why = DYN_R_NO_MEMORY;
     DynStr error = {0};
+    if (dyn_draft_is_due(a)) {
+        return;
+    }
     if (a->source.n == 0 && (a->target->emit(a->loops, &a->source, &why, &error) < 0 || a->source.failed)) {
         dyn_count_reason("graphs_failed", why);
         dyn_warn_once(why, "emit in %s: %s", a->graph->name, dyn_str_at(&error));
@@ -164,6 +167,7 @@ bool dyn_artifact_claim(DynArtifact *a) {
     return atomic_compare_exchange_strong(&a->state, &fresh, 1);
 }
 
+bool dyn_artifact_has_owner(const DynArtifact *a, int references) { return a->refs > references; }
 int dyn_artifact_state(const DynArtifact *a) { return atomic_load(&a->state); }
 void dyn_artifact_unclaim(DynArtifact *a) { atomic_store(&a->state, 0); }
 

@@ -63,10 +63,10 @@ MOVES(uint64_t, 8)
 __extension__ typedef unsigned __int128 Pair __attribute__((aligned(1), may_alias)); /* complex doubles, wherever they lie */
 MOVES(Pair, 16)
 
-/* Elements side by side, a group of 64 places at a time: by compressing vectors, or one by one where they are few, or there may
- * be no room for a vector more. */
+/* Elements side by side, a group of 64 places at a time: as they lie where all are taken, else by compressing vectors, or one by
+ * one where they are few, or there may be no room for a vector more. */
 #if defined(__x86_64__)
-#define WIDE(NAME, T, LANES, vector, one, rest)                                                                        \
+#define WIDE(NAME, T, LANES, group, vector, one, rest)                                                                 \
     DYN_AVX512 static int64_t NAME(const uint8_t *mask, int64_t n, char *at, int64_t step, char *packed, int64_t left, \
                                    int64_t width) {                                                                    \
         T *p = (T *)packed, *x = (T *)at;                                                                              \
@@ -74,6 +74,11 @@ MOVES(Pair, 16)
         for (; step == sizeof(T) && i + 64 <= n; i += 64) {                                                            \
             __m512i bytes = _mm512_loadu_si512(mask + i);                                                              \
             uint64_t bits = _mm512_test_epi8_mask(bytes, bytes);                                                       \
+            if (bits == UINT64_MAX && left - k >= 64) {                                                                \
+                group;                                                                                                 \
+                k += 64;                                                                                               \
+                continue;                                                                                              \
+            }                                                                                                          \
             bool few = left - k < 64 + (LANES) || __builtin_popcountll(bits) <= DYN_MASK_SPARSE;                       \
             for (; few && bits != 0 && k < left; bits &= bits - 1, k++) {                                              \
                 int64_t j = i + __builtin_ctzll(bits);                                                                 \
@@ -87,16 +92,25 @@ MOVES(Pair, 16)
         }                                                                                                              \
         return k + rest(mask + i, n - i, at + i * step, step, (char *)(p + k), left - k, width);                       \
     }
-WIDE(wide_pick_8, double, 8, _mm512_storeu_pd(p + k, _mm512_maskz_compress_pd((__mmask8)some, _mm512_loadu_pd(x + j))),
-     p[k] = x[j], pick_8)
-WIDE(wide_put_8, double, 8,
+#define PICK_GROUP memcpy(p + k, x + i, 64 * sizeof(*p))
+#define PUT_GROUP memcpy(x + i, p + k, 64 * sizeof(*p))
+WIDE(wide_pick_8, double, 8, PICK_GROUP,
+     _mm512_storeu_pd(p + k, _mm512_maskz_compress_pd((__mmask8)some, _mm512_loadu_pd(x + j))), p[k] = x[j], pick_8)
+WIDE(wide_put_8, double, 8, PUT_GROUP,
      _mm512_mask_storeu_pd(x + j, (__mmask8)some, _mm512_maskz_expand_pd((__mmask8)some, _mm512_loadu_pd(p + k))), x[j] = p[k],
      put_8)
-WIDE(wide_pick_4, float, 16, _mm512_storeu_ps(p + k, _mm512_maskz_compress_ps((__mmask16)some, _mm512_loadu_ps(x + j))),
-     p[k] = x[j], pick_4)
-WIDE(wide_put_4, float, 16,
+WIDE(wide_pick_4, float, 16, PICK_GROUP,
+     _mm512_storeu_ps(p + k, _mm512_maskz_compress_ps((__mmask16)some, _mm512_loadu_ps(x + j))), p[k] = x[j], pick_4)
+WIDE(wide_put_4, float, 16, PUT_GROUP,
      _mm512_mask_storeu_ps(x + j, (__mmask16)some, _mm512_maskz_expand_ps((__mmask16)some, _mm512_loadu_ps(p + k))), x[j] = p[k],
      put_4)
+
+/* Each of four bits twice: an element of 16 bytes is two lanes. */
+static const uint8_t twice[16] = {0x00, 0x03, 0x0c, 0x0f, 0x30, 0x33, 0x3c, 0x3f, 0xc0, 0xc3, 0xcc, 0xcf, 0xf0, 0xf3, 0xfc, 0xff};
+WIDE(wide_pick_16, Pair, 4, PICK_GROUP, _mm512_storeu_pd(p + k, _mm512_maskz_compress_pd(twice[some], _mm512_loadu_pd(x + j))),
+     p[k] = x[j], pick_16)
+WIDE(wide_put_16, Pair, 4, PUT_GROUP,
+     _mm512_mask_storeu_pd(x + j, twice[some], _mm512_maskz_expand_pd(twice[some], _mm512_loadu_pd(p + k))), x[j] = p[k], put_16)
 #define HAS_WIDE (dyn_isa_number() >= 2)
 #else
 #define HAS_WIDE false
@@ -104,6 +118,8 @@ WIDE(wide_put_4, float, 16,
 #define wide_put_8 put_8
 #define wide_pick_4 pick_4
 #define wide_put_4 put_4
+#define wide_pick_16 pick_16
+#define wide_put_16 put_16
 #endif
 
 /* Rows of any width. */
@@ -135,7 +151,11 @@ static MoveFn *move_of(bool put, int64_t width) {
             return put ? wide_put_8 : wide_pick_8;
         }
         return put ? put_8 : pick_8;
-    case 16: return put ? put_16 : pick_16;
+    case 16:
+        if (HAS_WIDE) {
+            return put ? wide_put_16 : wide_pick_16;
+        }
+        return put ? put_16 : pick_16;
     default: return put ? put_rows : pick_rows;
     }
 }

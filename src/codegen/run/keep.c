@@ -66,7 +66,11 @@ static DynLoops *put_loops(Pack *k, const DynLoops *p) {
     PUT_LIST(k, to == NULL ? NULL : &to->late, &p->late);
     PUT_LIST(k, to == NULL ? NULL : &to->renewed, &p->renewed);
     for (uint32_t i = 0; i < p->kernels.n; i++) {
-        put_kernel(k, to == NULL ? NULL : &to->kernels.at[i], &p->kernels.at[i]);
+        const DynKernel *from = &p->kernels.at[i];
+        put_kernel(k, to == NULL ? NULL : &to->kernels.at[i], from);
+        if (to != NULL && from->reduced && !from->dead && p->graph != NULL) {
+            to->kernels.at[i].first = dyn_emit_first(p, from);
+        }
     }
     if (to != NULL) {
         to->places = places;

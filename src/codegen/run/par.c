@@ -7,7 +7,8 @@
  *
  * On a machine that is busy with something else the other threads come late, and a region ends with the last of them. A region
  * in which the caller waited for longer than it worked is followed by a time without threads, some times as long as what was
- * lost: so little is lost in all on a busy machine, and little after a hiccup.
+ * lost: so little is lost in all on a busy machine, and little after a hiccup. While the compiler works for this process, it has
+ * one of the processors, unless the program said how many threads it wants.
  *
  * Which thread runs a chunk is not fixed, what a chunk computes is: results don't depend on the number of threads. Each thread
  * starts with its own range of chunks (the same at every call, for its cache) and then helps the others. */
@@ -338,11 +339,16 @@ static void run_parallel(void (*fn)(void *, int64_t), void *ctx, int64_t nchunks
     }
 }
 
-void dyn_par_for(void (*fn)(void *ctx, int64_t chunk), void *ctx, int64_t nchunks) {
+int dyn_par_team(int64_t nchunks) {
     int threads = nchunks > 1 ? dyn_par_threads() : 1;
-    if (threads > nchunks) {
-        threads = (int)nchunks;
+    if (threads > 1 && wanted == 0 && dyn_build_is_busy()) {
+        threads--;
     }
+    return threads > nchunks ? (int)nchunks : threads;
+}
+
+void dyn_par_for(void (*fn)(void *ctx, int64_t chunk), void *ctx, int64_t nchunks) {
+    int threads = dyn_par_team(nchunks);
     if (threads > 1 && atomic_fetch_add(&regions, 1) == 0 && !is_rest()) {
         run_parallel(fn, ctx, nchunks, threads);
     } else { /* while another thread has the processors, or there is nothing to share */

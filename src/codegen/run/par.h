@@ -9,7 +9,9 @@
 DYN_HIDDEN void dyn_par_for(void (*fn)(void *ctx, int64_t chunk), void *ctx, int64_t nchunks);
 /* How many threads this thread's regions may have from now on (config.threads); 0: as many as there are processors for. */
 DYN_HIDDEN void dyn_par_limit(int64_t threads);
-DYN_HIDDEN int dyn_par_threads(void);         /* how many threads dyn_par_for would use now: 1 is serial; cheap */
+DYN_HIDDEN int dyn_par_threads(void); /* how many threads dyn_par_for may use: 1 is serial; cheap */
+/* … and how many would run a region of so many chunks now, where the compiler may have one of the processors. */
+DYN_HIDDEN int dyn_par_team(int64_t nchunks);
 DYN_HIDDEN void dyn_par_refresh(void);        /* look again for the process's OpenMP runtime */
 DYN_HIDDEN void dyn_par_forked(void);         /* in the child: serial from now on */
 DYN_HIDDEN const char *dyn_par_runtime(void); /* path of the OpenMP runtime in use, or NULL */

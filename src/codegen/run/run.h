@@ -21,7 +21,10 @@ typedef struct DynStepTimes DynStepTimes;
 
 /* parts.c */
 DYN_HIDDEN void dyn_parts_split(DynArtifact *a); /* what has been written, where it is much; before it is submitted */
-DYN_HIDDEN void dyn_parts_join(DynArtifact *a);  /* before a call, where there is a rest that hasn't come yet */
+/* Any thread: the text, which has `whole` characters, in two parts; false: it is one, and nothing is written. */
+DYN_HIDDEN bool dyn_parts_write(const DynTarget *target, const DynLoops *p, int64_t whole, DynStr *first, DynStr *rest);
+DYN_HIDDEN void dyn_parts_add_rest(DynArtifact *a, DynStr *rest); /* where it has none; the text is taken over */
+DYN_HIDDEN void dyn_parts_join(DynArtifact *a);                   /* before a call, where there is a rest that hasn't come yet */
 
 /* sizes.c */
 typedef struct DynSizes DynSizes;

@@ -43,6 +43,7 @@ const DynTarget dyn_target_c = {
     .name = "c",
     .toolchain = &dyn_toolchain_c,
     .emit = dyn_emit_c,
+    .written_apart = true,
     .part = dyn_emit_c_part,
     .program = dyn_emit_program,
     .build = dyn_build_submit,
