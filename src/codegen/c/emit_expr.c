@@ -451,7 +451,9 @@ static void put_called(DynStr *out, Names *names, const char *text) {
 }
 
 void dyn_emit_helpers(DynStr *out, const char *body) {
-    Names names = {.n = 0};
+    Names names; /* large, and used from its beginning on: not cleared */
+    names.vectors = false;
+    names.n = 0;
     dyn_str_puts(out, PROLOGUE);
     put_called(out, &names, body);
 }

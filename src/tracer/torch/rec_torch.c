@@ -180,21 +180,35 @@ static void make_places(void) {
     }
 }
 
-static int bind_rows_of(const char *name, size_t length) {
-    for (uint16_t i = row_at[place_of(name, length)]; i != 0; i = row_behind[i]) {
-        const struct Row *row = &rows[i - 1];
-        const char *own = last_part(row->name);
-        if (is_bound[i - 1] || strncmp(own, name, length) != 0 || own[length] != 0) {
-            continue;
-        }
-        is_bound[i - 1] = true;
-        for (const char *s = row->scopes; *s != 0; s++) {
-            if (bind_row(row, *s) < 0) {
-                return -1;
-            }
+/* The i-th row, in all its scopes. */
+static int bind_once(size_t i) {
+    bool was = is_bound[i];
+    is_bound[i] = true;
+    for (const char *s = rows[i].scopes; !was && *s != 0; s++) {
+        if (bind_row(&rows[i], *s) < 0) {
+            return -1;
         }
     }
     return 0;
+}
+
+static int bind_rows_of(const char *name, size_t length) {
+    for (uint16_t i = row_at[place_of(name, length)]; i != 0; i = row_behind[i]) {
+        const char *own = last_part(rows[i - 1].name);
+        bool is_so = strncmp(own, name, length) == 0 && own[length] == 0;
+        if (is_so && bind_once(i - 1) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int bind_all(void) {
+    int status = 0;
+    for (size_t i = 0; i < DYN_COUNTOF(rows) && status == 0; i++) {
+        status = bind_once(i);
+    }
+    return status;
 }
 
 /* The name that a callable has of itself, as long as the callable lives; NULL: it is none that rows have. */
@@ -211,9 +225,12 @@ static const char *name_of(PyObject *callable) {
     return name == NULL ? NULL : PyUnicode_AsUTF8(name);
 }
 
-/* A row is named as its callable is, or as that is behind an underscore (`special_erf`), or without the one at its end (`mul_`).
- */
+/* A row is named as its callable is, or as that is behind an underscore (`special_erf`), or without the one at its end
+ * (`mul_`). What PyTorch 2.15 and later dispatch in Python may have another name. */
 static int bind_alike(PyObject *callable) {
+    if (is_dispatcher(callable)) {
+        return bind_all();
+    }
     const char *name = name_of(callable);
     PyErr_Clear(); /* of a name that isn't text */
     while (name != NULL && *name != 0) {
