@@ -28,26 +28,38 @@ static bool find(void *library, const char *name, void *at) {
 static void find_codes(void *library) {
     for (int i = 0; i < DYN_DTYPE_COUNT; i++) {
         const char *dtype = dyn_torch_dtype_name((DynDtype)i);
-        char name[64];
+        char name[64] = "";
         int32_t (*code)(void) = NULL;
-        snprintf(name, sizeof(name), "aoti_torch_dtype_%s", dtype == NULL ? "none" : dtype);
-        codes[i] = find(library, name, &code) ? code() : -1;
+        if (dtype != NULL) {
+            snprintf(name, sizeof(name), "aoti_torch_dtype_%s", dtype);
+        }
+        codes[i] = dtype != NULL && find(library, name, &code) ? code() : -1;
     }
+}
+
+/* PyTorch's extension module, by which its libraries are found, too: dlopen of one of these by its name compares that with all
+ * the names that the process has. */
+static void *open_extension(void) {
+    PyObject *file = dyn_torch_lookup(dyn_torch_module, "_C.__file__");
+    const char *path = file != NULL && PyUnicode_Check(file) ? PyUnicode_AsUTF8(file) : NULL;
+    void *library = path == NULL ? NULL : dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    PyErr_Clear();
+    Py_XDECREF(file);
+    return library;
 }
 
 /* In the libraries that are loaded already. What isn't there, or NULL. */
 static const char *find_doors(void) {
     static const char *const names[] = {"aoti_torch_empty_strided", "aoti_torch_delete_tensor_object",
                                         "_Z16THPVariable_WrapRKN2at10TensorBaseE"};
-    void *python = dlopen("libtorch_python.so", RTLD_LAZY | RTLD_NOLOAD),
-         *cpu = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
+    void *library = open_extension();
     void *const at[] = {&doors.make, &doors.drop, &doors.wrap};
     for (int i = 0; i < 3; i++) {
-        if (!find(i == 2 ? python : cpu, names[i], at[i])) {
+        if (!find(library, names[i], at[i])) {
             return names[i];
         }
     }
-    find_codes(cpu);
+    find_codes(library);
     return NULL;
 }
 

@@ -1,6 +1,7 @@
 """Calls of PyTorch's own functions whose sizes are known before they are made: one entry for all sizes."""
 
 import pytest
+from process import run_script
 from torch_cases import check, same, torch
 
 import dynoc
@@ -125,3 +126,24 @@ def test_classes_that_there_are_not():
         with pytest.raises(IndexError, match=f"Target {wrong} is out of bounds"):
             fast(x, torch.tensor([0, 1, wrong, 2]))
     same(fast(x, y), F.cross_entropy(x, y))
+
+
+def test_functions_that_the_program_has_replaced():
+    code, out, err = run_script("""
+        import torch
+        from torch.nn import functional as F
+        import dynoc
+
+        def relu(x, inplace=False):
+            return x * 2 - 1
+
+        def tanh(self):
+            return self + 3
+
+        F.relu, torch.special.expit, torch.Tensor.tanh = relu, relu, tanh
+        fast = dynoc.optimize(lambda x: F.relu(x) + torch.special.expit(x) + x.tanh() + x.sigmoid() + torch.relu(x), wait=True)
+        x = torch.arange(-3., 3)
+        plain = relu(x) + relu(x) + x + 3 + x.sigmoid() + torch.relu(x)
+        print([torch.equal(fast(x), plain) for _ in range(3)])
+    """)
+    assert (code, out) == (0, "[True, True, True]\n"), err

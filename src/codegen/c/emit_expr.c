@@ -425,31 +425,35 @@ static void put_helper(DynStr *out, Names *names, const DynOpHelper *h) {
     dyn_str_puts(out, h->text);
 }
 
+/* What an identifier in front of a parenthesis names. */
 static void put_called(DynStr *out, Names *names, const char *text) {
-    for (const char *c = text; *c;) {
-        if (!isalpha((unsigned char)*c) && *c != '_') {
+    const char *from = text;
+    for (const char *end = strchr(text, '('); end != NULL; end = strchr(from, '(')) {
+        const char *c = end;
+        while (c > from && (isalnum((unsigned char)c[-1]) || c[-1] == '_')) {
+            c--;
+        }
+        while (isdigit((unsigned char)*c)) {
             c++;
+        }
+        from = end + 1;
+        size_t length = (size_t)(end - c);
+        if (length == 0 || !is_new(names, c, length)) {
             continue;
         }
-        const char *end = c;
-        while (isalnum((unsigned char)*end) || *end == '_') {
-            end++;
+        const DynOpHelper *h = dyn_op_helper(c, length);
+        if (h) {
+            put_helper(out, names, h);
+        } else {
+            put_function(out, names, c, length);
         }
-        size_t length = (size_t)(end - c);
-        if (*end == '(' && is_new(names, c, length)) {
-            const DynOpHelper *h = dyn_op_helper(c, length);
-            if (h) {
-                put_helper(out, names, h);
-            } else {
-                put_function(out, names, c, length);
-            }
-        }
-        c = end;
     }
 }
 
 void dyn_emit_helpers(DynStr *out, const char *body) {
-    Names names = {.n = 0};
+    Names names; /* large, and used from its beginning on: not cleared */
+    names.vectors = false;
+    names.n = 0;
     dyn_str_puts(out, PROLOGUE);
     put_called(out, &names, body);
 }

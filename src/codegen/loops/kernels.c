@@ -294,7 +294,8 @@ void dyn_kernel_name(const DynKernel *k, const char *between, DynStr *out) {
 void dyn_kernel_symbol(const DynKernel *k, const char *form, DynStr *out) {
     DynStr name = {0};
     dyn_kernel_name(k, "_", &name);
-    dyn_str_printf(out, "%s_%d_%.*s", form, k->number, LONGEST_SYMBOL, dyn_str_at(&name));
+    dyn_str_printf(out, "%s_%d_", form, k->number);
+    dyn_str_put(out, dyn_str_at(&name), name.n < LONGEST_SYMBOL ? name.n : LONGEST_SYMBOL);
     dyn_str_free(&name);
 }
 

@@ -7,14 +7,23 @@
 #include "codegen/run/builtin.h"
 #include <pthread.h>
 
+/* An operator's expression, and what of it says for which types there is one. */
+typedef struct Text {
+    const char *c;
+    const char *called; /* the first helper that it names; NULL: none */
+    bool is_inexact;    /* it calls a function of the C library */
+} Text;
+
+static Text text_of(const char *c) { return (Text){c, c == NULL ? NULL : strstr(c, "dyn_"), c != NULL && strstr(c, "{f}") != NULL}; }
+
 /* Are all helpers of an expression there for this type, and the C library's functions? */
-static bool has_functions(const char *c, DynDtype t) {
+static bool has_functions(const Text *text, DynDtype t) {
     const char *s = dyn_dtypes[t].name;
     char kind = dyn_dtypes[t].kind;
-    if (strstr(c, "{f}") != NULL && kind != 'f' && kind != 'c') {
+    if (text->is_inexact && kind != 'f' && kind != 'c') {
         return false;
     }
-    for (const char *at = strstr(c, "dyn_"); at != NULL; at = strstr(at + 1, "dyn_")) {
+    for (const char *at = text->called; at != NULL; at = strstr(at + 1, "dyn_")) {
         const char *end = strstr(at, "{s}");
         char name[64];
         size_t n = end == NULL ? 0 : (size_t)(end - at), more = strlen(s);
@@ -47,7 +56,8 @@ static bool takes(DynOp op, DynDtype t) {
     }
 }
 
-static bool exists(DynOp op, DynDtype t) {
+/* texts: of the operator's numbers, and of complex ones. */
+static bool exists(DynOp op, DynDtype t, const Text texts[2]) {
     bool part = op == DYN_OP_REAL || op == DYN_OP_IMAG;
     uint8_t kind = dyn_ops[op].kind;
     if (kind == DYN_K_REDUCE && dyn_dtype_is_half(t)) { /* lowering reduces halves in float */
@@ -58,11 +68,11 @@ static bool exists(DynOp op, DynDtype t) {
         return false;
     }
     bool has_parts = dyn_dtypes[t].kind == 'c';
-    const char *c = has_parts ? dyn_complex_ops[op].c : dyn_ops[op].c;
-    if (c == NULL || *c == 0 || has_parts < part) {
+    const Text *text = &texts[has_parts];
+    if (text->c == NULL || *text->c == 0 || has_parts < part) {
         return false;
     }
-    return takes(op, t) && has_functions(c, dyn_dtype_is_half(t) ? DYN_F32 : t);
+    return takes(op, t) && has_functions(text, dyn_dtype_is_half(t) ? DYN_F32 : t);
 }
 
 static DynDtype result_dtype(DynOp op, DynDtype t) {
@@ -101,9 +111,10 @@ static void make_rows(void) {
     }
     for (int op = 0; op < DYN_OP_COUNT; op++) {
         uint8_t kind = dyn_ops[op].kind == DYN_K_REDUCE ? DYN_L_REDUCE : DYN_L_OP;
+        const Text texts[2] = {text_of(dyn_ops[op].c), text_of(dyn_complex_ops[op].c)};
         for (int t = 0; t < DYN_DTYPE_COUNT; t++) {
             DynDtype result = kind == DYN_L_REDUCE ? (DynDtype)t : result_dtype((DynOp)op, (DynDtype)t);
-            row_of_op[op][t] = exists((DynOp)op, (DynDtype)t) ? add_row(kind, (uint16_t)op, (uint8_t)t, result) : -1;
+            row_of_op[op][t] = exists((DynOp)op, (DynDtype)t, texts) ? add_row(kind, (uint16_t)op, (uint8_t)t, result) : -1;
         }
     }
 }

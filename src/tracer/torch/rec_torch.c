@@ -1,7 +1,7 @@
 /* rec_torch.c: from PyTorch's callables and operators to rules: the table made from bind_torch.def, PyTorch's promotion of
  * dtypes, and what all its rules need; elementwise ones are in rec_torch_elementwise.c. Called through the bindings
  * (rec_numpy.c:dyn_np_find) and, for operators, from rec_numpy.c where an operand is a tensor. The table lives as long as the
- * process; it is made when torch is first seen. */
+ * process; rows get their callables when one of their name is first met, as most programs meet few of them. */
 #include "tracer/torch/rec_torch.h"
 #include "tracer/bytecode/decode.h"
 #include <math.h>
@@ -44,7 +44,14 @@ static bool is_dummy(const struct Row *row, PyObject *callable) {
     return PyType_Check(callable) && strncmp(row->name, "_C.", 3) == 0;
 }
 
-/* Where callables of a scope are. The objects are found when the table is made. */
+/* Has the program put a function of its own in the place of torch's? */
+static bool is_replaced(PyObject *callable) {
+    PyObject *module = PyFunction_Check(callable) ? PyDict_GetItemString(PyFunction_GET_GLOBALS(callable), "__name__") : NULL;
+    const char *name = module != NULL && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : NULL;
+    return PyFunction_Check(callable) && (name == NULL || (strcmp(name, "torch") != 0 && strncmp(name, "torch.", 6) != 0));
+}
+
+/* Where callables of a scope are. The objects are found when the first callable is asked for. */
 static struct Scope {
     char scope;
     const char *path;
@@ -72,7 +79,7 @@ static int bind_row(const struct Row *row, char scope) {
         memcpy(name + n, scope == 'i' ? "_" : "", scope == 'i' ? 2 : 1);
         PyObject *callable = member(scopes[i].owner, name);
         uint8_t effect = effect_of(row, scope);
-        if (callable != NULL && is_dummy(row, callable)) {
+        if (callable != NULL && (is_dummy(row, callable) || is_replaced(callable))) {
             Py_CLEAR(callable);
         }
         if (callable != NULL && add_binding(callable, row->name, row->sig, row->rule, row->op, effect) < 0) {
@@ -143,27 +150,110 @@ static const DynBinding *bind_by_schema(PyObject *callable) {
     return dyn_bindings_find(&bindings, callable);
 }
 
-static int make_table(void) {
+/* Rows by the last part of their names: heads of chains of rows that share a place, each numbered from 1 in the order of the
+ * table. */
+#define PLACES 1024
+static uint16_t row_at[PLACES], row_behind[DYN_COUNTOF(rows) + 1];
+static bool is_bound[DYN_COUNTOF(rows)];
+
+static uint32_t place_of(const char *name, size_t length) { return (uint32_t)dyn_hash64(name, length, 0) % PLACES; }
+
+static const char *last_part(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot == NULL ? name : dot + 1;
+}
+
+static void make_places(void) {
     static bool made;
-    for (size_t i = 0; i < DYN_COUNTOF(scopes) && !made; i++) {
-        scopes[i].owner = dyn_torch_lookup(dyn_torch_module, scopes[i].path);
-    }
-    for (size_t i = 0; i < DYN_COUNTOF(rows) && !made; i++) {
-        for (const char *s = rows[i].scopes; *s != 0; s++) {
-            if (bind_row(&rows[i], *s) < 0) {
-                return -1;
-            }
-        }
+    if (made) {
+        return;
     }
     made = true;
+    for (size_t i = 0; i < DYN_COUNTOF(scopes); i++) {
+        scopes[i].owner = dyn_torch_lookup(dyn_torch_module, scopes[i].path);
+    }
+    for (size_t i = DYN_COUNTOF(rows); i > 0; i--) {
+        const char *name = last_part(rows[i - 1].name);
+        uint32_t place = place_of(name, strlen(name));
+        row_behind[i] = row_at[place];
+        row_at[place] = (uint16_t)i;
+    }
+}
+
+/* The i-th row, in all its scopes. */
+static int bind_once(size_t i) {
+    bool was = is_bound[i];
+    is_bound[i] = true;
+    for (const char *s = rows[i].scopes; !was && *s != 0; s++) {
+        if (bind_row(&rows[i], *s) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int bind_rows_of(const char *name, size_t length) {
+    for (uint16_t i = row_at[place_of(name, length)]; i != 0; i = row_behind[i]) {
+        const char *own = last_part(rows[i - 1].name);
+        bool is_so = strncmp(own, name, length) == 0 && own[length] == 0;
+        if (is_so && bind_once(i - 1) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int bind_all(void) {
+    int status = 0;
+    for (size_t i = 0; i < DYN_COUNTOF(rows) && status == 0; i++) {
+        status = bind_once(i);
+    }
+    return status;
+}
+
+/* The name that a callable has of itself, as long as the callable lives; NULL: it is none that rows have. */
+static const char *name_of(PyObject *callable) {
+    if (PyCFunction_Check(callable)) {
+        return ((PyCFunctionObject *)callable)->m_ml->ml_name;
+    }
+    if (PyType_Check(callable)) {
+        return last_part(((PyTypeObject *)callable)->tp_name);
+    }
+    bool is_descr = Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyWrapperDescr_Type);
+    PyObject *name = is_descr ? ((PyDescrObject *)callable)->d_name : NULL;
+    name = PyFunction_Check(callable) ? ((PyFunctionObject *)callable)->func_name : name;
+    return name == NULL ? NULL : PyUnicode_AsUTF8(name);
+}
+
+/* A row is named as its callable is, or as that is behind an underscore (`special_erf`), or without the one at its end
+ * (`mul_`). What PyTorch 2.15 and later dispatch in Python may have another name. */
+static int bind_alike(PyObject *callable) {
+    if (is_dispatcher(callable)) {
+        return bind_all();
+    }
+    const char *name = name_of(callable);
+    PyErr_Clear(); /* of a name that isn't text */
+    while (name != NULL && *name != 0) {
+        size_t length = strlen(name);
+        bool in_place = name[length - 1] == '_';
+        if (bind_rows_of(name, length) < 0 || (in_place && bind_rows_of(name, length - 1) < 0)) {
+            return -1;
+        }
+        const char *underscore = strchr(name, '_');
+        name = underscore == NULL ? NULL : underscore + 1;
+    }
     return 0;
 }
 
 const DynBinding *dyn_torch_binding(PyObject *callable) {
-    if (dyn_torch_tensor == NULL || make_table() < 0) {
+    if (dyn_torch_tensor == NULL) {
         return NULL;
     }
     const DynBinding *b = dyn_bindings_find(&bindings, callable);
+    if (b == NULL) {
+        make_places();
+        b = bind_alike(callable) < 0 ? NULL : dyn_bindings_find(&bindings, callable);
+    }
     if (b == NULL && is_torch_c(callable)) {
         b = bind_by_schema(callable);
     }
