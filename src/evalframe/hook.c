@@ -583,12 +583,13 @@ static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
     }
     PyCodeObject *code = dyn_frame_code(f);
     DynKnown *row = dyn_known_find((PyObject *)code);
-    if (row == NULL && everything) {
+    bool function = (code->co_flags & CO_OPTIMIZED) != 0;
+    if (row == NULL && everything && function) {
         row = dyn_known_meet(code, dyn_frame_globals(f), enabled);
     } else if (row == NULL && dyn_finder_looks_at(dyn_frame_func(f))) {
         row = dyn_known_find((PyObject *)code);
     }
-    DynCache *c = row == NULL || row->globals != dyn_frame_globals(f) ? NULL : row->cache;
+    DynCache *c = row == NULL || row->globals != dyn_frame_globals(f) || !function ? NULL : row->cache;
     if (c != NULL) {
         row->used = true;
     }

@@ -72,7 +72,10 @@ static bool look_at_stack(bool *promising) {
     for (int depth = 0; f != NULL && depth < DEPTH && !worth_it; depth++, f = dyn_frame_caller(f)) {
         PyCodeObject *code = dyn_frame_code(f);
         bool function = (code->co_flags & CO_OPTIMIZED) != 0 && (code->co_flags & (CO_GENERATOR | CO_COROUTINE)) == 0;
-        worth_it = function && dyn_code_repeats(code) && meet(f, promising);
+        bool loops =
+            function ? dyn_code_repeats(code)
+                     : dyn_frame_namespace(f) != NULL && dyn_code_loop_names(code, dyn_frame_position(f), NULL, 0) != DYN_NONE;
+        worth_it = loops && meet(f, promising);
     }
     return worth_it;
 }

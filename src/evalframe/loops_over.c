@@ -63,7 +63,9 @@ bool dyn_loops_may_go_over(DynCache *c, DynFrame *f) {
     if (c->loose) {
         dyn_hold_tighten(c);
     }
-    bool may = (dyn_loops_serve(c) || begin(c, f)) && loops_of(f) != NULL;
+    PyObject *namespace = dyn_frame_namespace(f);
+    bool begun = dyn_loops_serve(c) || (namespace != NULL ? dyn_loops_begin_names(c, namespace) : begin(c, f));
+    bool may = begun && loops_of(f) != NULL;
     dyn_cache_decref(c);
     return may;
 }
