@@ -42,7 +42,9 @@ static DynLoopNames *new_names(const DynLoops *l) {
         names->first = (uint32_t)dyn_code_nlocalsplus(l->decoded->code) - n;
         names->in_loop = (uint8_t *)(names + 1);
         for (uint32_t i = 0; i < l->nloops; i++) {
-            note_uses(names, l->decoded, l->headers[i], names->in_loop + (size_t)i * n);
+            uint8_t *uses = names->in_loop + (size_t)i * n;
+            note_uses(names, l->decoded, l->headers[i], uses);
+            memset(uses + n - l->decoded->nshared, USED | STORED, l->decoded->nshared);
         }
     }
     return names;
@@ -115,11 +117,13 @@ static bool is_order_known(const DynLoops *l, uint32_t i, PyObject *const *slots
 }
 
 bool dyn_loop_names_may_run(const DynLoops *l, uint32_t i, PyObject *const *slots) {
-    uint32_t unbound = 0;
+    uint32_t unbound = 0, nshared = 0;
     for (uint32_t k = 0; k < l->names->n; k++) {
-        unbound += (uses_of(l, i, k) & STORED) != 0 && slots[l->names->first + k] == NULL;
+        bool is = (uses_of(l, i, k) & STORED) != 0 && slots[l->names->first + k] == NULL;
+        unbound += is;
+        nshared += is && k >= l->names->n - l->decoded->nshared;
     }
-    return unbound < 2 || is_order_known(l, i, slots);
+    return unbound < 2 || (nshared == 0 && is_order_known(l, i, slots));
 }
 
 static bool waits_outside(PyObject *o) {

@@ -64,7 +64,11 @@ uint32_t dyn_code_loop_names(PyCodeObject *code, uint32_t at, PyObject **names, 
 
 /* ---- decoded */
 
-enum { LOADED = 1, STORED = 2, IN_LOOP = 4, NEVER = 8, MADE = 16 }; /* what is done with a name */
+enum { LOADED = 1, STORED = 2, IN_LOOP = 4, NEVER = 8, MADE = 16, SHARED = 32 }; /* what is done with a name */
+
+/* CPython gives a module other instructions for names that a function, or the module itself, declares global. */
+static bool loads(const DynInstr *in) { return in->op == DYN_I_LOAD_NAME || (in->op == DYN_I_LOAD_GLOBAL && in->sub == 0); }
+static bool stores(const DynInstr *in) { return in->op == DYN_I_STORE_NAME || in->op == DYN_I_STORE_GLOBAL; }
 
 static void note(const DynCode *c, uint32_t i, bool in_loop, uint8_t *uses) {
     const DynInstr *in = &c->v.at[i];
@@ -72,15 +76,16 @@ static void note(const DynCode *c, uint32_t i, bool in_loop, uint8_t *uses) {
     bool made = before == DYN_I_MAKE_FUNCTION || before == DYN_I_SET_FUNCTION_ATTRIBUTE || before == DYN_I_IMPORT_NAME ||
                 before == DYN_I_IMPORT_FROM;
     switch (in->op) {
-    case DYN_I_LOAD_NAME: use = LOADED; break;
+    case DYN_I_LOAD_GLOBAL:
+    case DYN_I_LOAD_NAME: use = loads(in) ? LOADED : NEVER; break;
+    case DYN_I_STORE_GLOBAL:
     case DYN_I_STORE_NAME: use = made ? MADE : STORED; break;
     case DYN_I_DELETE_NAME:
-    case DYN_I_LOAD_GLOBAL:
-    case DYN_I_STORE_GLOBAL:
     case DYN_I_DELETE_GLOBAL: use = NEVER; break;
     default: return;
     }
-    uses[in->arg] |= in_loop ? use | IN_LOOP | (use == MADE ? NEVER : 0) : use;
+    use |= in->op == DYN_I_LOAD_GLOBAL || in->op == DYN_I_STORE_GLOBAL ? SHARED | IN_LOOP : 0; /* what a loop calls may store it */
+    uses[in->arg] |= in_loop ? use | IN_LOOP | ((use & MADE) != 0 ? NEVER : 0) : use;
 }
 
 /* For each name what is done with it; NULL: memory is out. */
@@ -131,33 +136,42 @@ static PyCodeObject *with_locals(PyCodeObject *code, PyObject *names) {
 static void put_slots(DynCode *c, const uint32_t *slots) {
     for (uint32_t i = 0; i < c->v.n; i++) {
         DynInstr *in = &c->v.at[i];
-        bool loads = in->op == DYN_I_LOAD_NAME, stores = in->op == DYN_I_STORE_NAME;
-        if ((loads || stores) && slots[in->arg] != DYN_NONE) {
-            in->op = loads ? DYN_I_LOAD_FAST : DYN_I_STORE_FAST;
+        if ((loads(in) || stores(in)) && slots[in->arg] != DYN_NONE) {
+            in->op = loads(in) ? DYN_I_LOAD_FAST : DYN_I_STORE_FAST;
             in->arg = slots[in->arg];
         }
     }
 }
 
-/* The variables become slots: a list of their names, and for each name its slot or DYN_NONE. */
-static PyObject *choose(const DynCode *c, PyObject *dict, const uint8_t *uses, uint32_t *slots) {
-    PyObject *list = PyList_New(0), *names = c->code->co_names;
-    for (Py_ssize_t i = 0; list != NULL && i < PyTuple_GET_SIZE(names); i++) {
-        bool chosen = is_variable(uses[i], PyTuple_GET_ITEM(names, i), dict);
-        slots[i] = chosen ? (uint32_t)(dyn_code_nlocalsplus(c->code) + PyList_GET_SIZE(list)) : DYN_NONE;
-        if (chosen && PyList_Append(list, PyTuple_GET_ITEM(names, i)) < 0) {
-            Py_CLEAR(list);
+/* The variables that are shared, or that aren't, become slots: their names go to the list, and for each name its slot. */
+static int choose(const DynCode *c, PyObject *dict, const uint8_t *uses, bool shared, PyObject *list, uint32_t *slots) {
+    PyObject *names = c->code->co_names;
+    int done = 0;
+    for (Py_ssize_t i = 0; done == 0 && i < PyTuple_GET_SIZE(names); i++) {
+        bool chosen = ((uses[i] & SHARED) != 0) == shared && is_variable(uses[i], PyTuple_GET_ITEM(names, i), dict);
+        if (chosen) {
+            slots[i] = (uint32_t)(dyn_code_nlocalsplus(c->code) + PyList_GET_SIZE(list));
+            done = PyList_Append(list, PyTuple_GET_ITEM(names, i));
         }
     }
-    return list;
+    return done;
 }
 
+/* slots: of each name; room for them. */
 static DynCode *decode_with(const DynCode *own, PyObject *dict, const uint8_t *uses, uint32_t *slots) {
-    PyObject *list = choose(own, dict, uses, slots), *names = list == NULL ? NULL : PyList_AsTuple(list);
+    PyObject *list = PyList_New(0), *names = NULL;
+    Py_ssize_t nshared = 0;
+    memset(slots, 0xff, (size_t)PyTuple_GET_SIZE(own->code->co_names) * sizeof *slots); /* DYN_NONE */
+    if (list != NULL && choose(own, dict, uses, false, list, slots) == 0) {
+        nshared = -PyList_GET_SIZE(list);
+        names = choose(own, dict, uses, true, list, slots) == 0 ? PyList_AsTuple(list) : NULL;
+        nshared += PyList_GET_SIZE(list);
+    }
     PyCodeObject *code = names == NULL || PyTuple_GET_SIZE(names) == 0 ? NULL : with_locals(own->code, names);
     DynCode *c = code == NULL ? NULL : dyn_decode(code);
     if (c != NULL) {
         c->nnamed = (uint32_t)PyTuple_GET_SIZE(names);
+        c->nshared = (uint32_t)nshared;
         put_slots(c, slots);
     }
     Py_XDECREF(code);

@@ -546,6 +546,7 @@ Went plan_step(Plan *p, const DynInstr *in) {
                                                                       : plan_unknown(p, DYN_R_GENERATOR, "a generator");
     case DYN_I_LOAD_GLOBAL:
     case DYN_I_LOAD_NAME: return plan_global(p, in);
+    case DYN_I_STORE_GLOBAL: return plan_store_global(p);
     case DYN_I_LOAD_ATTR: return load_attr(p, in);
     case DYN_I_LOAD_METHOD: return load_method(p, in);
     case DYN_I_POP_TOP: p->s.n--; return WENT_ON;
