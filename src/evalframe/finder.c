@@ -270,6 +270,13 @@ static bool hold_against(DynFrame *f, uint32_t pieces) {
     return false;
 }
 
+void dyn_finder_expect(PyCodeObject *code) {
+    uintptr_t word = dyn_code_word(code);
+    if (finder.on && (word >> 8 != finder.epoch || (word & 255) < HEAT) && word != DYN_CODE_OWN) {
+        dyn_code_set_word(code, IN_EPOCH(HEAT - SAMPLE_HEAT));
+    }
+}
+
 /* ---- looks */
 
 static bool is_numpy(PyObject *o) {

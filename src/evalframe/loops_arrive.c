@@ -567,7 +567,10 @@ static bool is_hot(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     if (ran < enough && left >= 0 && ran + rest < enough) {
         loop->ran_ns = ran + rest;
         loop->arrived = 0;
-        dyn_loops_open(l, i, false);
+        bool comes_again = loop->nested && l->calls == 0; /* … in a frame that went over, to which there is no next call */
+        if (!comes_again || !dyn_loops_rest(l, i)) {
+            dyn_loops_open(l, i, false);
+        }
         return false;
     }
     if (loop->nregions > 0) {
