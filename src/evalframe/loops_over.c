@@ -54,8 +54,8 @@ static bool begin(DynCache *c, DynFrame *f) {
     return dyn_loops_begin(c, dyn_frame_func(f), slots);
 }
 
-/* A loop that was met often enough to be found has run for long: it is planned at its next arrival. Loops in it are planned with it,
- * or when they have run for as long as others. */
+/* A loop that was met often enough to be found has run for long: it is planned at its next arrival. Loops in it are planned with
+ * it, or when they have run for as long as others. */
 static void count_as_run(DynLoops *l, DynFrame *f) {
     uint32_t at = dyn_frame_position(f);
     for (uint32_t i = 0; i < l->nloops; i++) {

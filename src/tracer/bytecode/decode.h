@@ -28,7 +28,7 @@ typedef struct DynCode {
     uint32_t head;   /* the canonical instruction that a function which calls itself, as far as its names tell, begins with: where
                       * native code may be entered. DYN_NONE: it doesn't, or something jumps there. */
     bool generator;  /* generator, coroutine, async generator */
-    uint32_t nnamed;  /* The last so many slots are variables of a module, which lie in a dict: dyn_decode_names. Else 0. */
+    uint32_t nnamed; /* The last so many slots are variables of a module, which lie in a dict: dyn_decode_names. Else 0. */
     uint32_t nshared; /* The last so many of those are declared global in some function, which may store them. */
     DynPositionCursor positions;
 } DynCode;

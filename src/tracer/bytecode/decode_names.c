@@ -84,7 +84,8 @@ static void note(const DynCode *c, uint32_t i, bool in_loop, uint8_t *uses) {
     case DYN_I_DELETE_GLOBAL: use = NEVER; break;
     default: return;
     }
-    use |= in->op == DYN_I_LOAD_GLOBAL || in->op == DYN_I_STORE_GLOBAL ? SHARED | IN_LOOP : 0; /* what a loop calls may store it */
+    use |=
+        in->op == DYN_I_LOAD_GLOBAL || in->op == DYN_I_STORE_GLOBAL ? SHARED | IN_LOOP : 0; /* what a loop calls may store it */
     uses[in->arg] |= in_loop ? use | IN_LOOP | ((use & MADE) != 0 ? NEVER : 0) : use;
 }
 

@@ -134,8 +134,8 @@ static bool module_variable(const Plan *p, PyObject *dict, PyObject *name, PlanV
     return slot != DYN_NONE;
 }
 
-/* A function that is followed into stores a number. Where the region is left before the call is over, all of it is done again with
- * what the slot held before. */
+/* A function that is followed into stores a number. Where the region is left before the call is over, all of it is done again
+ * with what the slot held before. */
 Went plan_store_global(Plan *p) {
     const DynInstr *in = plan_instr(p);
     PyObject *name = PyTuple_GET_ITEM(plan_frame(p)->c->code->co_names, in->arg);
