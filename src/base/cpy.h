@@ -49,6 +49,9 @@ DYN_HIDDEN DynFrame *dyn_frame_of_generator(PyObject *generator);               
 DYN_HIDDEN void dyn_generator_suspend(PyObject *generator, uint32_t at, int depth); /* a fresh one, now filled: goes on there */
 /* The dict of its locals was made: it stays with the frame, with what was put into it (up to 3.12). */
 DYN_HIDDEN bool dyn_frame_has_locals(DynFrame *f);
+/* Of a module's code, a script's and what exec runs: the dict in which its variables lie, where that is its globals, too. Else
+ * NULL. */
+DYN_HIDDEN PyObject *dyn_frame_namespace(DynFrame *f);
 DYN_HIDDEN int dyn_frame_depth(DynFrame *f);          /* stack values of a suspended frame */
 DYN_HIDDEN uint32_t dyn_frame_position(DynFrame *f);  /* code unit that would run next on a fresh or suspended frame */
 DYN_HIDDEN int dyn_code_nlocalsplus(PyCodeObject *c); /* slots before the stack */

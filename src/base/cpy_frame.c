@@ -92,6 +92,11 @@ void dyn_generator_suspend(PyObject *generator, uint32_t at, int depth) {
 
 bool dyn_frame_has_locals(DynFrame *f) { return DYN_PY < 313 && f->f_locals != NULL; }
 
+PyObject *dyn_frame_namespace(DynFrame *f) {
+    bool one = (FRAME_CODE(f)->co_flags & CO_OPTIMIZED) == 0 && f->f_locals == f->f_globals;
+    return one && PyDict_CheckExact(f->f_globals) ? f->f_globals : NULL;
+}
+
 static void set_depth(DynFrame *f, int depth) {
 #if DYN_PY < 314
     f->stacktop = FRAME_CODE(f)->co_nlocalsplus + depth;

@@ -30,7 +30,9 @@ static struct {
 
 bool dyn_frame_may_go_over(DynFrame *f) {
     bool held = f->frame_obj != NULL && Py_REFCNT(f->frame_obj) > 1; /* by others than the frame itself */
-    return f->owner == FRAME_OWNED_BY_THREAD && !held && !dyn_frame_has_locals(f) && !dyn_frame_is_generator(f);
+    bool function = (dyn_frame_code(f)->co_flags & CO_OPTIMIZED) != 0 && !dyn_frame_has_locals(f);
+    bool known = function || dyn_frame_namespace(f) != NULL;
+    return f->owner == FRAME_OWNED_BY_THREAD && !held && known && !dyn_frame_is_generator(f);
 }
 
 static int size_of(PyCodeObject *code) { return code->co_nlocalsplus + code->co_stacksize + FRAME_SPECIALS_SIZE; }

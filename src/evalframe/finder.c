@@ -199,6 +199,8 @@ void dyn_finder_saw_frame(bool useful) {
 /* So much is still wanted that not every array has to be looked at. */
 static bool far_off(uint32_t wanted) { return wanted > 64; }
 
+static bool is_of_module(const PyCodeObject *code) { return (code->co_flags & CO_OPTIMIZED) == 0; }
+
 static bool seen_again(PyObject *func, bool by_tick) {
     DynKnown *row = row_of(func);
     if (row != NULL) {
@@ -208,6 +210,10 @@ static bool seen_again(PyObject *func, bool by_tick) {
         if (dyn_known_find(PyFunction_GET_CODE(func)) == NULL) { /* swept */
             dyn_code_set_word((PyCodeObject *)PyFunction_GET_CODE(func), IN_EPOCH(0));
         }
+        return true;
+    }
+    if (is_of_module((PyCodeObject *)row->code)) { /* it is called once */
+        row->used = true;
         return true;
     }
     if (!dyn_func_has_doors()) {
@@ -262,6 +268,13 @@ static bool hold_against(DynFrame *f, uint32_t pieces) {
         find(code, func, pieces == SAMPLE_HEAT);
     }
     return false;
+}
+
+void dyn_finder_expect(PyCodeObject *code) {
+    uintptr_t word = dyn_code_word(code);
+    if (finder.on && (word >> 8 != finder.epoch || (word & 255) < HEAT) && word != DYN_CODE_OWN) {
+        dyn_code_set_word(code, IN_EPOCH(HEAT - SAMPLE_HEAT));
+    }
 }
 
 /* ---- looks */
@@ -359,9 +372,16 @@ static void look_at_main(void) {
 
 /* ---- the stack */
 
-/* A function that was met by a tick: may its loop be one over numbers, or is it known already? */
+/* A function's frame, or a module's. */
+static bool is_looked_at(DynFrame *f) { return !is_of_module(dyn_frame_code(f)) || dyn_frame_namespace(f) != NULL; }
+
+/* A function that was met by a tick: may its loop be one over numbers, or is it known already? Of a module it is asked whether it
+ * is in a loop now: a program's lower frames are of modules that call functions. */
 static bool may_be_plain(DynFrame *f) {
     PyCodeObject *code = dyn_frame_code(f);
+    if (is_of_module(code)) {
+        return dyn_code_loop_names(code, dyn_frame_position(f), NULL, 0) != DYN_NONE;
+    }
     return dyn_code_repeats(code) && (dyn_code_word(code) == IN_EPOCH(FOUND) || dyn_looks_of_frame(f) < DYN_LOOKS_LIKE_NOTHING);
 }
 
@@ -372,7 +392,7 @@ static void let_go_over(DynFrame *f) {
     DynFrame *may[DEPTH];
     unsigned n = 0;
     dyn_loops_stay();
-    for (int depth = 0; f != NULL && depth < DEPTH && dyn_frame_code(f)->co_flags & CO_OPTIMIZED; depth++) {
+    for (int depth = 0; f != NULL && depth < DEPTH && is_looked_at(f); depth++) {
         PyObject *func = dyn_frame_func(f);
         bool own = PyFunction_Check(func) && PyFunction_GET_CODE(func) == (PyObject *)dyn_frame_code(f);
         DynKnown *row = own && dyn_code_word(dyn_frame_code(f)) == IN_EPOCH(FOUND) ? row_of(func) : NULL;
@@ -411,8 +431,9 @@ static bool look_at_stack(bool by_tick) {
     }
     bool settled = true;
     DynFrame *f = dyn_frame_complete(dyn_frame_current(ts));
-    for (int depth = 0; f != NULL && depth < DEPTH && dyn_frame_code(f)->co_flags & CO_OPTIMIZED; depth++) {
-        settled &= !by_tick || may_be_plain(f) ? hold_against(f, by_tick ? SAMPLE_HEAT : 1) : true;
+    for (int depth = 0; f != NULL && depth < DEPTH && is_looked_at(f); depth++) {
+        bool counts = by_tick ? may_be_plain(f) : !is_of_module(dyn_frame_code(f));
+        settled &= counts ? hold_against(f, by_tick ? SAMPLE_HEAT : 1) : true;
         f = dyn_frame_caller(f);
     }
     if (by_tick) {

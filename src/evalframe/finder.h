@@ -6,6 +6,8 @@
 DYN_HIDDEN void dyn_finder_start(DynOptions *options); /* borrowed until stop */
 DYN_HIDDEN void dyn_finder_stop(void);                 /* does nothing where it was not started */
 DYN_HIDDEN void dyn_finder_forget(void);               /* evidence so far; called when the rows of known.c go */
+/* The code was met for so long before the finder was started that a tick which meets it once more finds it. */
+DYN_HIDDEN void dyn_finder_expect(PyCodeObject *code);
 /* The hook met a function that is not known: has it a row now? */
 DYN_HIDDEN bool dyn_finder_looks_at(PyObject *func);
 /* The hook serves the frames of found functions (where functions have no doors) and tells of each frame: is it one of those? */

@@ -264,12 +264,15 @@ static void loosen(DynCache *root, Objects *dropped) {
     dyn_vec_free(&l.own);
 }
 
+/* No call of the family's function goes on. */
+static bool is_idle(const DynCache *c) { return c->refs == 1 && (c->loops == NULL || !dyn_loops_run_frame(c->loops)); }
+
 /* Loops' regions can't be loose: they go, and are planned again when their functions are called; their code is on disk. Of a call
  * that goes on its loop code stays, and its loops are planned again when they are arrived at. What dies runs code, by which
  * families come and go. */
 static void drop_loops(void) {
     for (DynCache *c = dyn_cache_first(); c != NULL;) {
-        bool drops = c->known && c->loops != NULL && c->refs == 1;
+        bool drops = c->known && c->loops != NULL && is_idle(c);
         bool forgets = c->known && c->loops != NULL && !drops && c->loops->refs == 1 && dyn_loops_have_regions(c->loops);
         if (drops || forgets) {
             dyn_cache_incref(c);
@@ -289,7 +292,7 @@ static void loosen_all(void) {
     Objects dropped = {0};
     drop_loops();
     for (DynCache *c = dyn_cache_first(); c != NULL; c = c->next) {
-        if (c->known && !c->loose && c->refs == 1) {
+        if (c->known && !c->loose && is_idle(c)) {
             loosen(c, &dropped);
         }
     }

@@ -577,18 +577,47 @@ static PyObject *step_aside(PyThreadState *ts, DynFrame *f) {
     return result;
 }
 
+/* Code of a module, which is never recorded, runs in loop code where it has loops: where the finder is on, it goes over later. */
+static PyObject *module_frame(PyThreadState *ts, DynFrame *f) {
+    PyObject *code = (PyObject *)dyn_frame_code(f), *namespace = dyn_frame_namespace(f), *result;
+    bool loops = namespace != NULL && dyn_code_loops((PyCodeObject *)code);
+    DynKnown *row = loops ? dyn_known_find(code) : NULL;
+    row = loops && row == NULL ? dyn_known_meet((PyCodeObject *)code, namespace, enabled) : row;
+    DynCache *c = row == NULL || row->globals != namespace ? NULL : row->cache;
+    if (c == NULL) {
+        return eager_frame(ts, f, NULL);
+    }
+    dyn_cache_incref(c); /* rows come and go */
+    if (DYN_UNLIKELY(c->loose)) {
+        dyn_hold_tighten(c);
+    }
+    if (dyn_loops_serve(c) || dyn_loops_begin_names(c, namespace)) {
+        result = dyn_loops_frame(c, ts, f);
+    } else {
+        result = eager_frame(ts, f, NULL);
+    }
+    DynRaised before = dyn_callback_begin();
+    dyn_cache_decref(c);
+    dyn_callback_end(before);
+    return result;
+}
+
 static PyObject *enabled_frame(PyThreadState *ts, DynFrame *f) {
     if (dyn_cpy_is_traced(ts)) {
         return step_aside(ts, f);
     }
     PyCodeObject *code = dyn_frame_code(f);
     DynKnown *row = dyn_known_find((PyObject *)code);
+    bool function = (code->co_flags & CO_OPTIMIZED) != 0;
+    if (everything && !function) {
+        return module_frame(ts, f);
+    }
     if (row == NULL && everything) {
         row = dyn_known_meet(code, dyn_frame_globals(f), enabled);
     } else if (row == NULL && dyn_finder_looks_at(dyn_frame_func(f))) {
         row = dyn_known_find((PyObject *)code);
     }
-    DynCache *c = row == NULL || row->globals != dyn_frame_globals(f) ? NULL : row->cache;
+    DynCache *c = row == NULL || row->globals != dyn_frame_globals(f) || !function ? NULL : row->cache;
     if (c != NULL) {
         row->used = true;
     }

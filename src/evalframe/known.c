@@ -154,7 +154,7 @@ void dyn_known_forget_all(void) {
     sweep(false);
 }
 
-/* Functions only (no module or class bodies), that are not CPython's own start-up code or dynoc's. */
+/* Not CPython's own start-up code, or dynoc's. Who asks knows that it is a function's, or a module's with a loop. */
 static bool worth_looking(PyCodeObject *code) {
     static const char *const ours[] = {"<frozen ", "/dynoc/_"};
     const char *file = PyUnicode_AsUTF8(code->co_filename);
@@ -162,7 +162,7 @@ static bool worth_looking(PyCodeObject *code) {
         PyErr_Clear();
         return false;
     }
-    if (!(code->co_flags & CO_OPTIMIZED) || code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) {
+    if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) {
         return false;
     }
     return strncmp(file, ours[0], strlen(ours[0])) != 0 && strstr(file, ours[1]) == NULL;

@@ -4,6 +4,7 @@
  * nothing is owned. NumPy need not be there. */
 #include "evalframe/looks.h"
 #include "base/cpy_region.h"
+#include "tracer/bytecode/decode.h"
 
 #define DEPTH 5 /* so deep in lists, tuples and functions is looked, */
 #define ITEMS 4 /* at so many items of each */
@@ -140,9 +141,24 @@ static DynLooks look_at(PyObject *o, Look how) {
     return dyn_looks_at_known_module(o) ? DYN_LOOKS_LIKE_NUMBERS : DYN_LOOKS_LIKE_NOTHING;
 }
 
+/* What the names in the loop stand for in which a module's frame is. */
+static DynLooks look_at_module(DynFrame *f, PyObject *namespace, Look how) {
+    PyObject *names[NAMES];
+    uint32_t n = dyn_code_loop_names(how.code, dyn_frame_position(f), names, NAMES);
+    DynLooks looks = n == DYN_NONE ? DYN_LOOKS_LIKE_NOTHING : DYN_LOOKS_LIKE_NUMBERS;
+    for (uint32_t i = 0; i < n && i < NAMES && looks < DYN_LOOKS_LIKE_NOTHING; i++) {
+        looks = worse(looks, look_at(global_of(namespace, names[i]), how));
+    }
+    return looks;
+}
+
 DynLooks dyn_looks_of_frame(DynFrame *f) {
     int left = MOST;
     Look how = {DEPTH, &left, false, dyn_frame_code(f)};
+    PyObject *namespace = dyn_frame_namespace(f);
+    if (namespace != NULL) {
+        return look_at_module(f, namespace, how);
+    }
     DynLooks looks = look_at_globals(how.code, dyn_frame_globals(f), how);
     uint32_t n = (uint32_t)dyn_code_nlocalsplus(how.code);
     for (uint32_t i = 0; i < n && looks < DYN_LOOKS_LIKE_NOTHING; i++) {

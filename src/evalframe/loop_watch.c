@@ -4,6 +4,7 @@
  * loop over numbers is likely to win back, and which mustn't be more than a hundredth of the time of a program whose loops are
  * likely to stay CPython's. With the GIL. Owns references to a few code objects, and to what is called in the end. */
 #include "evalframe/loop_watch.h"
+#include "evalframe/finder.h"
 #include "evalframe/ticks.h"
 #include "evalframe/looks.h"
 #include "tracer/bytecode/decode.h"
@@ -65,22 +66,26 @@ static bool meet(DynFrame *f, bool *promising) {
     return n % MANY == 0 && (looks == DYN_LOOKS_LIKE_NUMBERS || (looks == DYN_LOOKS_LIKE_OBJECTS && runs_for_long()));
 }
 
-/* Is one of the functions on the stack worth starting for? */
-static bool look_at_stack(bool *promising) {
+/* The code of one of the functions on the stack that is worth starting for: a new reference, or NULL. */
+static PyObject *look_at_stack(bool *promising) {
     DynFrame *f = dyn_frame_complete(dyn_frame_current(PyThreadState_Get()));
-    bool worth_it = false;
-    for (int depth = 0; f != NULL && depth < DEPTH && !worth_it; depth++, f = dyn_frame_caller(f)) {
+    PyObject *worth_it = NULL;
+    for (int depth = 0; f != NULL && depth < DEPTH && worth_it == NULL; depth++, f = dyn_frame_caller(f)) {
         PyCodeObject *code = dyn_frame_code(f);
         bool function = (code->co_flags & CO_OPTIMIZED) != 0 && (code->co_flags & (CO_GENERATOR | CO_COROUTINE)) == 0;
-        worth_it = function && dyn_code_repeats(code) && meet(f, promising);
+        bool loops =
+            function ? dyn_code_repeats(code)
+                     : dyn_frame_namespace(f) != NULL && dyn_code_loop_names(code, dyn_frame_position(f), NULL, 0) != DYN_NONE;
+        worth_it = loops && meet(f, promising) ? Py_NewRef((PyObject *)code) : NULL;
     }
     return worth_it;
 }
 
 static DynTick on_tick(unsigned ms) {
     DynRaised before = dyn_callback_begin();
-    bool promising = false, worth_it = callback != NULL && look_at_stack(&promising);
-    if (worth_it) {
+    bool promising = false;
+    PyObject *worth_it = callback != NULL ? look_at_stack(&promising) : NULL;
+    if (worth_it != NULL) {
         PyObject *call = callback, *result;
         callback = NULL;
         dyn_ticks_stop(on_tick); /* the call may start others */
@@ -91,6 +96,8 @@ static DynTick on_tick(unsigned ms) {
         }
         Py_XDECREF(result);
         Py_DECREF(call);
+        dyn_finder_expect((PyCodeObject *)worth_it);
+        Py_DECREF(worth_it);
     }
     dyn_callback_end(before);
     return promising ? DYN_TICK_USEFUL : DYN_TICK_USELESS;

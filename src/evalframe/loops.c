@@ -222,7 +222,11 @@ int dyn_loops_complete(DynLoops *l) {
         }
         ways[i] = *way;
     }
-    l->made = l->decoded == NULL ? NULL : dyn_asm_loops(l->decoded, l->headers, ways, l->nloops, &l->called);
+    DynCode *own = l->names != NULL ? dyn_decode((PyCodeObject *)l->code) : l->decoded;
+    l->made = own == NULL ? NULL : dyn_asm_loops(own, l->headers, ways, l->nloops, &l->called);
+    if (own != NULL && own != l->decoded) {
+        dyn_decode_free(own);
+    }
     PyErr_Clear();
     if (l->made == NULL) {
         return -1;
@@ -464,6 +468,7 @@ void dyn_loops_decref(DynLoops *l) {
     if (l->decoded != NULL) {
         dyn_decode_free(l->decoded);
     }
+    dyn_loop_names_free(l->names);
     PyMem_RawFree(l->loops);
     PyMem_RawFree(l);
 }
@@ -548,7 +553,9 @@ static DynLoops *new_loops(DynCache *c, const DynCode *decoded, PyObject *func, 
         l->headers[i] = headers[i];
         l->loops[i].function = decoded->at_unit[headers[i]] == decoded->head;
     }
-    dyn_loops_find_called(l, decoded, func);
+    if (func != NULL) {
+        dyn_loops_find_called(l, decoded, func);
+    }
     l->following = all_loops;
     if (all_loops != NULL) {
         all_loops->previous = l;

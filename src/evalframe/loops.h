@@ -124,12 +124,14 @@ typedef struct DynCallTurns {
     bool sure;             /* there is none any more */
 } DynCallTurns;
 
+typedef struct DynLoopNames DynLoopNames;
 struct DynLoops {
     Py_ssize_t refs;
     DynCache *cache; /* borrowed; NULL: it is gone, and nothing is native any more */
     const DynLoopEngine *engine;
     PyObject *code;                   /* strong: the function's */
-    DynCode *decoded;                 /* of it, and … */
+    DynCode *decoded;                 /* of it (or dyn_decode_names), and … */
+    DynLoopNames *names;              /* Of a module's code: its variables. NULL: they are slots. */
     DynLoopCode *made;                /* … its loop code: NULL before the first region is planned */
     PyObject *function;               /* strong: the function that runs loop code, for the one whose closure it has; or NULL */
     DynCalledNames called;            /* names, of which calls are aimed (loops_aim.c); and for each of them … */
@@ -238,6 +240,10 @@ DYN_HIDDEN bool dyn_loops_begin(DynCache *c, PyObject *func, PyObject *const *sl
  * at unit *at of code (borrowed). */
 DYN_HIDDEN bool dyn_loops_take(DynCache *c, const DynCode *decoded, DynFrame *f, uint32_t header, PyObject *const *slots,
                                uint32_t nstack, uint32_t nnodes, PyObject **code, uint32_t *at);
+/* Does a frame run in loop code that nobody counts as a call? */
+static inline bool dyn_loops_run_frame(const DynLoops *l) {
+    return l->made != NULL && l->calls == 0 && Py_REFCNT(l->made->code) > 1 + (l->function != NULL);
+}
 /* loops_over.c: may this call of the cache's function, which runs in the function's own code, go on in loop code? Then it can be
  * asked to do so when it comes to a header; one call at a time, until `stay`. */
 DYN_HIDDEN bool dyn_loops_may_go_over(DynCache *c, DynFrame *f);
@@ -315,6 +321,19 @@ DYN_HIDDEN uint64_t dyn_loops_ran(const DynLoops *l);
 DYN_HIDDEN void dyn_loops_begin_call(DynLoops *l);
 DYN_HIDDEN void dyn_loops_end_call(DynLoops *l);
 DYN_HIDDEN void dyn_loops_begin_frame(DynLoops *l); /* it goes over to loop code, and nobody says when it ends */
+
+/* ---- loops_names.c */
+/* The cache's code is a module's, whose variables lie in `namespace`: it gets loops. */
+DYN_HIDDEN bool dyn_loops_begin_names(DynCache *c, PyObject *namespace);
+DYN_HIDDEN void dyn_loop_names_free(DynLoopNames *names);
+/* The variables that loop i comes to are read into their slots, which own them; others are NULL. */
+DYN_HIDDEN void dyn_loop_names_read(const DynLoops *l, uint32_t i, PyObject *namespace, PyObject **slots);
+DYN_HIDDEN void dyn_loop_names_drop(const DynLoops *l, PyObject **slots);
+/* Not where the loop stores variables that there aren't yet, in an order that isn't known. */
+DYN_HIDDEN bool dyn_loop_names_may_run(const DynLoops *l, uint32_t i, PyObject *const *slots);
+/* They are read anew, and are the region's until they are put back. false: it may not run. */
+DYN_HIDDEN bool dyn_loop_names_take(const DynLoops *l, uint32_t i, PyObject *namespace, PyObject **slots);
+DYN_HIDDEN void dyn_loop_names_put(const DynLoops *l, PyObject *namespace, PyObject *const *slots);
 
 /* ---- loops_arrive.c */
 DYN_HIDDEN uint64_t dyn_loops_native_cycles(void); /* that all regions ran so far */

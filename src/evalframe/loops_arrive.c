@@ -80,34 +80,48 @@ typedef struct Slots {
     PyObject **at;  /* locals, cells, free variables, then the stack */
     PyObject **own; /* a copy, to be put back; NULL: the frame's own memory */
     uint32_t nslots, nstack;
+    uint32_t nframe;     /* so many of the slots are the frame's: the others are those of variables … */
+    PyObject *namespace; /* … of a module, which lie here; NULL: there are none */
 } Slots;
 
-static bool open_slots(DynFrame *f, uint32_t nstack, Slots *s) {
-    s->nslots = (uint32_t)dyn_code_nlocalsplus(dyn_frame_code(f));
+static bool open_slots(const DynLoops *l, uint32_t i, DynFrame *f, uint32_t nstack, Slots *s) {
+    s->nframe = (uint32_t)dyn_code_nlocalsplus(dyn_frame_code(f));
+    s->nslots = (uint32_t)dyn_code_nlocalsplus(l->decoded->code);
     s->nstack = nstack;
     s->own = NULL;
+    s->namespace = l->names != NULL ? dyn_frame_namespace(f) : NULL;
     s->at = dyn_frame_pointers(f);
-    if (s->at != NULL) {
+    if (s->nslots == s->nframe && s->at != NULL) {
         return true;
+    }
+    if (l->names != NULL && s->namespace == NULL) {
+        return false;
     }
     if (!dyn_frame_settle(f, (int)nstack)) {
         return false;
     }
-    for (uint32_t i = 0; i < nstack; i++) {
-        if (dyn_frame_has_number(f, s->nslots + i)) {
+    for (uint32_t k = 0; k < nstack; k++) {
+        if (dyn_frame_has_number(f, s->nframe + k)) {
             return false;
         }
     }
-    s->at = s->own = PyMem_Malloc((s->nslots + nstack + 1) * sizeof *s->own);
-    for (uint32_t i = 0; s->own != NULL && i < s->nslots + nstack; i++) {
-        s->own[i] = i < s->nslots ? dyn_frame_take(f, i) : dyn_frame_get(f, i);
+    s->at = s->own = PyMem_Calloc(s->nslots + nstack + 1, sizeof *s->own);
+    for (uint32_t k = 0; s->own != NULL && k < s->nframe + nstack; k++) {
+        bool local = k < s->nframe;
+        s->own[local ? k : k + s->nslots - s->nframe] = local ? dyn_frame_take(f, k) : dyn_frame_get(f, k);
+    }
+    if (s->own != NULL && s->namespace != NULL) {
+        dyn_loop_names_read(l, i, s->namespace, s->own);
     }
     return s->own != NULL;
 }
 
-static void close_slots(DynFrame *f, Slots *s) {
-    for (uint32_t i = 0; s->own != NULL && i < s->nslots; i++) {
+static void close_slots(const DynLoops *l, DynFrame *f, Slots *s) {
+    for (uint32_t i = 0; s->own != NULL && i < s->nframe; i++) {
         dyn_frame_put(f, i, s->own[i]);
+    }
+    if (s->namespace != NULL) {
+        dyn_loop_names_drop(l, s->own);
     }
     PyMem_Free(s->own);
 }
@@ -183,8 +197,7 @@ static bool run_region(const DynLoops *l, DynLoop *loop, DynRegion *r, Slots *s,
     return left;
 }
 
-/* true: it ran, and `exit` says where it was left. */
-static bool run(const DynLoops *l, DynLoop *loop, Slots *s, DynRegionExit *exit) {
+static bool run_any(const DynLoops *l, DynLoop *loop, Slots *s, DynRegionExit *exit) {
     for (uint32_t k = 0; k < loop->nregions; k++) {
         DynRegion *r = loop->regions[k];
         if (l->engine->state(r) == DYN_REGION_READY && run_region(l, loop, r, s, exit)) {
@@ -195,6 +208,19 @@ static bool run(const DynLoops *l, DynLoop *loop, Slots *s, DynRegionExit *exit)
         }
     }
     return false;
+}
+
+/* true: it ran, and `exit` says where it was left. */
+static bool run(const DynLoops *l, uint32_t i, Slots *s, DynRegionExit *exit) {
+    if (s->namespace == NULL) {
+        return run_any(l, &l->loops[i], s, exit);
+    }
+    bool ran = false;
+    if (dyn_loop_names_take(l, i, s->namespace, s->at)) {
+        ran = run_any(l, &l->loops[i], s, exit);
+        dyn_loop_names_put(l, s->namespace, s->at);
+    }
+    return ran;
 }
 
 /* May a loop that doesn't pay be left to CPython? */
@@ -541,7 +567,10 @@ static bool is_hot(DynLoops *l, uint32_t i, DynFrame *f, const Slots *s) {
     if (ran < enough && left >= 0 && ran + rest < enough) {
         loop->ran_ns = ran + rest;
         loop->arrived = 0;
-        dyn_loops_open(l, i, false);
+        bool comes_again = loop->nested && l->calls == 0; /* … in a frame that went over, to which there is no next call */
+        if (!comes_again || !dyn_loops_rest(l, i)) {
+            dyn_loops_open(l, i, false);
+        }
         return false;
     }
     if (loop->nregions > 0) {
@@ -603,27 +632,31 @@ static bool enter(WayIn *w, DynLoops *l, DynFrame *f, uint64_t now) {
     DynLoop *loop = &l->loops[w->index];
     DynRegionExit exit = {0};
     Slots s;
-    if (!open_slots(f, way->depth, &s)) {
+    if (!open_slots(l, w->index, f, way->depth, &s)) {
+        return true;
+    }
+    if (s.namespace != NULL && !dyn_loop_names_may_run(l, w->index, s.at)) {
+        close_slots(l, f, &s);
         return true;
     }
     put_off_if_short(l, w->index, &s);
     if (loop->state == DYN_LOOP_COLD && !is_hot(l, w->index, f, &s)) {
-        close_slots(f, &s);
+        close_slots(l, f, &s);
         return true;
     }
     if (sits_out(l, w->index, f, &s, now) || samples(l, w->index, &s, now)) {
-        close_slots(f, &s);
+        close_slots(l, f, &s);
         loop->last = cycles(); /* without what was done here */
         return true;
     }
     uint64_t began = cycles();
     Py_ssize_t before = loop->compared && told.tell == NULL ? -1 : trips_left(l, w->index, &s);
-    bool ran = run(l, loop, &s, &exit);
+    bool ran = run(l, w->index, &s, &exit);
     if (!ran && plan_another(l, w->index, f, &s)) {
         began = cycles();
-        ran = run(l, loop, &s, &exit);
+        ran = run(l, w->index, &s, &exit);
     }
-    close_slots(f, &s);
+    close_slots(l, f, &s);
     if (!ran) {
         return true;
     }
@@ -631,7 +664,7 @@ static bool enter(WayIn *w, DynLoops *l, DynFrame *f, uint64_t now) {
     uint64_t ended = told.tell != NULL ? tell(true, trips) : dyn_cycles();
     loop->run_took = ended - now + dyn_cycles_of_ns(OUT_NS);
     count_run(l, w->index, ended - began, trips, exit.gave_up >= DYN_GAVE_UP_FOR_DEPTH);
-    put_stack(w, f, s.nslots, way, &exit);
+    put_stack(w, f, s.nframe, way, &exit);
     w->place = place_of(w, way, exit.at);
     w->from = 0;
     w->to = w->nplaces;

@@ -6,7 +6,7 @@
 #include "evalframe/loops.h"
 
 typedef struct NullRegion {
-    DynCode *code;
+    DynCode *code; /* own; of a module borrowed of its loops, who own this */
     PyObject *globals, *builtins;
     uint32_t header; /* canonical */
     bool *members;   /* canonical instructions of the loop */
@@ -301,7 +301,7 @@ static void null_free(DynRegion *region) {
     NullRegion *r = own(region);
     Py_DECREF(r->globals);
     Py_DECREF(r->builtins);
-    if (r->code != NULL) {
+    if (r->code != NULL && r->code->nnamed == 0) {
         dyn_decode_free(r->code);
     }
     PyMem_RawFree(r->members);
@@ -316,7 +316,7 @@ static DynRegion *null_plan(const DynCode *c, uint32_t header, PyObject *const *
     if (r == NULL) {
         return NULL;
     }
-    r->code = dyn_decode(c->code);
+    r->code = c->nnamed > 0 ? (DynCode *)c : dyn_decode(c->code);
     r->globals = Py_NewRef(globals);
     r->builtins = Py_NewRef(builtins);
     r->header = c->at_unit[header];

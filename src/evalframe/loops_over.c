@@ -54,6 +54,23 @@ static bool begin(DynCache *c, DynFrame *f) {
     return dyn_loops_begin(c, dyn_frame_func(f), slots);
 }
 
+/* A loop that was met often enough to be found has run for long: it is planned at its next arrival. Loops in it are planned with
+ * it, or when they have run for as long as others. */
+static void count_as_run(DynLoops *l, DynFrame *f) {
+    uint32_t at = dyn_frame_position(f);
+    for (uint32_t i = 0; i < l->nloops; i++) {
+        DynLoop *loop = &l->loops[i];
+        bool *members = loop->nested || loop->state != DYN_LOOP_COLD ? NULL : dyn_loop_members(l->decoded, l->headers[i]);
+        for (uint32_t k = 0; members != NULL && k < l->decoded->v.n; k++) {
+            const DynInstr *in = &l->decoded->v.at[k];
+            if (members[k] && in->start <= at && at <= in->next) {
+                loop->ran_ns = dyn_loops_enough(loop);
+            }
+        }
+        PyMem_RawFree(members);
+    }
+}
+
 /* Loop code is made here, and not where the frame jumps, which is between two instructions. */
 bool dyn_loops_may_go_over(DynCache *c, DynFrame *f) {
     if (!dyn_frame_may_go_over(f)) {
@@ -63,7 +80,13 @@ bool dyn_loops_may_go_over(DynCache *c, DynFrame *f) {
     if (c->loose) {
         dyn_hold_tighten(c);
     }
-    bool may = (dyn_loops_serve(c) || begin(c, f)) && loops_of(f) != NULL;
+    PyObject *namespace = dyn_frame_namespace(f);
+    bool served = dyn_loops_serve(c);
+    bool begins = !served && (namespace != NULL ? dyn_loops_begin_names(c, namespace) : begin(c, f));
+    bool may = (served || begins) && loops_of(f) != NULL;
+    if (begins && may) {
+        count_as_run(c->loops, f);
+    }
     dyn_cache_decref(c);
     return may;
 }

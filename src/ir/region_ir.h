@@ -258,18 +258,19 @@ typedef struct DynRegionCode DynRegionCode;     /* native code: codegen/region *
 typedef struct DynRegionSpares DynRegionSpares; /* objects for when memory is out: codegen/region/spare.c */
 extern DYN_HIDDEN long dyn_region_starve;       /* Test: for the way out memory is out after so many objects; -1: it isn't. */
 struct DynRegion {
-    PyObject *code;     /* The code object, strong; or NULL in tests. */
-    uint32_t header;    /* Code unit. */
-    uint32_t nslots;    /* Locals, cells and free variables. */
-    uint32_t nstack;    /* Stack values at the header. */
-    uint32_t nextra;    /* Objects that don't come in slots. */
-    bool whole_arrays;  /* It computes whole arrays. */
-    bool array_paths;   /* Some instruction that isn't in the language has an array among its operands. */
-    bool makes;         /* It makes lists. */
-    bool releases;      /* It calls functions beside which other code may run. */
-    bool warns;         /* It does arithmetic that NumPy may report on: how is asked at the entry. */
-    bool wraps;         /* Its NumPy integers wrap: np.errstate has to ignore overflow, which is asked there too. */
-    DYN_VEC(char) regs; /* The type of each register: I, D, S, P. */
+    PyObject *code;      /* The code object, strong; or NULL in tests. */
+    PyObject *namespace; /* Borrowed, and only compared: the dict in which variables of a module lie that are slots; or NULL. */
+    uint32_t header;     /* Code unit. */
+    uint32_t nslots;     /* Locals, cells and free variables. */
+    uint32_t nstack;     /* Stack values at the header. */
+    uint32_t nextra;     /* Objects that don't come in slots. */
+    bool whole_arrays;   /* It computes whole arrays. */
+    bool array_paths;    /* Some instruction that isn't in the language has an array among its operands. */
+    bool makes;          /* It makes lists. */
+    bool releases;       /* It calls functions beside which other code may run. */
+    bool warns;          /* It does arithmetic that NumPy may report on: how is asked at the entry. */
+    bool wraps;          /* Its NumPy integers wrap: np.errstate has to ignore overflow, which is asked there too. */
+    DYN_VEC(char) regs;  /* The type of each register: I, D, S, P. */
     DYN_VEC(DynRegionBlock) blocks;
     DYN_VEC(DynRegionEntry) entries;
     DYN_VEC(DynRegionOut) exits;

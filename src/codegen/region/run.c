@@ -552,7 +552,7 @@ static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uin
     case DYN_RK_RNG: return read_rng(v, o, values);
     case DYN_RK_MADE: return read_function(v, o, run->r->objects.at[v->ref], values);
     case DYN_RK_FOREIGN: return read_foreign(v, o, values);
-    case DYN_RK_DICT: return dyn_region_dict_kind(o) == v->n && read_object(v, o, Py_TYPE(o), values);
+    case DYN_RK_DICT: return o != run->r->namespace && dyn_region_dict_kind(o) == v->n && read_object(v, o, Py_TYPE(o), values);
     case DYN_RK_SET: return read_object(v, o, &PySet_Type, values);
     case DYN_RK_DEQUE: return read_object(v, o, dyn_cpy_deque_type(), values);
     case DYN_RK_TEXT: return read_text(v, o, values);

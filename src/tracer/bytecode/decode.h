@@ -25,9 +25,11 @@ typedef struct DynCode {
     v;
     uint32_t *at_unit; /* for each code unit: index of the canonical instruction that starts there (its `start`), or DYN_NONE */
     uint32_t nunits;
-    uint32_t head;  /* the canonical instruction that a function which calls itself, as far as its names tell, begins with: where
-                     * native code may be entered. DYN_NONE: it doesn't, or something jumps there. */
-    bool generator; /* generator, coroutine, async generator */
+    uint32_t head;   /* the canonical instruction that a function which calls itself, as far as its names tell, begins with: where
+                      * native code may be entered. DYN_NONE: it doesn't, or something jumps there. */
+    bool generator;  /* generator, coroutine, async generator */
+    uint32_t nnamed; /* The last so many slots are variables of a module, which lie in a dict: dyn_decode_names. Else 0. */
+    uint32_t nshared; /* The last so many of those are declared global in some function, which may store them. */
     DynPositionCursor positions;
 } DynCode;
 DYN_HIDDEN DynStackEffect dyn_stack_effect(const DynInstr *in);
@@ -47,6 +49,13 @@ DYN_HIDDEN int dyn_jump_way(int cpython_opcode);
 DYN_HIDDEN const uint8_t *dyn_end_of_loop(uint32_t *n);
 DYN_HIDDEN DynCode *dyn_decode(PyCodeObject *code); /* new; NULL with MemoryError. Unknown opcodes become DYN_I_UNSUPPORTED */
 DYN_HIDDEN void dyn_decode_free(DynCode *c);
+/* decode_names.c: code of a module, whose variables are items of `dict`. Those that its loops come to are slots, and loaded and
+ * stored as locals are; functions, classes and modules, which it makes once, aren't. `code` of it is a copy with more locals, and
+ * places are the same. NULL without an exception: there are none, or the code isn't like that. */
+DYN_HIDDEN DynCode *dyn_decode_names(PyCodeObject *code, PyObject *dict);
+/* Names that are loaded in the outermost loop around code unit `at`, borrowed; how many, of which `names` gets the first `room`.
+ * DYN_NONE: there is no loop around it. */
+DYN_HIDDEN uint32_t dyn_code_loop_names(PyCodeObject *code, uint32_t at, PyObject **names, uint32_t room);
 DYN_HIDDEN bool dyn_decode_loops(const DynCode *c);      /* does it jump back somewhere */
 DYN_HIDDEN uint32_t dyn_decode_return(const DynCode *c); /* a code unit that returns what is on the stack; DYN_NONE: nowhere */
 /* The same of a code object that isn't decoded. Without memory: no loop, no such unit. */

@@ -11,7 +11,7 @@ static bool no(Plan *p, DynReason why, const char *what) {
 bool plan_of_dict(Plan *p, PyObject *o, uint32_t which, PlanValue *v) {
     const int64_t kind = dyn_region_dict_kind(o);
     const bool dict = kind >= 0;
-    uint32_t reg = dict || PySet_CheckExact(o) ? dyn_region_reg(p->r, 'P') : DYN_NONE;
+    uint32_t reg = o != p->r->namespace && (dict || PySet_CheckExact(o)) ? dyn_region_reg(p->r, 'P') : DYN_NONE;
     if (reg == DYN_NONE) {
         return false;
     }

@@ -136,7 +136,7 @@ const PlanLoops *plan_loops_of(Plan *p, const DynCode *c, const uint8_t *in_loop
     l->nslots = (uint32_t)dyn_code_nlocalsplus(c->code);
     find_heads(p, l, in_loop);
     size_t bytes = (size_t)(c->v.n + 1) * (l->nslots + 1);
-    l->live = bytes > MOST_LIVE ? NULL : dyn_arena_alloc(&p->arena, bytes);
+    l->live = bytes > MOST_LIVE || c->nnamed > 0 ? NULL : dyn_arena_alloc(&p->arena, bytes);
     if (l->live != NULL) {
         find_live(c, in_loop, l->nslots, l->live);
     }

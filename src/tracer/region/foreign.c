@@ -182,6 +182,9 @@ static bool may_release(Plan *p, const DynForeign *f) {
     if (dyn_foreign_result(f->signature) == DYN_FT_U64) {
         return no(p, "a function of ctypes whose result may not fit in 64 bits with a sign");
     }
+    if (p->c->nnamed > 0) {
+        return no(p, "a function of ctypes beside variables of a module");
+    }
     if (p->s.nframes > 1) {
         return no(p, "a function of ctypes within a function that is followed into");
     }

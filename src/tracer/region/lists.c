@@ -156,6 +156,15 @@ uint32_t plan_list_size(Plan *p, const PlanValue *v) { return plan_emit(p, DYN_R
 
 /* ---- items */
 
+/* A dict out of another object may be the one in which the module's variables lie, which are in registers. */
+static void leave_at_namespace(Plan *p, const PlanValue *v) {
+    if (v->v.kind == DYN_RK_DICT && p->r->namespace != NULL) {
+        uint32_t same = plan_emit(p, DYN_RO_PEQ, v->v.regs[0], plan_object_reg(p, p->r->namespace), DYN_NONE);
+        uint32_t another = plan_emit(p, DYN_RO_NOT, same, DYN_NONE, DYN_NONE);
+        plan_emit_or(p, DYN_RO_IDX, plan_iconst(p, 0), another, DYN_NONE, DYN_R_UNSUPPORTED_VALUE); /* leaves where it is 0 */
+    }
+}
+
 /* The item, of this kind: left where it isn't. */
 static PlanValue item_as(Plan *p, const PlanItem *item, Alternative a) {
     const struct Kind *k = a.k;
@@ -166,6 +175,7 @@ static PlanValue item_as(Plan *p, const PlanItem *item, Alternative a) {
     if (k->kind == DYN_RK_LIST || k->kind == DYN_RK_DICT || k->kind == DYN_RK_SET) {
         v.v.shape = (uint16_t)(k->bit == DYN_RL_LIST ? s.list : k->bit == DYN_RL_TUPLE ? s.tuple : s.dict);
         v.v.flags = k->bit == DYN_RL_TUPLE ? DYN_RF_TUPLE : 0;
+        leave_at_namespace(p, &v);
     } else if (k->kind == DYN_RK_INST) {
         v = plan_instance(p, a.class, reg);
     } else if (k->kind == DYN_RK_TEXT) {

@@ -108,10 +108,81 @@ PyObject *plan_inside(PyObject *o) {
     return function != NULL && PyFunction_Check(function) ? function : NULL;
 }
 
+void plan_describe(Plan *p, PyObject *globals, uint32_t nstack) {
+    DynRegion *r = p->r;
+    r->code = Py_NewRef(p->c->code);
+    r->header = p->c->v.at[p->header].start;
+    r->nslots = (uint32_t)dyn_code_nlocalsplus(p->c->code);
+    r->nstack = nstack;
+    r->namespace = p->c->nnamed > 0 ? globals : NULL;
+}
+
+static bool is_stored_in_loop(const Plan *p, uint32_t slot) {
+    bool stored = slot >= p->r->nslots - p->c->nshared;
+    for (uint32_t i = 0; i < p->c->v.n && !stored; i++) {
+        stored = p->in_loop[i] && p->c->v.at[i].op == DYN_I_STORE_FAST && p->c->v.at[i].arg == slot;
+    }
+    return stored;
+}
+
+/* The slot of a variable of the module whose loop this is, which the loop may store; or DYN_NONE. */
+static uint32_t slot_of(const Plan *p, PyObject *dict, PyObject *name) {
+    uint32_t nslots = p->r->nslots;
+    for (uint32_t slot = nslots - p->c->nnamed; dict == p->s.frames[0].globals && slot < nslots; slot++) {
+        if (dyn_code_local_name(p->c->code, (int)slot) == name && is_stored_in_loop(p, slot)) {
+            return slot;
+        }
+    }
+    return DYN_NONE;
+}
+
+/* Such a variable: *out, the value that it has now, or one that has none. */
+static bool module_variable(const Plan *p, PyObject *dict, PyObject *name, PlanValue *out) {
+    uint32_t slot = slot_of(p, dict, name);
+    if (slot != DYN_NONE) {
+        bool known = p->s.routine == 0 && (p->s.values[slot].v.flags & DYN_RF_MAYBE) == 0;
+        *out = known ? p->s.values[slot] : plan_value(DYN_RK_NULL, DYN_NONE);
+    }
+    return slot != DYN_NONE;
+}
+
+/* A function that is followed into stores a number. Where the region is left before the call is over, all of it is done again
+ * with what the slot held before. */
+Went plan_store_global(Plan *p) {
+    const DynInstr *in = plan_instr(p);
+    PyObject *name = PyTuple_GET_ITEM(plan_frame(p)->c->code->co_names, in->arg);
+    uint32_t slot = p->s.routine == 0 ? slot_of(p, plan_frame(p)->globals, name) : DYN_NONE;
+    bool number = slot != DYN_NONE && plan_is_number(plan_top(p, 0)) && plan_is_number(&p->s.values[slot]);
+    if (!number || ((plan_top(p, 0)->v.flags | p->s.values[slot].v.flags) & DYN_RF_MAYBE) != 0) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OPCODE, "a global that is stored, but a number of a module whose loop it is");
+    }
+    p->s.values[slot] = plan_pop(p);
+    return WENT_ON;
+}
+
+static void push_global(Plan *p, const DynInstr *in, PlanValue v) {
+    PlanValue none = plan_value(DYN_RK_NULL, DYN_NONE);
+    if (in->sub != 0 && dyn_call_null_first()) {
+        plan_push(p, none);
+    }
+    plan_push(p, v);
+    if (in->sub != 0 && !dyn_call_null_first()) {
+        plan_push(p, none);
+    }
+}
+
 Went plan_global(Plan *p, const DynInstr *in) {
     const PlanFrame *frame = plan_frame(p);
     PyObject *name = PyTuple_GET_ITEM(frame->c->code->co_names, in->arg);
     PyObject *o = item_of(frame->globals, name), *dict = frame->globals;
+    PlanValue variable;
+    if (module_variable(p, dict, name, &variable)) {
+        if (variable.v.kind == DYN_RK_NULL) {
+            return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a variable of the module that may have no value");
+        }
+        push_global(p, in, variable);
+        return WENT_ON;
+    }
     if (!PyDict_CheckExact(frame->globals) || !PyDict_CheckExact(frame->builtins)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a namespace that is no dict");
     }
@@ -124,14 +195,7 @@ Went plan_global(Plan *p, const DynInstr *in) {
         return plan_unknown(p, DYN_R_EXCEPTION, "no such name");
     }
     DynRegionFact *f = fact_of(p, dict, name, o);
-    PlanValue v = value_of(p, f, o), none = plan_value(DYN_RK_NULL, DYN_NONE);
-    if (in->sub != 0 && dyn_call_null_first()) {
-        plan_push(p, none);
-    }
-    plan_push(p, v);
-    if (in->sub != 0 && !dyn_call_null_first()) {
-        plan_push(p, none);
-    }
+    push_global(p, in, value_of(p, f, o));
     return WENT_ON;
 }
 
@@ -195,6 +259,9 @@ Went plan_deref(Plan *p, const DynInstr *in, uint32_t slot) {
 
 static bool module_attribute(Plan *p, PyObject *module, PyObject *name, PlanValue *out) {
     PyObject *dict = PyModule_GetDict(module), *o = item_of(dict, name);
+    if (module_variable(p, dict, name, out)) {
+        return out->v.kind != DYN_RK_NULL || no(p, "a variable of the module that may have no value");
+    }
     if (o == NULL) {
         return no(p, "a module that doesn't have this attribute itself");
     }

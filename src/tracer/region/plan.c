@@ -593,10 +593,7 @@ static void begin(Plan *p, PyObject *const *slots, uint32_t nstack, PyObject *gl
     }
     p->s.nframes = 1;
     p->s.frames[0] = (PlanFrame){.c = p->c, .globals = globals, .builtins = builtins, .base = 0, .at = p->header, .loops = loops};
-    r->code = Py_NewRef(p->c->code);
-    r->header = p->c->v.at[p->header].start;
-    r->nslots = (uint32_t)dyn_code_nlocalsplus(p->c->code);
-    r->nstack = nstack;
+    plan_describe(p, globals, nstack);
     for (uint32_t i = 0; i < r->nslots + nstack && p->stop == DYN_R_OK; i++) {
         bool stack = i >= r->nslots;
         bool cell = !stack && dyn_code_local_kind(p->c->code, (int)i) != 0x20;

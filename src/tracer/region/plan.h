@@ -753,6 +753,8 @@ DYN_HIDDEN Went plan_call_function(Plan *p, PyFunctionObject *f, const PlanValue
 DYN_HIDDEN const DynCode *plan_decoded(Plan *p, PyCodeObject *code); /* the plan's; NULL: it stops */
 DYN_HIDDEN PyObject *plan_inside(PyObject *o);                       /* a function that was optimised; borrowed, or NULL */
 DYN_HIDDEN Went plan_global(Plan *p, const DynInstr *in);
+DYN_HIDDEN Went plan_store_global(Plan *p);
+DYN_HIDDEN void plan_describe(Plan *p, PyObject *globals, uint32_t nstack); /* what the region is of */
 /* With registers for its loop: 1 + the number of that, or 0: of doubles. false: there are too many. */
 DYN_HIDDEN bool plan_ufunc(Plan *p, PyObject *o, uint32_t n, uint32_t loop, PlanValue *out);
 /* A fact that the region takes for granted, like one that it has, or new (f.extra is set here); NULL: planning has stopped. */

@@ -544,7 +544,9 @@ Went plan_step(Plan *p, const DynInstr *in) {
     case DYN_I_RETURN_GENERATOR: /* of a generator that is gone through in place: what it would return is dropped */
         return p->s.nframes > 1 && plan_frame(p)->driver != PLAN_CALL ? push_const(p, Py_None)
                                                                       : plan_unknown(p, DYN_R_GENERATOR, "a generator");
-    case DYN_I_LOAD_GLOBAL: return plan_global(p, in);
+    case DYN_I_LOAD_GLOBAL:
+    case DYN_I_LOAD_NAME: return plan_global(p, in);
+    case DYN_I_STORE_GLOBAL: return plan_store_global(p);
     case DYN_I_LOAD_ATTR: return load_attr(p, in);
     case DYN_I_LOAD_METHOD: return load_method(p, in);
     case DYN_I_POP_TOP: p->s.n--; return WENT_ON;
