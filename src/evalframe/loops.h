@@ -83,7 +83,8 @@ typedef struct DynLoop {
     PyObject *over;                         /* borrowed, and only compared: the iterator that was on the stack then, … */
     Py_ssize_t left;                        /* … and the trips that it had left */
     const DynFrame *frame;                  /* … compared too: whose it was, … */
-    uint64_t call;                          /* … and in which call (ncalls) */
+    uint64_t call;                          /* … and in which call (ncalls), … */
+    uint64_t stored, around;                /* … and what lay in slots that it doesn't store: a bit for each that it does */
     uint64_t trip_took, run_took;           /* cycles of CPython's last trip, and of the last native run */
     uint32_t again;                         /* arrivals that were no new beginning */
     uint64_t last, taken[2];                /* cycles from arrivals to the next in all, CPython's and native … */

@@ -240,10 +240,33 @@ typedef struct Since {
     bool own;         /* All of that time is the loop's: it has not ended since. */
 } Since;
 
+/* Of the first 64 slots those that the loop stores. */
+static uint64_t stored_in(const DynLoops *l, uint32_t i) {
+    bool *members = dyn_loop_members(l->decoded, l->headers[i]);
+    uint64_t stored = 0;
+    for (uint32_t k = 0; members != NULL && k < l->decoded->v.n; k++) {
+        const DynInstr *in = &l->decoded->v.at[k];
+        bool stores = in->op == DYN_I_STORE_FAST || in->op == DYN_I_DELETE_FAST || in->op == DYN_I_LOAD_FAST_AND_CLEAR;
+        stored |= members[k] && stores && in->arg < 64 ? UINT64_C(1) << in->arg : 0;
+    }
+    stored = members == NULL ? UINT64_MAX : stored;
+    PyMem_RawFree(members);
+    return stored;
+}
+
+/* Which objects lie in the others: where that has changed what is around the loop has gone on. */
+static uint64_t lies_around(const DynLoop *loop, const Slots *s) {
+    uint64_t objects = 0;
+    for (uint32_t k = 0; k < s->nslots && k < 64; k++) {
+        objects = (loop->stored >> k & 1) != 0 ? objects : objects * 31 + (uint64_t)(uintptr_t)s->at[k];
+    }
+    return objects;
+}
+
 /* For what is weighed: in CPython each trip arrives at the header, natively the loop does once. Trips are counted of a loop over
  * an iterator that tells how many it has left (where it was left by break: all of those). Of another one runs are: a new one
- * begins with another iterator, when a loop around it has gone on, or in another call. The length of a generator nobody knows, so
- * that counts when it hasn't begun. */
+ * begins with another iterator, when what is around it has gone on, or in another call. The length of a generator nobody knows,
+ * so that counts when it hasn't begun. */
 static Since since_last(DynLoops *l, uint32_t i, const DynFrame *f, const Slots *s) {
     DynLoop *loop = &l->loops[i];
     uint32_t iterator = dyn_iterator_slots();
@@ -258,7 +281,10 @@ static Since since_last(DynLoops *l, uint32_t i, const DynFrame *f, const Slots 
     }
     Py_ssize_t left = it != NULL ? dyn_loops_trips_left(it) : -1, before = loop->left;
     bool counted = over && left >= 0;
-    bool same = it == loop->over && f == loop->frame && l->ncalls == loop->call && (counted ? left < before : left == before);
+    uint64_t around = counted ? 0 : lies_around(loop, s);
+    bool same = it == loop->over && f == loop->frame && l->ncalls == loop->call &&
+                (counted ? left < before : left == before && around == loop->around);
+    loop->around = around;
     loop->over = it;
     loop->left = left;
     loop->frame = f;
@@ -271,7 +297,7 @@ static uint32_t doubled(const DynLoop *loop) { return loop->nweighed < MOST_DOUB
 
 static bool is_to_be_weighed(DynLoop *loop) {
     if (!loop->weighed || loop->surely || loop->nweighed == 0 || loop->weighing > 0) {
-        return !loop->weighed;
+        return !loop->weighed && loop->weighing == 0;
     }
     uint32_t times = loop->nweighed < 12 ? loop->nweighed - 1 : 11;
     return ++loop->trials >= (loop->clearly ? WEIGHED_AGAIN : WEIGHED_SOON) << 2 * times;
@@ -318,7 +344,9 @@ static bool sits_out(DynLoops *l, uint32_t i, const DynFrame *f, const Slots *s,
     return !loop->was_native || loop->state != DYN_LOOP_NATIVE;
 }
 
-static void begin_to_weigh(DynLoop *loop) {
+static void begin_to_weigh(const DynLoops *l, uint32_t i) {
+    DynLoop *loop = &l->loops[i];
+    loop->stored = stored_in(l, i);
     loop->nweighed = loop->weighed ? loop->nweighed : 0; /* it is tried again */
     loop->weighing = WEIGHED << doubled(loop);
     loop->cold = loop->nweighed == 0 ? COLD_TRIPS : 0;
@@ -432,7 +460,7 @@ static void judge(DynLoops *l, uint32_t i) {
     } else if (is_too_short) {
         dyn_loops_retire(l, i);
     } else if (inside < SMALL_NS && is_to_be_weighed(loop)) {
-        begin_to_weigh(loop);
+        begin_to_weigh(l, i);
     } else if (inside >= SMALL_NS && !loop->weighed && !loop->compared) {
         begin_to_sample(loop);
     }
@@ -613,7 +641,7 @@ static bool enter(WayIn *w, DynLoops *l, DynFrame *f, uint64_t now) {
     }
     if (sits_out(l, w->index, f, &s, now) || samples(l, w->index, &s, now)) {
         close_slots(f, &s);
-        loop->last = cycles(); /* without what was done here */
+        loop->last = loop->last == 0 ? 0 : cycles(); /* without what was done here; 0: nothing is counted yet */
         return true;
     }
     uint64_t began = cycles();

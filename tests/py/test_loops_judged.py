@@ -38,8 +38,8 @@ class Clock:
         return float(between + self.plain(self))
 
 
-def state_after(function, given, clock, calls):
-    """What becomes of the function's first loop in so many calls."""
+def state_after(function, given, clock, calls, loop_of=0):
+    """What becomes of the function's first loop, or another one, in so many calls."""
     loop = dynoc.optimize(function, wait=True, options={"retire": True})
     _dynoc._loops_time(clock)
     try:
@@ -48,7 +48,7 @@ def state_after(function, given, clock, calls):
             assert loop(given) == function(given)
     finally:
         _dynoc._loops_time(None)
-    return loop.loops[0].split(":")[0]
+    return loop.loops[loop_of].split(":")[0]
 
 
 VALUES = [i * 0.5 for i in range(100)]
@@ -119,6 +119,31 @@ def test_long_runs_at_first_do_not_spare_short_ones():
     answer for what lies between them."""
     clock = Clock(lambda trips: (400 if clock.runs < 8 else 30) * trips, lambda c: 1000 if c.runs < 8 else 20)
     assert state_after(summed, VALUES, clock, 400) == RETIRED
+
+
+def test_what_was_left_of_another_iterator_does_not_count():
+    """Its first runs are sampled, and it is weighed when they take less: the trips that were left then were taken for some of
+    CPython's that took no time at all."""
+    clock = Clock(lambda trips: (26 if clock.runs < 4 else 16) * trips, lambda c: 75)
+    assert state_after(summed, VALUES * 5, clock, 300) == NATIVE
+
+
+def run_lengths(values):
+    i, out = 0, []
+    while i < len(values):
+        j = i
+        while j < len(values) and values[j] == values[i]:
+            j += 1
+        out.append(id(values) * 0 + j - i)
+        i = j
+    return out
+
+
+@pytest.mark.parametrize(("length", "native", "state"), [(2, 900, RETIRED), (20, 300, NATIVE)])
+def test_runs_of_a_while_loop_are_told_apart_by_what_is_around_it(length, native, state):
+    """In one call, in which no iterator says that the loop around it has gone on."""
+    values = [(k // length) % 7 for k in range(400 * length)]
+    assert state_after(run_lengths, values, Clock(lambda trips: native, lambda c: 80), 2, -1) == state
 
 
 SELF = """
