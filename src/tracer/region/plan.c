@@ -615,18 +615,6 @@ static void begin(Plan *p, PyObject *const *slots, uint32_t nstack, PyObject *gl
     plan_end(p, DYN_RO_JMP, DYN_NONE, 1, DYN_NONE, DYN_NONE);
 }
 
-/* What every entry needs that isn't in its slots, now that all of it is known. */
-static void complete_entries(Plan *p) {
-    for (uint32_t i = 0; i < p->r->entries.n; i++) {
-        for (uint32_t k = 0; k < p->extras.n; k++) {
-            if (dyn_vec_push(&p->r->entries.at[i].values, p->extras.at[k]) < 0) {
-                plan_stop(p, DYN_R_NO_MEMORY);
-            }
-        }
-    }
-    p->r->nextra = p->extras.n;
-}
-
 static DynRegion *refuse(Plan *p, DynRegionRefusal *why) {
     *why = p->first;
     if (p->stop != DYN_R_OK) {
@@ -685,7 +673,7 @@ static DynRegion *plan_once(Plan *p, PyObject *const *slots, uint32_t nstack, Py
     if (left) {
         return leave_to_graphs(p, DYN_UNLESS_ARRAYS, why);
     }
-    complete_entries(p);
+    plan_complete_entries(p);
     if (!p->again && p->stop == DYN_R_OK) {
         plan_complete_routines(p);
     }

@@ -234,6 +234,7 @@ DYN_HIDDEN void plan_sweep(Plan *p, uint32_t head); /* at a jump back there: tho
 
 /* ---- unread.c: forgets what slots hold that isn't read at the place */
 DYN_HIDDEN void plan_forget_unread(Plan *p);
+DYN_HIDDEN void plan_complete_entries(Plan *p); /* when all of the region is known */
 
 /* ---- plan.c */
 DYN_HIDDEN bool plan_is_head(const PlanLoops *l, uint32_t at); /* a loop begins there */
