@@ -4,6 +4,7 @@
 #include "base/cpy_region.h"
 #include "ir/region_foreign.h"
 #include "ir/region_ir.h"
+#include "ir/region_strings.h"
 
 enum {
 #define WORLD(NAME, address) DYN_WORLD_##NAME,

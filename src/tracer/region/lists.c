@@ -603,6 +603,9 @@ bool plan_list_of(Plan *p, const PlanValue *from, PlanValue *out) {
     if (from->v.kind == DYN_RK_LIST && !(from->v.flags & DYN_RF_TUPLE)) {
         return plan_slice_item(p, *from, plan_slice(p, none, none, none), out);
     }
+    if (plan_is_str(p, from)) {
+        return plan_letters(p, *from, out);
+    }
     if (from->v.kind != DYN_RK_RANGE || !plan_shape_of(p, &number, &ints)) {
         return no(p, DYN_R_UNSUPPORTED_OP, "a list of something else than a range or a list");
     }

@@ -260,8 +260,9 @@ PlanValue plan_bound_to(Plan *p, const PlanValue *method) {
 }
 
 Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
-    if (self.v.kind == DYN_RK_CHAR) {
-        return plan_ask_char(p, method, self, n, slots);
+    if (plan_is_str(p, &self)) {
+        bool asked = self.v.kind == DYN_RK_CHAR && n == 0 && plan_is_question(method);
+        return asked ? plan_ask_char(p, method, self, n, slots) : plan_call_string(p, method, self, args, n, slots);
     }
     for (size_t i = 0; i < DYN_COUNTOF(methods); i++) {
         const struct Method *m = &methods[i];

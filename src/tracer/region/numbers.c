@@ -335,6 +335,9 @@ bool plan_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     if (op == NB_ADD && plan_is_str(p, &a) && plan_is_str(p, &b)) {
         return plan_text_join(p, a, b, out);
     }
+    if (plan_is_str(p, &a) || plan_is_str(p, &b)) {
+        return plan_text_binary(p, op, a, b, out);
+    }
     bool words = plan_is_word(&a) || plan_is_word(&b);
     if (!is_operand(p, &a, words) || !is_operand(p, &b, words)) {
         return no(p, "an operand that is no number");

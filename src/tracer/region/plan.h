@@ -691,6 +691,10 @@ DYN_HIDDEN PlanItem plan_list_next(Plan *p, PlanValue *it);       /* the next it
 /* ---- texts.c */
 DYN_HIDDEN PlanValue plan_text_of(uint32_t object, uint32_t data, uint32_t size, uint32_t which);
 DYN_HIDDEN PlanValue plan_text_at(Plan *p, uint32_t object, uint32_t data); /* a str, and where its bytes lie */
+DYN_HIDDEN PlanValue plan_made_text(Plan *p, uint32_t object);              /* one that the loop has made */
+DYN_HIDDEN bool plan_text_object(Plan *p, PlanValue v,
+                                 uint32_t *reg); /* a character has one of CPython's; false: it is no string */
+DYN_HIDDEN bool plan_is_question(PyObject *method);
 DYN_HIDDEN bool plan_text_slice(Plan *p, PlanValue text, PlanValue slice, PlanValue *out);
 DYN_HIDDEN bool plan_is_str(Plan *p, const PlanValue *v); /* a character too */
 DYN_HIDDEN bool plan_text_join(Plan *p, PlanValue a, PlanValue b, PlanValue *out);
@@ -704,6 +708,21 @@ DYN_HIDDEN bool plan_in_text(Plan *p, PlanValue item, PlanValue text, bool negat
 DYN_HIDDEN PyObject *plan_char_method(const char *name); /* borrowed: what a character can be asked; NULL */
 DYN_HIDDEN Went plan_ask_char(Plan *p, PyObject *method, PlanValue self, uint32_t n, uint32_t slots);
 DYN_HIDDEN bool plan_compare_texts(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+
+/* ---- strings.c */
+DYN_HIDDEN PlanHandler plan_call_text, plan_call_format;
+DYN_HIDDEN PyObject *plan_string_method(const char *name); /* borrowed; NULL: it isn't known */
+DYN_HIDDEN Went plan_call_string(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
+DYN_HIDDEN Went plan_format_value(Plan *p, uint32_t conversion, bool has_spec);
+DYN_HIDDEN Went plan_convert_value(Plan *p, uint32_t conversion);
+DYN_HIDDEN Went plan_build_string(Plan *p, uint32_t n);
+DYN_HIDDEN bool plan_text_to_int(Plan *p, const PlanValue *args, uint32_t n, PlanValue *out);
+DYN_HIDDEN bool plan_text_to_float(Plan *p, PlanValue text, PlanValue *out);
+DYN_HIDDEN bool plan_letters(Plan *p, PlanValue text, PlanValue *out); /* a list of its characters */
+DYN_HIDDEN bool plan_text_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+DYN_HIDDEN bool plan_text_contains(Plan *p, PlanValue item, PlanValue text, PlanValue *out);
+DYN_HIDDEN bool plan_order_texts(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+DYN_HIDDEN PlanValue plan_text_steps(Plan *p, uint32_t text, uint32_t where, uint32_t by);
 
 /* ---- complexes.c */
 DYN_HIDDEN PlanValue plan_complex(uint32_t real, uint32_t imag);
