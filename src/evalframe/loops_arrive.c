@@ -31,7 +31,8 @@
 #define MOST_AGAIN 65536  /* arrivals of a loop over a generator that doesn't begin again: each counts from there on */
 #define AWAY_NS 50e3      /* what takes so long was interrupted, or is the program's, and tells nothing */
 #define OUT_NS 60.        /* from where a region was left to where CPython goes on, about */
-#define ASKED_NS 30.      /* what an open way costs that isn't taken, without what is done there */
+#define ASKED_NS 70.      /* what an open way costs that isn't taken, without what is done there: 40 to 100; … */
+#define LEAST_SHARE .25   /* … but so much of a trip is CPython's own */
 #define LEAST_INSIDE_NS 150. /* that a region has to run, on average, to pay for the way in and out */
 #define ENOUGH_NS 1e6        /* a region that ran for so long in all is judged before there were TRIAL arrivals */
 #define MOST_GIVEN_UP 4      /* One of so many arrivals of a function that calls itself may have been in vain. */
@@ -200,10 +201,22 @@ static bool run(const DynLoops *l, DynLoop *loop, Slots *s, DynRegionExit *exit)
 /* May a loop that doesn't pay be left to CPython? */
 static bool is_judged(const DynLoops *l) { return l->cache != NULL && dyn_profit_is_judged(l->cache); }
 
+/* What CPython took itself, where it was asked so often in between. A trip may be shorter than what asking usually takes. */
+static double unasked_ns(double took, double asked) {
+    double rest = took - ASKED_NS * asked;
+    return rest > took * LEAST_SHARE ? rest : took * LEAST_SHARE;
+}
+
+/* A trip, or run, in ns; of CPython's without what asking at each of its arrivals took. */
+static double usual_ns(const DynLoop *loop, bool native) {
+    double all = dyn_cycles_ns((double)loop->taken[native]);
+    return (native ? all : unasked_ns(all, loop->asked)) / loop->narrived[native];
+}
+
 /* Do CPython's trips take so much longer that more of them would be time lost? */
 static bool is_over(const DynLoop *loop) {
     const uint32_t *n = loop->narrived;
-    return n[0] >= FEW_COUNTED && n[1] >= TURN && loop->taken[0] / n[0] > OVER * (loop->taken[1] / n[1]);
+    return n[0] >= FEW_COUNTED && n[1] >= TURN && usual_ns(loop, false) > OVER * usual_ns(loop, true);
 }
 
 /* How long a trip, or a run, takes was measured natively and in CPython: the better way stays. */
@@ -217,9 +230,9 @@ static void weigh(DynLoops *l, uint32_t i) {
         if (loop->narrived[k] < FEW_COUNTED) {
             return; /* too few tell something */
         }
-        each[k] = dyn_cycles_ns((double)loop->taken[k]) / loop->narrived[k];
+        each[k] = usual_ns(loop, k);
     }
-    if (each[1] > each[0] - ASKED_NS && is_judged(l)) {
+    if (each[1] > each[0] && is_judged(l)) {
         dyn_loops_retire(l, i);
     }
     loop->clearly = each[0] > SURELY * each[1];
@@ -314,6 +327,7 @@ static void count_since(DynLoop *loop, const Since *since, uint64_t now) {
         loop->trip_took = took;
     }
     loop->taken[loop->was_native] += took;
+    loop->asked += !loop->was_native;
     loop->narrived[loop->was_native] += (uint32_t)since->trips;
 }
 
@@ -353,6 +367,7 @@ static void begin_to_weigh(const DynLoops *l, uint32_t i) {
     loop->over = NULL;
     loop->again = 0;
     loop->last = loop->trip_took = loop->run_took = 0;
+    loop->asked = 0;
     memset(loop->taken, 0, sizeof loop->taken);
     memset(loop->narrived, 0, sizeof loop->narrived);
 }
@@ -393,7 +408,7 @@ static bool is_clear(const DynLoop *loop) {
 /* Do CPython's trips so far take less than native ones, on average? */
 static bool is_slower(const DynLoop *loop) {
     uint64_t each = loop->narrived[0] > 0 ? loop->taken[0] / loop->narrived[0] : 0;
-    double plain = dyn_cycles_ns((double)each) - ASKED_NS; /* each of these trips was asked about */
+    double plain = unasked_ns(dyn_cycles_ns((double)each), 1); /* each of these trips was asked about */
     double native = dyn_cycles_ns((double)loop->native_trip) / (loop->compared ? 1 : EARLY);
     return loop->narrived[0] >= loop->sampled / 2 && native > plain;
 }
