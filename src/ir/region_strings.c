@@ -38,6 +38,14 @@ static PyObject *times(PyObject *const *args, uint32_t n) {
     return fits ? PySequence_Repeat(args[0], many) : NULL;
 }
 
+/* The run has it, and with it what is in it. */
+static PyObject *keep_text(PyObject *o) {
+    if (o != NULL && !PyTuple_CheckExact(o)) {
+        dyn_region_made->nitems += PyUnicode_CheckExact(o) ? PyUnicode_GET_LENGTH(o) : PyList_GET_SIZE(o);
+    }
+    return dyn_region_keep_made(o);
+}
+
 /* Of one character CPython has one object. */
 static PyObject *blank(int64_t n, Py_UCS4 most, Py_UCS4 first) {
     return n == 1 ? PyUnicode_FromOrdinal((int)first) : PyUnicode_New((Py_ssize_t)n, most);
@@ -78,6 +86,24 @@ static PyObject *build(PyObject *const *args, uint32_t n) {
     return made;
 }
 
+/* str(x) */
+PyObject *dyn_region_text_of_int(int64_t x) {
+    char digits[24], *at = digits + sizeof digits;
+    uint64_t rest = x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
+    do {
+        *--at = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest > 0);
+    *(at - 1) = '-';
+    at -= x < 0;
+    int64_t n = digits + sizeof digits - at;
+    PyObject *made = dyn_region_has_room(n) ? blank(n, 127, (Py_UCS4)*at) : NULL;
+    if (made != NULL && n > 1) {
+        memcpy(bytes_of(made), at, (size_t)n);
+    }
+    return keep_text(made);
+}
+
 const DynRegionString dyn_region_strings[DYN_STRING_COUNT] = {
 #define STRING_METHOD(name, takes, gives) {#name, takes, gives},
 #define STRING_FUNCTION(NAME, function) {NULL, NULL, 0},
@@ -112,11 +138,7 @@ static PyObject *call(const DynScalar *given, int64_t what) {
 }
 
 PyObject *dyn_region_string(const DynScalar *given, int64_t what) {
-    PyObject *o = dyn_region_has_room(1) ? call(given, what) : NULL;
-    if (o != NULL && !PyTuple_CheckExact(o)) {
-        dyn_region_made->nitems += PyUnicode_CheckExact(o) ? PyUnicode_GET_LENGTH(o) : PyList_GET_SIZE(o);
-    }
-    return dyn_region_keep_made(o);
+    return keep_text(dyn_region_has_room(1) ? call(given, what) : NULL);
 }
 
 int dyn_region_string_int(const DynScalar *given, int64_t what, int64_t *d) {

@@ -18,6 +18,7 @@ extern DYN_HIDDEN const DynRegionString dyn_region_strings[DYN_STRING_COUNT];
 DYN_HIDDEN PyObject *dyn_region_string_method(int64_t which); /* borrowed; NULL: there is none */
 /* `what`: a row and the number of arguments, which are objects. What they give is the run's; NULL or 1: CPython has to do it. */
 DYN_HIDDEN PyObject *dyn_region_string(const DynScalar *given, int64_t what);
+DYN_HIDDEN PyObject *dyn_region_text_of_int(int64_t x);
 DYN_HIDDEN int dyn_region_string_int(const DynScalar *given, int64_t what, int64_t *d); /* of an int or bool */
 DYN_HIDDEN int dyn_region_string_float(PyObject *text, double *d);                      /* float(text) */
 #endif

@@ -384,6 +384,9 @@ bool plan_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     if (plan_is_whole(&a) || plan_is_whole(&b)) {
         return plan_array_compare(p, op, a, b, out);
     }
+    if (a.v.kind == DYN_RK_LIST && b.v.kind == DYN_RK_LIST && ((a.v.flags | b.v.flags) & DYN_RF_TUPLE) == 0) {
+        return plan_compare_lists(p, op, a, b, out);
+    }
     if (plan_is_tuple(p, &a) && plan_is_tuple(p, &b)) {
         return plan_compare_tuples(p, op, a, b, out);
     }

@@ -650,6 +650,9 @@ DYN_HIDDEN Went plan_list_extend(Plan *p, uint32_t below);
 DYN_HIDDEN PlanValue plan_tuple_object(Plan *p, const PlanValue *v); /* of a CONST that is a tuple; else the value itself */
 DYN_HIDDEN uint32_t plan_list_size(Plan *p, const PlanValue *v);
 /* An item in two steps: the object, and then, maybe on several ways, what it is. */
+DYN_HIDDEN bool plan_ask_list(Plan *p, int64_t what, PlanValue list, PlanValue value, uint32_t *reg); /* DYN_LIST_* */
+DYN_HIDDEN bool plan_compare_lists(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+DYN_HIDDEN PlanHandler plan_call_sorted;
 DYN_HIDDEN bool plan_in_list(Plan *p, PlanValue item, PlanValue all, bool negated, PlanValue *out);
 DYN_HIDDEN bool plan_list_item(Plan *p, PlanValue list, PlanValue index, PlanItem *item);
 DYN_HIDDEN Went plan_push_item(Plan *p, const PlanItem *item, uint32_t drop);

@@ -138,15 +138,33 @@ Went plan_call_string(Plan *p, PyObject *method, PlanValue self, const PlanValue
 
 /* ---- functions */
 
+/* What str() makes of a plain value. */
+static bool as_string(Plan *p, PlanValue v, PlanValue *out) {
+    uint32_t reg;
+    *out = v;
+    if (plan_is_str(p, &v)) {
+        return true;
+    }
+    if (v.v.kind == DYN_RK_INT) {
+        reg = plan_reg(p, &v);
+        *out = plan_made_text(p, plan_emit_or(p, DYN_RO_TOFINT, reg, DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE));
+        return true;
+    }
+    if (!plain_object(p, v, &reg)) {
+        return false;
+    }
+    *out = call(p, DYN_STRING_STR, &reg, 1, 's');
+    return true;
+}
+
 bool plan_call_text(Plan *p, int which, PlanValue *args, uint32_t n, PlanValue *out) {
     uint32_t reg;
     bool of_int = which == DYN_STRING_HEX || which == DYN_STRING_OCT || which == DYN_STRING_BIN;
     if (n != 1 || (of_int && args[0].v.kind != DYN_RK_INT && args[0].v.kind != DYN_RK_BOOL)) {
         return no(p, "other arguments of a function that makes a string");
     }
-    if (which == DYN_STRING_STR && plan_is_str(p, &args[0])) {
-        *out = args[0];
-        return true;
+    if (which == DYN_STRING_STR || (args[0].v.kind == DYN_RK_INT && !of_int)) {
+        return as_string(p, args[0], out);
     }
     if (!plain_object(p, args[0], &reg)) {
         return false;
@@ -161,9 +179,8 @@ bool plan_call_format(Plan *p, int which, PlanValue *args, uint32_t n, PlanValue
     if (n < 1 || n > 2 || (n == 2 && (!plan_is_str(p, &args[1]) || !plan_text_object(p, args[1], &regs[1])))) {
         return no(p, "other arguments of format");
     }
-    if (n == 1 && plan_is_str(p, &args[0])) {
-        *out = args[0];
-        return true;
+    if (n == 1 && (plan_is_str(p, &args[0]) || args[0].v.kind == DYN_RK_INT)) {
+        return as_string(p, args[0], out);
     }
     if (!plain_object(p, args[0], &regs[0])) {
         return false;

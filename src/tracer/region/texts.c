@@ -67,7 +67,7 @@ bool plan_text_slice(Plan *p, PlanValue text, PlanValue slice, PlanValue *out) {
 /* Its object; a character has one of CPython's. false: it is no string. */
 bool plan_text_object(Plan *p, PlanValue v, uint32_t *reg) {
     if (v.v.kind == DYN_RK_CHAR) {
-        *reg = plan_emit_or(p, DYN_RO_CHAROBJECT, plan_reg(p, &v), DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY);
+        *reg = plan_emit(p, DYN_RO_CHAROBJECT, plan_reg(p, &v), DYN_NONE, DYN_NONE);
         return true;
     }
     v = plan_text(p, &v);
