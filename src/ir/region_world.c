@@ -160,8 +160,9 @@ DynRegionMade *dyn_region_made;
 
 static PyObject *keep(PyObject *list) {
     DynRegionMade *made = dyn_region_made;
-    PyErr_Clear();
-    if (list != NULL) {
+    if (list == NULL) {
+        PyErr_Clear();
+    } else {
         made->at[made->n++] = list;
         made->nitems += PyList_GET_SIZE(list);
     }
@@ -543,7 +544,7 @@ static int64_t assign_step; /* of the next list_assign */
 static int list_assign(PyObject *list, int64_t where, PyObject *from) {
     int64_t step = assign_step, start = slice_start(where), n = slice_count(where), more = PySequence_Fast_GET_SIZE(from);
     bool fits = (step == 1 || more == n) && from != list && all_plain(list, start, n, step);
-    if (fits && step == 1) {
+    if (fits && more != n) {
         start = n == 0 && start > PyList_GET_SIZE(list) ? PyList_GET_SIZE(list) : start;
         fits = PyList_SetSlice(list, (Py_ssize_t)start, (Py_ssize_t)(start + n), from) == 0;
         PyErr_Clear();
