@@ -313,6 +313,28 @@ static int64_t index_at(const PyDictKeysObject *keys, uint64_t i) {
 
 enum { SHIFT = 5, NONE_THERE = -1 };
 
+/* Where the last key that was looked for and found lies. A loop often looks for the same one again at once, to replace its value:
+ * what lies there now tells by itself whether it is that key, so it doesn't matter what has happened to the table since. */
+static struct {
+    const PyDictKeysObject *keys; /* Only compared. */
+    int64_t at;
+} last;
+
+static bool is_there(const Key *key, PyObject *o) {
+    int64_t number;
+    return key->object != NULL ? o == key->object : o != NULL && is_small(o, &number) && number == key->number;
+}
+
+static bool find_again(PyDictKeysObject *keys, const Key *key, PyObject ***place) {
+    if (keys != last.keys || last.at >= keys->dk_nentries) {
+        return false;
+    }
+    bool general = keys->dk_kind == DICT_KEYS_GENERAL;
+    PyObject *o = general ? DK_ENTRIES(keys)[last.at].me_key : DK_UNICODE_ENTRIES(keys)[last.at].me_key;
+    *place = general ? &DK_ENTRIES(keys)[last.at].me_value : &DK_UNICODE_ENTRIES(keys)[last.at].me_value;
+    return is_there(key, o);
+}
+
 /* *place: where the value lies; NULL: there is none. */
 static int find(PyObject *dict, const Key *key, PyObject ***place) {
     PyDictKeysObject *keys = ((PyDictObject *)dict)->ma_keys;
@@ -322,6 +344,10 @@ static int find(PyObject *dict, const Key *key, PyObject ***place) {
     if (((PyDictObject *)dict)->ma_values != NULL) {
         return 1;
     }
+    if (find_again(keys, key, place)) {
+        return 0;
+    }
+    *place = NULL;
     if (!general && (key->object == NULL || !PyUnicode_CheckExact(key->object))) { /* strings alone */
         return 0;
     }
@@ -334,9 +360,14 @@ static int find(PyObject *dict, const Key *key, PyObject ***place) {
             continue;
         }
         PyObject *o = general ? DK_ENTRIES(keys)[at].me_key : DK_UNICODE_ENTRIES(keys)[at].me_key;
-        Py_hash_t hash = general ? DK_ENTRIES(keys)[at].me_hash : hash_of(o);
-        int same = hash == key->hash ? is_same(key, o) : 0;
+        int same = is_there(key, o);
+        if (same == 0) {
+            Py_hash_t hash = general ? DK_ENTRIES(keys)[at].me_hash : hash_of(o);
+            same = hash == key->hash ? is_same(key, o) : 0;
+        }
         if (same != 0) {
+            last.keys = keys;
+            last.at = at;
             *place = general ? &DK_ENTRIES(keys)[at].me_value : &DK_UNICODE_ENTRIES(keys)[at].me_value;
             return same < 0;
         }

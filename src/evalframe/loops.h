@@ -83,11 +83,13 @@ typedef struct DynLoop {
     PyObject *over;                         /* borrowed, and only compared: the iterator that was on the stack then, … */
     Py_ssize_t left;                        /* … and the trips that it had left */
     const DynFrame *frame;                  /* … compared too: whose it was, … */
-    uint64_t call;                          /* … and in which call (ncalls) */
+    uint64_t call;                          /* … and in which call (ncalls), … */
+    uint64_t stored, around;                /* … and what lay in slots that it doesn't store: a bit for each that it does */
     uint64_t trip_took, run_took;           /* cycles of CPython's last trip, and of the last native run */
     uint32_t again;                         /* arrivals that were no new beginning */
     uint64_t last, taken[2];                /* cycles from arrivals to the next in all, CPython's and native … */
-    uint32_t narrived[2];                   /* … of so many */
+    uint32_t narrived[2];                   /* … of so many; */
+    uint32_t asked;                         /* arrivals in CPython's, each of which was asked about */
     DynRegionRefusal why;                   /* REFUSED: the reason */
     uint64_t refused_as[DYN_MOST_REFUSALS]; /* the kinds of values with which it was (dyn_loops_kinds) */
     uint64_t next, patience; /* when a retired or refused one is tried again, and the time behind that; in cycles */

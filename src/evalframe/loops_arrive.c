@@ -31,7 +31,8 @@
 #define MOST_AGAIN 65536  /* arrivals of a loop over a generator that doesn't begin again: each counts from there on */
 #define AWAY_NS 50e3      /* what takes so long was interrupted, or is the program's, and tells nothing */
 #define OUT_NS 60.        /* from where a region was left to where CPython goes on, about */
-#define ASKED_NS 30.      /* what an open way costs that isn't taken, without what is done there */
+#define ASKED_NS 70.      /* what an open way costs that isn't taken, without what is done there: 40 to 100; … */
+#define LEAST_SHARE .25   /* … but so much of a trip is CPython's own */
 #define LEAST_INSIDE_NS 150. /* that a region has to run, on average, to pay for the way in and out */
 #define ENOUGH_NS 1e6        /* a region that ran for so long in all is judged before there were TRIAL arrivals */
 #define MOST_GIVEN_UP 4      /* One of so many arrivals of a function that calls itself may have been in vain. */
@@ -226,10 +227,22 @@ static bool run(const DynLoops *l, uint32_t i, Slots *s, DynRegionExit *exit) {
 /* May a loop that doesn't pay be left to CPython? */
 static bool is_judged(const DynLoops *l) { return l->cache != NULL && dyn_profit_is_judged(l->cache); }
 
+/* What CPython took itself, where it was asked so often in between. A trip may be shorter than what asking usually takes. */
+static double unasked_ns(double took, double asked) {
+    double rest = took - ASKED_NS * asked;
+    return rest > took * LEAST_SHARE ? rest : took * LEAST_SHARE;
+}
+
+/* A trip, or run, in ns; of CPython's without what asking at each of its arrivals took. */
+static double usual_ns(const DynLoop *loop, bool native) {
+    double all = dyn_cycles_ns((double)loop->taken[native]);
+    return (native ? all : unasked_ns(all, loop->asked)) / loop->narrived[native];
+}
+
 /* Do CPython's trips take so much longer that more of them would be time lost? */
 static bool is_over(const DynLoop *loop) {
     const uint32_t *n = loop->narrived;
-    return n[0] >= FEW_COUNTED && n[1] >= TURN && loop->taken[0] / n[0] > OVER * (loop->taken[1] / n[1]);
+    return n[0] >= FEW_COUNTED && n[1] >= TURN && usual_ns(loop, false) > OVER * usual_ns(loop, true);
 }
 
 /* How long a trip, or a run, takes was measured natively and in CPython: the better way stays. */
@@ -243,9 +256,9 @@ static void weigh(DynLoops *l, uint32_t i) {
         if (loop->narrived[k] < FEW_COUNTED) {
             return; /* too few tell something */
         }
-        each[k] = dyn_cycles_ns((double)loop->taken[k]) / loop->narrived[k];
+        each[k] = usual_ns(loop, k);
     }
-    if (each[1] > each[0] - ASKED_NS && is_judged(l)) {
+    if (each[1] > each[0] && is_judged(l)) {
         dyn_loops_retire(l, i);
     }
     loop->clearly = each[0] > SURELY * each[1];
@@ -266,10 +279,33 @@ typedef struct Since {
     bool own;         /* All of that time is the loop's: it has not ended since. */
 } Since;
 
+/* Of the first 64 slots those that the loop stores. */
+static uint64_t stored_in(const DynLoops *l, uint32_t i) {
+    bool *members = dyn_loop_members(l->decoded, l->headers[i]);
+    uint64_t stored = 0;
+    for (uint32_t k = 0; members != NULL && k < l->decoded->v.n; k++) {
+        const DynInstr *in = &l->decoded->v.at[k];
+        bool stores = in->op == DYN_I_STORE_FAST || in->op == DYN_I_DELETE_FAST || in->op == DYN_I_LOAD_FAST_AND_CLEAR;
+        stored |= members[k] && stores && in->arg < 64 ? UINT64_C(1) << in->arg : 0;
+    }
+    stored = members == NULL ? UINT64_MAX : stored;
+    PyMem_RawFree(members);
+    return stored;
+}
+
+/* Which objects lie in the others: where that has changed what is around the loop has gone on. */
+static uint64_t lies_around(const DynLoop *loop, const Slots *s) {
+    uint64_t objects = 0;
+    for (uint32_t k = 0; k < s->nslots && k < 64; k++) {
+        objects = (loop->stored >> k & 1) != 0 ? objects : objects * 31 + (uint64_t)(uintptr_t)s->at[k];
+    }
+    return objects;
+}
+
 /* For what is weighed: in CPython each trip arrives at the header, natively the loop does once. Trips are counted of a loop over
  * an iterator that tells how many it has left (where it was left by break: all of those). Of another one runs are: a new one
- * begins with another iterator, when a loop around it has gone on, or in another call. The length of a generator nobody knows, so
- * that counts when it hasn't begun. */
+ * begins with another iterator, when what is around it has gone on, or in another call. The length of a generator nobody knows,
+ * so that counts when it hasn't begun. */
 static Since since_last(DynLoops *l, uint32_t i, const DynFrame *f, const Slots *s) {
     DynLoop *loop = &l->loops[i];
     uint32_t iterator = dyn_iterator_slots();
@@ -284,7 +320,10 @@ static Since since_last(DynLoops *l, uint32_t i, const DynFrame *f, const Slots 
     }
     Py_ssize_t left = it != NULL ? dyn_loops_trips_left(it) : -1, before = loop->left;
     bool counted = over && left >= 0;
-    bool same = it == loop->over && f == loop->frame && l->ncalls == loop->call && (counted ? left < before : left == before);
+    uint64_t around = counted ? 0 : lies_around(loop, s);
+    bool same = it == loop->over && f == loop->frame && l->ncalls == loop->call &&
+                (counted ? left < before : left == before && around == loop->around);
+    loop->around = around;
     loop->over = it;
     loop->left = left;
     loop->frame = f;
@@ -297,7 +336,7 @@ static uint32_t doubled(const DynLoop *loop) { return loop->nweighed < MOST_DOUB
 
 static bool is_to_be_weighed(DynLoop *loop) {
     if (!loop->weighed || loop->surely || loop->nweighed == 0 || loop->weighing > 0) {
-        return !loop->weighed;
+        return !loop->weighed && loop->weighing == 0;
     }
     uint32_t times = loop->nweighed < 12 ? loop->nweighed - 1 : 11;
     return ++loop->trials >= (loop->clearly ? WEIGHED_AGAIN : WEIGHED_SOON) << 2 * times;
@@ -314,6 +353,7 @@ static void count_since(DynLoop *loop, const Since *since, uint64_t now) {
         loop->trip_took = took;
     }
     loop->taken[loop->was_native] += took;
+    loop->asked += !loop->was_native;
     loop->narrived[loop->was_native] += (uint32_t)since->trips;
 }
 
@@ -344,13 +384,16 @@ static bool sits_out(DynLoops *l, uint32_t i, const DynFrame *f, const Slots *s,
     return !loop->was_native || loop->state != DYN_LOOP_NATIVE;
 }
 
-static void begin_to_weigh(DynLoop *loop) {
+static void begin_to_weigh(const DynLoops *l, uint32_t i) {
+    DynLoop *loop = &l->loops[i];
+    loop->stored = stored_in(l, i);
     loop->nweighed = loop->weighed ? loop->nweighed : 0; /* it is tried again */
     loop->weighing = WEIGHED << doubled(loop);
     loop->cold = loop->nweighed == 0 ? COLD_TRIPS : 0;
     loop->over = NULL;
     loop->again = 0;
     loop->last = loop->trip_took = loop->run_took = 0;
+    loop->asked = 0;
     memset(loop->taken, 0, sizeof loop->taken);
     memset(loop->narrived, 0, sizeof loop->narrived);
 }
@@ -391,7 +434,7 @@ static bool is_clear(const DynLoop *loop) {
 /* Do CPython's trips so far take less than native ones, on average? */
 static bool is_slower(const DynLoop *loop) {
     uint64_t each = loop->narrived[0] > 0 ? loop->taken[0] / loop->narrived[0] : 0;
-    double plain = dyn_cycles_ns((double)each) - ASKED_NS; /* each of these trips was asked about */
+    double plain = unasked_ns(dyn_cycles_ns((double)each), 1); /* each of these trips was asked about */
     double native = dyn_cycles_ns((double)loop->native_trip) / (loop->compared ? 1 : EARLY);
     return loop->narrived[0] >= loop->sampled / 2 && native > plain;
 }
@@ -458,7 +501,7 @@ static void judge(DynLoops *l, uint32_t i) {
     } else if (is_too_short) {
         dyn_loops_retire(l, i);
     } else if (inside < SMALL_NS && is_to_be_weighed(loop)) {
-        begin_to_weigh(loop);
+        begin_to_weigh(l, i);
     } else if (inside >= SMALL_NS && !loop->weighed && !loop->compared) {
         begin_to_sample(loop);
     }
@@ -646,7 +689,7 @@ static bool enter(WayIn *w, DynLoops *l, DynFrame *f, uint64_t now) {
     }
     if (sits_out(l, w->index, f, &s, now) || samples(l, w->index, &s, now)) {
         close_slots(l, f, &s);
-        loop->last = cycles(); /* without what was done here */
+        loop->last = loop->last == 0 ? 0 : cycles(); /* without what was done here; 0: nothing is counted yet */
         return true;
     }
     uint64_t began = cycles();

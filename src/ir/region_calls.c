@@ -1,9 +1,10 @@
 /* region_calls.c: functions of C that Python's library or NumPy has for objects, called by native loops with numbers: math.hypot,
  * round(x, 2), cmath.exp, a generator's normal(). Called through region_world.def, with the GIL. Their results depend on their
- * arguments alone, and on the generator that is given, so they are CPython's own to the bit. And sum, max and min of lists. Owns
- * nothing but references to such functions.
+ * arguments alone, and on the generator that is given, so they are CPython's own to the bit. And sum, max and min of lists, and
+ * what those are asked about values. Owns nothing but references to such functions.
  *
  * `kinds` says what the arguments are, three bits for each, the first one lowest; their values lie in `given`, in that order. */
+#include "base/cpy_region.h"
 #include "ir/region_ir.h"
 
 static PyObject *boxed(uint32_t kind, const DynScalar *given) {
@@ -133,4 +134,46 @@ int dyn_region_top_float(PyObject *list, int64_t largest, double *d) {
         *d = (largest != 0 ? x > *d : x < *d) ? x : *d;
     }
     return 0;
+}
+
+/* ---- what lists are asked about values, by CPython's own comparison */
+
+/* Comparing it runs no code. A nan that was a number in a register isn't the object any more that it may be the same as. */
+static bool is_comparable(PyObject *o) {
+    return dyn_cpy_is_plain_key(o, DYN_CPY_KEY_DEPTH) && (!PyFloat_CheckExact(o) || !isnan(PyFloat_AS_DOUBLE(o)));
+}
+
+static bool all_comparable(PyObject *list) {
+    bool are = true;
+    for (Py_ssize_t i = 0; are && i < PySequence_Fast_GET_SIZE(list); i++) {
+        are = is_comparable(PySequence_Fast_GET_ITEM(list, i));
+    }
+    return are;
+}
+
+static int compare_lists(PyObject *a, PyObject *b, int op, int64_t *d) {
+    PyObject *o = all_comparable(a) && all_comparable(b) ? PyObject_RichCompare(a, b, op) : NULL;
+    bool known = o != NULL && PyBool_Check(o);
+    *d = o == Py_True;
+    Py_XDECREF(o);
+    PyErr_Clear();
+    return !known;
+}
+
+int dyn_region_list_ask(int64_t what, PyObject *list, PyObject *o, int64_t *d) {
+    if (what >= DYN_LIST_ORDER) {
+        return compare_lists(list, o, (int)(what - DYN_LIST_ORDER), d);
+    }
+    int64_t count = 0, first = -1;
+    bool known = is_comparable(o);
+    for (Py_ssize_t i = 0; known && i < PySequence_Fast_GET_SIZE(list) && (first < 0 || what == DYN_LIST_COUNT); i++) {
+        PyObject *item = PySequence_Fast_GET_ITEM(list, i);
+        known = is_comparable(item);
+        int same = known ? item == o || PyObject_RichCompareBool(item, o, Py_EQ) : 0;
+        count += same;
+        first = same != 0 && first < 0 ? i : first;
+    }
+    PyErr_Clear();
+    *d = what == DYN_LIST_INDEX ? first : count;
+    return !known || *d < 0;
 }

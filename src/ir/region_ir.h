@@ -112,6 +112,10 @@ DYN_HIDDEN int dyn_region_boxed_int(PyObject *function, int64_t kinds, const Dyn
 DYN_HIDDEN int dyn_region_boxed_np_int(PyObject *function, int64_t kinds, const DynScalar *given, int64_t *d);
 /* The imaginary part is given back in given[0]. */
 DYN_HIDDEN int dyn_region_boxed_complex(PyObject *function, int64_t kinds, DynScalar *given, double *d);
+/* What a list or tuple is asked about a plain value, or, from ORDER + Py_LT on, how it compares with another one; 1: CPython has
+ * to do it, as of items of other kinds, or where index() finds nothing. */
+enum { DYN_LIST_INDEX, DYN_LIST_COUNT, DYN_LIST_HAS, DYN_LIST_ORDER };
+DYN_HIDDEN int dyn_region_list_ask(int64_t what, PyObject *list, PyObject *o, int64_t *d);
 /* sum, max (largest) and min of a list or tuple of ints, or of floats; 1: CPython has to do it, as of other or no items. */
 DYN_HIDDEN int dyn_region_sum_ints(PyObject *list, int64_t *d);
 DYN_HIDDEN int dyn_region_sum_floats(PyObject *list, double *d);
@@ -404,7 +408,8 @@ DYN_HIDDEN int64_t dyn_region_array_search(int64_t right, double x); /* in the o
 /* The ops whose imm is printed, and written in C. */
 static inline bool dyn_region_has_imm(uint16_t op) {
     return op == DYN_RO_IFITS || op == DYN_RO_WRAP || op == DYN_RO_DPOWN || op == DYN_RO_SLICE || op == DYN_RO_SAVE ||
-           op == DYN_RO_RESTORE || op == DYN_RO_ARGI || op == DYN_RO_ARGD || (op >= DYN_RO_ARGP && op <= DYN_RO_BOXEDC) ||
+           op == DYN_RO_RESTORE || op == DYN_RO_LASK || op == DYN_RO_ARGI || op == DYN_RO_ARGD ||
+           (op >= DYN_RO_ARGP && op <= DYN_RO_BOXEDC) ||
            (op >= DYN_RO_ROUTINE && op <= DYN_RO_RESULTP);
 }
 /* Where the block goes on: how many, at most two. */

@@ -4,6 +4,7 @@
 #include "base/cpy_region.h"
 #include "ir/region_foreign.h"
 #include "ir/region_ir.h"
+#include "ir/region_strings.h"
 
 enum {
 #define WORLD(NAME, address) DYN_WORLD_##NAME,
@@ -159,8 +160,9 @@ DynRegionMade *dyn_region_made;
 
 static PyObject *keep(PyObject *list) {
     DynRegionMade *made = dyn_region_made;
-    PyErr_Clear();
-    if (list != NULL) {
+    if (list == NULL) {
+        PyErr_Clear();
+    } else {
         made->at[made->n++] = list;
         made->nitems += PyList_GET_SIZE(list);
     }
@@ -394,12 +396,7 @@ static char *text_data(PyObject *o) {
     return dyn_region_text_of(o, &which, &data, &n) ? (char *)(intptr_t)data : NULL;
 }
 
-static PyObject *char_object(int64_t code) {
-    PyObject *o = PyUnicode_FromOrdinal((int)code);
-    PyErr_Clear();
-    Py_XDECREF(o); /* CPython has it for good */
-    return o;
-}
+static PyObject *characters[256]; /* Of each code; CPython has them for good. */
 
 const char *const dyn_region_questions[DYN_REGION_QUESTIONS] = {"isspace",   "isalpha",   "isdigit", "isalnum",
                                                                 "isdecimal", "isnumeric", "isupper", "islower"};
@@ -514,12 +511,13 @@ static bool all_plain(PyObject *list, int64_t start, int64_t n, int64_t step) {
     return true;
 }
 
-/* Numbers of one type, so that comparing them runs no code. */
+/* Numbers of one type, or strings, so that comparing them runs no code. */
 static int sort(PyObject *list) {
     Py_ssize_t n = PyList_GET_SIZE(list);
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *o = PyList_GET_ITEM(list, i);
-        if ((!PyLong_CheckExact(o) && !PyFloat_CheckExact(o)) || Py_TYPE(o) != Py_TYPE(PyList_GET_ITEM(list, 0))) {
+        bool plain = PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o);
+        if (!plain || Py_TYPE(o) != Py_TYPE(PyList_GET_ITEM(list, 0))) {
             return 1;
         }
     }
@@ -546,7 +544,7 @@ static int64_t assign_step; /* of the next list_assign */
 static int list_assign(PyObject *list, int64_t where, PyObject *from) {
     int64_t step = assign_step, start = slice_start(where), n = slice_count(where), more = PySequence_Fast_GET_SIZE(from);
     bool fits = (step == 1 || more == n) && from != list && all_plain(list, start, n, step);
-    if (fits && step == 1) {
+    if (fits && more != n) {
         start = n == 0 && start > PyList_GET_SIZE(list) ? PyList_GET_SIZE(list) : start;
         fits = PyList_SetSlice(list, (Py_ssize_t)start, (Py_ssize_t)(start + n), from) == 0;
         PyErr_Clear();
@@ -743,6 +741,9 @@ void dyn_region_drop_made(DynRegionMade *made) {
 const void *const *dyn_region_world(void) {
     static const void *world[DYN_WORLD_COUNT];
     if (world[0] == NULL) { /* NumPy's types are known when it runs */
+        for (int code = 0; code < 256; code++) {
+            characters[code] = PyUnicode_FromOrdinal(code);
+        }
         const void *const rows[DYN_WORLD_COUNT] = {
 #define WORLD(NAME, address) (const void *)(address),
 #include "ir/region_world.def"

@@ -197,7 +197,7 @@ def sums_squares(n):
 def counts_words(texts):
     count = {}
     for text in texts:
-        count[text.lower()] = count.get(text.lower(), 0) + 1
+        count[text.encode()] = count.get(text.encode(), 0) + 1
     return count
 
 

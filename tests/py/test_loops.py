@@ -72,7 +72,7 @@ def test_refusal_is_told(caplog):
     def reads(lines):
         out = []
         for line in lines:
-            out.append(line.strip().split(","))
+            out.append(line.encode())
         return out
 
     before = dynoc.counters["loops"]["refused"]
@@ -81,7 +81,7 @@ def test_refusal_is_told(caplog):
         with caplog.at_level(logging.DEBUG, "dynoc.loops"):
             logging.getLogger("dynoc.loops").addHandler(caplog.handler)
             fast = dynoc.optimize(reads, wait=True)
-            assert fast(["a,b", " c"]) == [["a", "b"], ["c"]]
+            assert fast(["a,b", " c"]) == [b"a,b", b" c"]
     finally:
         dynoc.set_logs(loops=False)
         logging.getLogger("dynoc.loops").removeHandler(caplog.handler)

@@ -686,3 +686,23 @@ def test_the_end_of_an_array_is_seen_where_it_is():
     assert (reason, what) == ("UNSUPPORTED_VALUE", "STORE_FAST: an object is dropped whose end may be seen")
     assert reference() is watched
     check(replaced, (np.arange(3.0), B[0], np.zeros(3)), [iter(range(3))])
+
+
+class Finalized:
+    def __del__(self):
+        pass
+
+
+def beside(n, kept):
+    while n > 3:
+        n -= 1
+    kept = n  # the variable isn't read, and the loop leaves what it holds alone
+    return kept
+
+
+def test_a_variable_that_a_loop_leaves_alone_may_hold_anything():
+    case = Case(beside, (9, []))
+    slots, _ = case.begin()
+    region = case.plan()
+    assert _dynoc._region_run(region, slots, [], INTERPRETED, -1, 0)[0][0] == 3
+    assert _dynoc._region_run(region, [9, [Finalized()]], [], INTERPRETED, -1, 0)[0][0] == 3

@@ -386,3 +386,69 @@ ROWS = {
 @pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
 def test_sums_and_extremes(rows):
     check(summed, (rows, []), [iter(rows)])
+
+
+def asked_of_lists(values, of, n, out):
+    for v in of:
+        if v in values:
+            out.append(values.index(v))
+        n = n * 3 + values.count(v) + (v not in values[1:]) + (v in (1, "b", None, 2.5))
+    return n, out
+
+
+def removed(values, of):
+    for v in of:
+        values.remove(v)
+    return values
+
+
+@pytest.mark.parametrize(
+    "values", [[3, 1, 2, 1], [0.5, -0.0, 2.5, 1.0], ["a", "b", "", "\xe9"], [1, "b", None, 2.5, True], [(1, 2), (3, "x")]]
+)
+def test_lists_are_asked_about_values(values):
+    check(asked_of_lists, (values, values, 0, []), [iter(values)])
+    of = values[::2] + [values[-1]]
+    check(removed, (values, of), [iter(of)])
+
+
+def test_nan_is_cpythons_to_find():
+    nan = float("nan")
+    check(asked_of_lists, ([1.0, nan, 2.0], [1.0, nan], 0, []), [iter([1.0, nan])])
+    check(asked_of_lists, ([1.0, 2.0], [1.0, nan], 0, []), [iter([1.0, nan])])
+
+
+def ordered(rows, best, n):
+    for row in rows:
+        if row < best:
+            best = row
+        n = n * 2 + (row == best) + (row >= rows[0]) + (row != rows[-1])
+    return best, n
+
+
+def test_lists_and_tuples_are_compared():
+    for rows in ([[3, 1], [2, 5], [2, 4, 0], []], [["b", 1.5], ["a", 2]], [(3, "x"), (2, "y"), (2, "a")], [[1, [2]], [1, [3]]]):
+        check(ordered, (rows, rows[0], 0), [iter(rows)])
+    check(ordered, ([[1, 2], ["a"]], [3], 0), [iter([[1, 2], ["a"]])])
+
+
+def all_sorted(rows, out):
+    for row in rows:
+        out.append(sorted(row))
+        row.sort()
+        out.append(row[:1])
+    return out
+
+
+@pytest.mark.parametrize("rows", [[[3, 1, 2], []], [[2.5, -1.0]], [["b", "a", "ab"], ["x"]], [[3, "a"]]])
+def test_lists_are_sorted(rows):
+    check(all_sorted, (rows, []), [iter(rows)])
+
+
+def letters_sorted(words, out):
+    for w in words:
+        out.append("".join(sorted(w)))
+    return out
+
+
+def test_letters_are_sorted():
+    check(letters_sorted, (["hello", "", "a", "\xe9b"], []), [iter(["hello", "", "a", "\xe9b"])])

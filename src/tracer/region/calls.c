@@ -2,6 +2,7 @@
  * place. Called by step.c. The table of callables is filled once, when the first loop is planned, and holds references for good.
  */
 #include "ir/region_foreign.h"
+#include "ir/region_strings.h"
 #include "tracer/region/plan.h"
 #include <opcode.h>
 
@@ -162,6 +163,9 @@ static bool call_float(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue 
         Py_DECREF(o);
         return true;
     }
+    if (n == 1 && plan_is_str(p, &args[0])) {
+        return plan_text_to_float(p, args[0], out);
+    }
     if ((n != 1 || !plan_is_word(&args[0])) && !all_numbers(p, args, n, 1)) {
         return false;
     }
@@ -196,7 +200,10 @@ static bool call_int(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
 static bool call_int_type(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     PlanValue code;
     bool is_char = n == 1 && plan_as_char(p, &args[0], &code);
-    if (!is_char || code.known) {
+    if (n > 0 && (!is_char || code.known) && plan_is_str(p, &args[0])) {
+        return plan_text_to_int(p, args, n, out);
+    }
+    if (!is_char) {
         return call_int(p, arg, args, n, out);
     }
     uint32_t digit = plan_emit(p, DYN_RO_ISUBW, args[0].v.regs[0], plan_iconst(p, '0'), DYN_NONE);
@@ -219,6 +226,12 @@ static bool call_dict(Plan *p, int set, PlanValue *args, uint32_t n, PlanValue *
 
 static bool call_ord(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
     (void)arg;
+    if (n == 1 && args[0].v.kind == DYN_RK_TEXT && args[0].v.n == DYN_TEXT_STR) {
+        const uint32_t *r = args[0].v.regs; /* object, data, length */
+        plan_leave_unless(p, plan_emit(p, DYN_RO_IEQ, r[2], plan_iconst(p, 1), DYN_NONE), DYN_R_EXCEPTION);
+        *out = plan_value(DYN_RK_INT, plan_emit(p, DYN_RO_LDU8, r[1], plan_iconst(p, 0), DYN_NONE));
+        return true;
+    }
     if (n != 1 || !plan_as_char(p, &args[0], out)) {
         return no(p, "ord of something that isn't one character");
     }
@@ -671,7 +684,7 @@ Went plan_call(Plan *p, const DynInstr *in) {
     if (base[0].v.kind == DYN_RK_FUNC && n == 0) { /* a comprehension: called with its iterator, as a method is */
         return plan_call_made(p, base[0], base[1], slots);
     }
-    bool has_methods = base[1].v.kind == DYN_RK_CHAR || base[1].v.kind == DYN_RK_LIST || base[1].v.kind == DYN_RK_DICT ||
+    bool has_methods = plan_is_str(p, &base[1]) || base[1].v.kind == DYN_RK_LIST || base[1].v.kind == DYN_RK_DICT ||
                        base[1].v.kind == DYN_RK_SET || base[1].v.kind == DYN_RK_DEQUE;
     PyObject *method = base[0].v.kind == DYN_RK_CONST && has_methods ? plan_object(p, &base[0]) : NULL;
     PyObject *function = base[0].v.kind == DYN_RK_CONST && base[1].v.kind != DYN_RK_NULL ? plan_object(p, &base[0]) : NULL;

@@ -33,7 +33,7 @@ static bool key_of(Plan *p, PlanValue *key, bool *is_int, uint32_t *reg) {
     if (*is_int) {
         *reg = plan_reg(p, key);
     } else if (key->v.kind == DYN_RK_CHAR) {
-        *reg = plan_emit_or(p, DYN_RO_CHAROBJECT, key->v.regs[0], DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY);
+        *reg = plan_emit(p, DYN_RO_CHAROBJECT, key->v.regs[0], DYN_NONE, DYN_NONE);
     } else if (text.v.kind == DYN_RK_TEXT && text.v.n == DYN_TEXT_STR) {
         *reg = text.v.regs[0];
     } else {

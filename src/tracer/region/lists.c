@@ -304,14 +304,56 @@ Went plan_push_item(Plan *p, const PlanItem *item, uint32_t drop) {
     return WENT_ON;
 }
 
-/* `in` and `not in` of a list or tuple of ints. */
+/* A value as an object that is compared, until the next one is. */
+static bool compared_object(Plan *p, PlanValue v, uint32_t *reg) {
+    if (plan_is_str(p, &v)) {
+        return plan_text_object(p, v, reg);
+    }
+    if (plan_is_tuple(p, &v)) {
+        return plan_key_tuple(p, &v, reg);
+    }
+    return plan_is_python_number(&v) || plan_object(p, &v) == Py_None
+               ? plan_boxed(p, &v, reg)
+               : no(p, DYN_R_UNSUPPORTED_OP, "a comparison of such a value with what is in a list");
+}
+
+/* A question of DYN_LIST_*. */
+static bool ask(Plan *p, int64_t what, const PlanValue *list, uint32_t value, uint32_t *reg) {
+    *reg = plan_emit_or(p, DYN_RO_LASK, list->v.regs[0], value, DYN_NONE, DYN_R_EXCEPTION);
+    plan_last(p)->imm.i = what;
+    return true;
+}
+
+/* list.index(value), list.count(value) */
+bool plan_ask_list(Plan *p, int64_t what, PlanValue list, PlanValue value, uint32_t *reg) {
+    uint32_t object;
+    return compared_object(p, value, &object) && ask(p, what, &list, object, reg);
+}
+
+/* Two lists, or two tuples that are objects. */
+bool plan_compare_lists(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
+    uint32_t reg;
+    if (a.v.kind != DYN_RK_LIST || b.v.kind != DYN_RK_LIST || ((a.v.flags ^ b.v.flags) & DYN_RF_TUPLE) != 0) {
+        return no(p, DYN_R_UNSUPPORTED_OP, "a comparison of such objects");
+    }
+    ask(p, DYN_LIST_ORDER + op, &a, b.v.regs[0], &reg);
+    *out = plan_value(DYN_RK_BOOL, reg);
+    return true;
+}
+
+/* `in` and `not in` of a list or tuple. */
 bool plan_in_list(Plan *p, PlanValue item, PlanValue all, bool negated, PlanValue *out) {
     all = plan_tuple_object(p, &all);
-    if (all.v.kind != DYN_RK_LIST || item.v.kind != DYN_RK_INT) {
+    if (all.v.kind != DYN_RK_LIST) {
         return no(p, DYN_R_UNSUPPORTED_OP, "whether something is in such an object");
     }
-    uint32_t reg = plan_reg(p, &item);
-    reg = plan_emit_or(p, DYN_RO_HASINT, all.v.regs[0], reg, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    uint32_t reg;
+    if (item.v.kind == DYN_RK_INT && plan_shape(p, plan_contents(&all))->bits == DYN_RL_INT) {
+        reg = plan_reg(p, &item);
+        reg = plan_emit_or(p, DYN_RO_HASINT, all.v.regs[0], reg, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    } else if (!plan_ask_list(p, DYN_LIST_HAS, all, item, &reg)) {
+        return false;
+    }
     reg = negated ? plan_emit(p, DYN_RO_NOT, reg, DYN_NONE, DYN_NONE) : reg;
     *out = plan_value(DYN_RK_BOOL, reg);
     return true;
@@ -458,7 +500,7 @@ bool plan_is_tuple(Plan *p, const PlanValue *v) {
 bool plan_compare_tuples(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     uint32_t x, y, reg;
     if (op != Py_EQ && op != Py_NE) {
-        return no(p, DYN_R_UNSUPPORTED_OP, "an order of tuples");
+        return plan_compare_lists(p, op, plan_tuple_object(p, &a), plan_tuple_object(p, &b), out);
     }
     if (a.v.kind == DYN_RK_TUPLE && b.v.kind == DYN_RK_TUPLE) {
         if (!same_tuples(p, a, b, &reg)) {
@@ -477,7 +519,7 @@ bool plan_compare_tuples(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *o
 /* The register of what is stored: a number that is no plain one becomes an object. */
 static uint32_t stored_reg(Plan *p, PlanValue *v) {
     if (v->v.kind == DYN_RK_CHAR) {
-        return plan_emit_or(p, DYN_RO_CHAROBJECT, plan_reg(p, v), DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY);
+        return plan_emit(p, DYN_RO_CHAROBJECT, plan_reg(p, v), DYN_NONE, DYN_NONE);
     }
     if (v->v.kind == DYN_RK_COMPLEX) {
         return plan_emit_or(p, DYN_RO_BOXCOMPLEX, v->v.regs[0], v->v.regs[1], DYN_NONE, DYN_R_NO_MEMORY);
@@ -650,6 +692,9 @@ bool plan_list_of(Plan *p, const PlanValue *from, PlanValue *out) {
     if (from->v.kind == DYN_RK_LIST && !(from->v.flags & DYN_RF_TUPLE)) {
         return plan_slice_item(p, *from, plan_slice(p, none, none, none), out);
     }
+    if (plan_is_str(p, from)) {
+        return plan_letters(p, *from, out);
+    }
     if (from->v.kind != DYN_RK_RANGE || !plan_shape_of(p, &number, &ints)) {
         return no(p, DYN_R_UNSUPPORTED_OP, "a list of something else than a range or a list");
     }
@@ -657,6 +702,19 @@ bool plan_list_of(Plan *p, const PlanValue *from, PlanValue *out) {
     *out = plan_made(p, DYN_RK_LIST, plan_emit_or(p, DYN_RO_LRANGE, r[0], r[1], r[2], DYN_R_UNSUPPORTED_VALUE));
     plan_join(p, plan_contents(out), &ints);
     out->v.ref = plan_bits(p, plan_contents(out));
+    return true;
+}
+
+/* sorted(…) of what list() takes */
+bool plan_call_sorted(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *out) {
+    (void)arg;
+    if (n != 1) {
+        return no(p, DYN_R_UNSUPPORTED_OP, "another number of arguments");
+    }
+    if (!plan_list_of(p, &args[0], out)) {
+        return false;
+    }
+    plan_emit_or(p, DYN_RO_LSORT, out->v.regs[0], DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
     return true;
 }
 

@@ -62,6 +62,27 @@ static Went reverse(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, 
     return done(p, slots, plan_const(p, Py_None));
 }
 
+static Went answer(Plan *p, int64_t what, PlanValue self, PlanValue value, uint32_t slots) {
+    uint32_t reg;
+    if (!plan_ask_list(p, what, self, value, &reg)) {
+        return WENT_NOWHERE;
+    }
+    p->s.n -= slots;
+    plan_push(p, plan_value(DYN_RK_INT, reg));
+    return WENT_ON;
+}
+
+static Went remove_item(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
+    uint32_t at;
+    (void)n;
+    if (!plan_ask_list(p, DYN_LIST_INDEX, self, args[0], &at)) {
+        return WENT_NOWHERE;
+    }
+    plan_settle_doubts(p);
+    plan_emit_or(p, DYN_RO_LREMOVE, self.v.regs[0], at, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    return done(p, slots, plan_const(p, Py_None));
+}
+
 static Went sort(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
     (void)args;
     (void)n;
@@ -165,6 +186,8 @@ VIEW(items, DYN_CPY_ITEMS)
         (void)n;                                                                                   \
         return call;                                                                               \
     }
+QUEUE(index_of, answer(p, DYN_LIST_INDEX, self, args[0], slots))
+QUEUE(count, answer(p, DYN_LIST_COUNT, self, args[0], slots))
 QUEUE(append_last, plan_deque_add(p, self, args[0], false, slots))
 QUEUE(append_first, plan_deque_add(p, self, args[0], true, slots))
 QUEUE(take_last, plan_deque_take(p, self, false, slots))
@@ -175,27 +198,18 @@ static const struct Method {
     DynRegionKind of;
     Went (*handler)(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
     uint32_t least, most;
-} methods[] = {{"append", DYN_RK_LIST, append, 1, 1},
-               {"pop", DYN_RK_LIST, pop, 0, 1},
-               {"insert", DYN_RK_LIST, insert, 2, 2},
-               {"reverse", DYN_RK_LIST, reverse, 0, 0},
-               {"sort", DYN_RK_LIST, sort, 0, 0},
-               {"copy", DYN_RK_LIST, copy, 0, 0},
-               {"clear", DYN_RK_LIST, clear, 0, 0},
-               {"extend", DYN_RK_LIST, extend, 1, 1},
-               {"get", DYN_RK_DICT, get, 1, 2},
-               {"pop", DYN_RK_DICT, pop_key, 1, 2},
-               {"setdefault", DYN_RK_DICT, set_default, 1, 2},
-               {"keys", DYN_RK_DICT, keys, 0, 0},
-               {"values", DYN_RK_DICT, values, 0, 0},
-               {"items", DYN_RK_DICT, items, 0, 0},
-               {"discard", DYN_RK_SET, discard, 1, 1},
-               {"remove", DYN_RK_SET, remove_key, 1, 1},
-               {"add", DYN_RK_SET, add, 1, 1},
-               {"append", DYN_RK_DEQUE, append_last, 1, 1},
-               {"appendleft", DYN_RK_DEQUE, append_first, 1, 1},
-               {"pop", DYN_RK_DEQUE, take_last, 0, 0},
-               {"popleft", DYN_RK_DEQUE, take_first, 0, 0}};
+} methods[] = {{"append", DYN_RK_LIST, append, 1, 1},       {"pop", DYN_RK_LIST, pop, 0, 1},
+               {"insert", DYN_RK_LIST, insert, 2, 2},       {"reverse", DYN_RK_LIST, reverse, 0, 0},
+               {"sort", DYN_RK_LIST, sort, 0, 0},           {"index", DYN_RK_LIST, index_of, 1, 1},
+               {"count", DYN_RK_LIST, count, 1, 1},         {"remove", DYN_RK_LIST, remove_item, 1, 1},
+               {"copy", DYN_RK_LIST, copy, 0, 0},           {"clear", DYN_RK_LIST, clear, 0, 0},
+               {"extend", DYN_RK_LIST, extend, 1, 1},       {"get", DYN_RK_DICT, get, 1, 2},
+               {"pop", DYN_RK_DICT, pop_key, 1, 2},         {"setdefault", DYN_RK_DICT, set_default, 1, 2},
+               {"keys", DYN_RK_DICT, keys, 0, 0},           {"values", DYN_RK_DICT, values, 0, 0},
+               {"items", DYN_RK_DICT, items, 0, 0},         {"discard", DYN_RK_SET, discard, 1, 1},
+               {"remove", DYN_RK_SET, remove_key, 1, 1},    {"add", DYN_RK_SET, add, 1, 1},
+               {"append", DYN_RK_DEQUE, append_last, 1, 1}, {"appendleft", DYN_RK_DEQUE, append_first, 1, 1},
+               {"pop", DYN_RK_DEQUE, take_last, 0, 0},      {"popleft", DYN_RK_DEQUE, take_first, 0, 0}};
 
 /* The class of a kind of object whose methods are known; NULL: there is none. */
 static PyTypeObject *type_of_kind(DynRegionKind kind) {
@@ -260,8 +274,9 @@ PlanValue plan_bound_to(Plan *p, const PlanValue *method) {
 }
 
 Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
-    if (self.v.kind == DYN_RK_CHAR) {
-        return plan_ask_char(p, method, self, n, slots);
+    if (plan_is_str(p, &self)) {
+        bool asked = self.v.kind == DYN_RK_CHAR && n == 0 && plan_is_question(method);
+        return asked ? plan_ask_char(p, method, self, n, slots) : plan_call_string(p, method, self, args, n, slots);
     }
     for (size_t i = 0; i < DYN_COUNTOF(methods); i++) {
         const struct Method *m = &methods[i];

@@ -354,6 +354,9 @@ bool plan_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     if (op == NB_ADD && plan_is_str(p, &a) && plan_is_str(p, &b)) {
         return plan_text_join(p, a, b, out);
     }
+    if (plan_is_str(p, &a) || plan_is_str(p, &b)) {
+        return plan_text_binary(p, op, a, b, out);
+    }
     bool words = plan_is_word(&a) || plan_is_word(&b);
     if (!is_operand(p, &a, words) || !is_operand(p, &b, words)) {
         return no(p, "an operand that is no number");
@@ -399,6 +402,9 @@ bool plan_compare(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     }
     if (plan_is_whole(&a) || plan_is_whole(&b)) {
         return plan_array_compare(p, op, a, b, out);
+    }
+    if (a.v.kind == DYN_RK_LIST && b.v.kind == DYN_RK_LIST && ((a.v.flags | b.v.flags) & DYN_RF_TUPLE) == 0) {
+        return plan_compare_lists(p, op, a, b, out);
     }
     if (plan_is_tuple(p, &a) && plan_is_tuple(p, &b)) {
         return plan_compare_tuples(p, op, a, b, out);

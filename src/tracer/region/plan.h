@@ -234,6 +234,7 @@ DYN_HIDDEN void plan_sweep(Plan *p, uint32_t head); /* at a jump back there: tho
 
 /* ---- unread.c: forgets what slots hold that isn't read at the place */
 DYN_HIDDEN void plan_forget_unread(Plan *p);
+DYN_HIDDEN void plan_complete_entries(Plan *p); /* when all of the region is known */
 
 /* ---- plan.c */
 DYN_HIDDEN bool plan_is_head(const PlanLoops *l, uint32_t at); /* a loop begins there */
@@ -650,6 +651,9 @@ DYN_HIDDEN PlanValue plan_tuple_object(Plan *p, const PlanValue *v); /* of a CON
 DYN_HIDDEN void plan_tell_tuples(Plan *p); /* The region learns what is in tuples that it takes for granted. */
 DYN_HIDDEN uint32_t plan_list_size(Plan *p, const PlanValue *v);
 /* An item in two steps: the object, and then, maybe on several ways, what it is. */
+DYN_HIDDEN bool plan_ask_list(Plan *p, int64_t what, PlanValue list, PlanValue value, uint32_t *reg); /* DYN_LIST_* */
+DYN_HIDDEN bool plan_compare_lists(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+DYN_HIDDEN PlanHandler plan_call_sorted;
 DYN_HIDDEN bool plan_in_list(Plan *p, PlanValue item, PlanValue all, bool negated, PlanValue *out);
 DYN_HIDDEN bool plan_list_item(Plan *p, PlanValue list, PlanValue index, PlanItem *item);
 DYN_HIDDEN Went plan_push_item(Plan *p, const PlanItem *item, uint32_t drop);
@@ -691,6 +695,10 @@ DYN_HIDDEN PlanItem plan_list_next(Plan *p, PlanValue *it);       /* the next it
 /* ---- texts.c */
 DYN_HIDDEN PlanValue plan_text_of(uint32_t object, uint32_t data, uint32_t size, uint32_t which);
 DYN_HIDDEN PlanValue plan_text_at(Plan *p, uint32_t object, uint32_t data); /* a str, and where its bytes lie */
+DYN_HIDDEN PlanValue plan_made_text(Plan *p, uint32_t object);              /* one that the loop has made */
+DYN_HIDDEN bool plan_text_object(Plan *p, PlanValue v,
+                                 uint32_t *reg); /* a character has one of CPython's; false: it is no string */
+DYN_HIDDEN bool plan_is_question(PyObject *method);
 DYN_HIDDEN bool plan_text_slice(Plan *p, PlanValue text, PlanValue slice, PlanValue *out);
 DYN_HIDDEN bool plan_is_str(Plan *p, const PlanValue *v); /* a character too */
 DYN_HIDDEN bool plan_text_join(Plan *p, PlanValue a, PlanValue b, PlanValue *out);
@@ -704,6 +712,21 @@ DYN_HIDDEN bool plan_in_text(Plan *p, PlanValue item, PlanValue text, bool negat
 DYN_HIDDEN PyObject *plan_char_method(const char *name); /* borrowed: what a character can be asked; NULL */
 DYN_HIDDEN Went plan_ask_char(Plan *p, PyObject *method, PlanValue self, uint32_t n, uint32_t slots);
 DYN_HIDDEN bool plan_compare_texts(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+
+/* ---- strings.c */
+DYN_HIDDEN PlanHandler plan_call_text, plan_call_format;
+DYN_HIDDEN PyObject *plan_string_method(const char *name); /* borrowed; NULL: it isn't known */
+DYN_HIDDEN Went plan_call_string(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
+DYN_HIDDEN Went plan_format_value(Plan *p, uint32_t conversion, bool has_spec);
+DYN_HIDDEN Went plan_convert_value(Plan *p, uint32_t conversion);
+DYN_HIDDEN Went plan_build_string(Plan *p, uint32_t n);
+DYN_HIDDEN bool plan_text_to_int(Plan *p, const PlanValue *args, uint32_t n, PlanValue *out);
+DYN_HIDDEN bool plan_text_to_float(Plan *p, PlanValue text, PlanValue *out);
+DYN_HIDDEN bool plan_letters(Plan *p, PlanValue text, PlanValue *out); /* a list of its characters */
+DYN_HIDDEN bool plan_text_binary(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+DYN_HIDDEN bool plan_text_contains(Plan *p, PlanValue item, PlanValue text, PlanValue *out);
+DYN_HIDDEN bool plan_order_texts(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
+DYN_HIDDEN PlanValue plan_text_steps(Plan *p, uint32_t text, uint32_t where, uint32_t by);
 
 /* ---- complexes.c */
 DYN_HIDDEN PlanValue plan_complex(uint32_t real, uint32_t imag);

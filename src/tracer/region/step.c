@@ -433,6 +433,11 @@ static Went load_method(Plan *p, const DynInstr *in) {
         method = plan_array_method(PyUnicode_AsUTF8(name_of(p, in->arg)));
         PyErr_Clear();
     }
+    if (method == NULL && plan_is_str(p, &self)) {
+        name = PyUnicode_AsUTF8(name_of(p, in->arg));
+        method = name == NULL ? NULL : plan_string_method(name);
+        PyErr_Clear();
+    }
     if (self.v.kind == DYN_RK_ADDRESS) {
         method = plan_ctypes_method(name_of(p, in->arg));
     }
@@ -563,6 +568,9 @@ Went plan_step(Plan *p, const DynInstr *in) {
     case DYN_I_DELETE_SUBSCR: return delete_subscr(p);
     case DYN_I_STORE_SLICE: return store_slice(p);
     case DYN_I_BINARY_SLICE: return binary_slice(p);
+    case DYN_I_BUILD_STRING: return plan_build_string(p, in->arg);
+    case DYN_I_FORMAT_VALUE: return plan_format_value(p, in->sub, in->arg != 0);
+    case DYN_I_CONVERT_VALUE: return plan_convert_value(p, in->sub);
     case DYN_I_BUILD_SLICE: return plan_build_slice(p, in->arg);
     case DYN_I_BUILD_MAP: return plan_build_map(p, in->arg);
     case DYN_I_BUILD_CONST_KEY_MAP: return plan_build_const_key_map(p, in->arg);

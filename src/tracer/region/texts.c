@@ -41,7 +41,7 @@ PlanValue plan_text_at(Plan *p, uint32_t object, uint32_t data) {
 }
 
 /* One that the loop has made. */
-static PlanValue made_text(Plan *p, uint32_t object) {
+PlanValue plan_made_text(Plan *p, uint32_t object) {
     plan_makes(p);
     return plan_text_at(p, object, plan_emit_or(p, DYN_RO_ASSTR, object, DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE));
 }
@@ -50,20 +50,24 @@ bool plan_text_slice(Plan *p, PlanValue text, PlanValue slice, PlanValue *out) {
     uint32_t where, by;
     PlanValue step = slice.items[2];
     bool plain = plan_object(p, &step) == Py_None || (step.known && step.v.kind == DYN_RK_INT && step.number.i == 1);
-    if (text.v.n != DYN_TEXT_STR || !plain) {
-        return no(p, DYN_R_UNSUPPORTED_OP, "a slice of bytes, or one with a step");
+    if (text.v.n != DYN_TEXT_STR) {
+        return no(p, DYN_R_UNSUPPORTED_OP, "a slice of bytes");
     }
     if (!plan_slice_of(p, text.v.regs[2], &slice, &where, &by)) {
         return false;
     }
-    *out = made_text(p, plan_emit_or(p, DYN_RO_TSLICE, text.v.regs[0], where, DYN_NONE, DYN_R_UNSUPPORTED_VALUE));
+    if (!plain) {
+        *out = plan_text_steps(p, text.v.regs[0], where, by);
+        return true;
+    }
+    *out = plan_made_text(p, plan_emit_or(p, DYN_RO_TSLICE, text.v.regs[0], where, DYN_NONE, DYN_R_UNSUPPORTED_VALUE));
     return true;
 }
 
 /* Its object; a character has one of CPython's. false: it is no string. */
-static bool text_object(Plan *p, PlanValue v, uint32_t *reg) {
+bool plan_text_object(Plan *p, PlanValue v, uint32_t *reg) {
     if (v.v.kind == DYN_RK_CHAR) {
-        *reg = plan_emit_or(p, DYN_RO_CHAROBJECT, plan_reg(p, &v), DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY);
+        *reg = plan_emit(p, DYN_RO_CHAROBJECT, plan_reg(p, &v), DYN_NONE, DYN_NONE);
         return true;
     }
     v = plan_text(p, &v);
@@ -79,10 +83,10 @@ bool plan_is_str(Plan *p, const PlanValue *v) {
 
 bool plan_text_join(Plan *p, PlanValue a, PlanValue b, PlanValue *out) {
     uint32_t x, y;
-    if (!text_object(p, a, &x) || !text_object(p, b, &y)) {
+    if (!plan_text_object(p, a, &x) || !plan_text_object(p, b, &y)) {
         return no(p, DYN_R_UNSUPPORTED_OP, "a sum of something else than strings whose characters' codes are below 256");
     }
-    *out = made_text(p, plan_emit_or(p, DYN_RO_TJOIN, x, y, DYN_NONE, DYN_R_UNSUPPORTED_VALUE));
+    *out = plan_made_text(p, plan_emit_or(p, DYN_RO_TJOIN, x, y, DYN_NONE, DYN_R_UNSUPPORTED_VALUE));
     return true;
 }
 
@@ -156,6 +160,11 @@ bool plan_store_in_text(Plan *p, PlanValue text, PlanValue index, PlanValue v) {
 bool plan_in_text(Plan *p, PlanValue item, PlanValue text, bool negated, PlanValue *out) {
     PlanValue code;
     bool is_str = text.v.n == DYN_TEXT_STR;
+    if (is_str && !plan_as_char(p, &item, &code)) {
+        bool done = plan_text_contains(p, item, text, out);
+        *out = done && negated ? plan_value(DYN_RK_BOOL, plan_emit(p, DYN_RO_NOT, out->v.regs[0], DYN_NONE, DYN_NONE)) : *out;
+        return done;
+    }
     if (is_str ? !plan_as_char(p, &item, &code) : item.v.kind != DYN_RK_INT) {
         return no(p, DYN_R_UNSUPPORTED_OP, "whether something is in a text");
     }
@@ -215,8 +224,7 @@ static bool compare_texts(Plan *p, bool negated, PlanValue a, PlanValue b, PlanV
 bool plan_compare_texts(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out) {
     PlanValue x, y;
     if (!plan_as_char(p, &a, &x) || !plan_as_char(p, &b, &y)) {
-        return op == Py_EQ || op == Py_NE ? compare_texts(p, op == Py_NE, a, b, out)
-                                          : no(p, DYN_R_UNSUPPORTED_OP, "an operand that is no number");
+        return op == Py_EQ || op == Py_NE ? compare_texts(p, op == Py_NE, a, b, out) : plan_order_texts(p, op, a, b, out);
     }
     x = plan_value(DYN_RK_INT, plan_reg(p, &x));
     y = plan_value(DYN_RK_INT, plan_reg(p, &y));
@@ -232,6 +240,14 @@ PyObject *plan_char_method(const char *name) {
     return NULL;
 }
 
+bool plan_is_question(PyObject *method) {
+    bool is = false;
+    for (int i = 0; i < DYN_REGION_QUESTIONS; i++) {
+        is = is || dyn_cpy_lookup_named(&PyUnicode_Type, dyn_region_questions[i]) == method;
+    }
+    return is;
+}
+
 Went plan_ask_char(Plan *p, PyObject *method, PlanValue self, uint32_t n, uint32_t slots) {
     for (int i = 0; i < DYN_REGION_QUESTIONS && n == 0; i++) {
         if (dyn_cpy_lookup_named(&PyUnicode_Type, dyn_region_questions[i]) == method) {
@@ -241,5 +257,5 @@ Went plan_ask_char(Plan *p, PyObject *method, PlanValue self, uint32_t n, uint32
             return WENT_ON;
         }
     }
-    return plan_unknown(p, DYN_R_OPAQUE_CALL, "a method of a string that loops in native code don't know");
+    return plan_unknown(p, DYN_R_OPAQUE_CALL, "a method of a character that loops in native code don't know");
 }

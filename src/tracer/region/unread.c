@@ -1,5 +1,6 @@
 /* unread.c: slots whose values aren't read any more: what they hold is of no account for what a place is compiled for, and at the
- * head of a loop a register may tell what it is. Called by plan.c. */
+ * head of a loop a register may tell what it is. Slots that a region leaves as they were are of no account on its way in. Called
+ * by plan.c. */
 #include "tracer/region/plan.h"
 
 static uint32_t nothing(Plan *p, char type) {
@@ -106,4 +107,55 @@ void plan_forget_unread(Plan *p) {
             add_hint(p, f->at, s, v);
         }
     }
+}
+
+/* ---- slots that no exit changes */
+
+/* Where the value behind this one, and what that is made of, stands. */
+static uint32_t place_behind(const DynRegionValues *values, uint32_t at) {
+    const DynRegionValue *v = &values->at[at++];
+    for (uint32_t i = 0; dyn_region_has_items(v->kind) && i < v->n; i++) {
+        at = place_behind(values, at);
+    }
+    return at;
+}
+
+static bool is_left_alone(const DynRegion *r, uint32_t slot) {
+    bool alone = slot < r->nslots;
+    for (uint32_t i = 0; i < r->exits.n && alone; i++) {
+        const DynRegionValues *values = &r->exits.at[i].values;
+        uint32_t at = 0;
+        for (uint32_t k = 0; k < slot && !r->exits.at[i].gives_up; k++) {
+            at = place_behind(values, at);
+        }
+        alone = r->exits.at[i].gives_up || (values->at[at].kind == DYN_RK_ENTRY && values->at[at].ref == slot);
+    }
+    return alone;
+}
+
+/* What lies in a slot that keeps its object may be anything: to look through a long list for what could run code when it is
+ * dropped, at each entry, takes longer than many a loop. */
+static void forget_ends(Plan *p) {
+    for (uint32_t i = 0; i < p->r->entries.n; i++) {
+        DynRegionValues *values = &p->r->entries.at[i].values;
+        for (uint32_t at = 0; at < values->n; at++) {
+            DynRegionValue *v = &values->at[at];
+            if (v->kind == DYN_RK_ENTRY && v->flags == DYN_RF_DROPPABLE && is_left_alone(p->r, v->ref)) {
+                v->flags = 0;
+            }
+        }
+    }
+}
+
+/* What every entry needs that isn't in its slots, now that all of it is known. */
+void plan_complete_entries(Plan *p) {
+    for (uint32_t i = 0; i < p->r->entries.n; i++) {
+        for (uint32_t k = 0; k < p->extras.n; k++) {
+            if (dyn_vec_push(&p->r->entries.at[i].values, p->extras.at[k]) < 0) {
+                plan_stop(p, DYN_R_NO_MEMORY);
+            }
+        }
+    }
+    p->r->nextra = p->extras.n;
+    forget_ends(p);
 }
