@@ -55,18 +55,6 @@ uint32_t plan_extra(Plan *p, const PlanValue *v) {
     return p->extras.n - 1;
 }
 
-void plan_complete_entries(Plan *p) {
-    for (uint32_t i = 0; i < p->r->entries.n; i++) {
-        for (uint32_t k = 0; k < p->extras.n; k++) {
-            if (dyn_vec_push(&p->r->entries.at[i].values, p->extras.at[k]) < 0) {
-                plan_stop(p, DYN_R_NO_MEMORY);
-            }
-        }
-    }
-    plan_tell_tuples(p);
-    p->r->nextra = p->extras.n;
-}
-
 /* What a name that is taken for granted stands for: a number, an array that comes in beside the slots, or the object itself. */
 static PlanValue value_of(Plan *p, DynRegionFact *f, PyObject *o) {
     if (f != NULL && f->extra != DYN_NONE) {

@@ -783,8 +783,6 @@ DYN_HIDDEN bool plan_ufunc(Plan *p, PyObject *o, uint32_t n, uint32_t loop, Plan
 /* A fact that the region takes for granted, like one that it has, or new (f.extra is set here); NULL: planning has stopped. */
 DYN_HIDDEN DynRegionFact *plan_fact(Plan *p, DynRegionFact f);
 DYN_HIDDEN uint32_t plan_extra(Plan *p, const PlanValue *v); /* an object that comes in beside the slots; the number of it */
-/* What every entry needs that isn't in its slots, once all of it is known. */
-DYN_HIDDEN void plan_complete_entries(Plan *p);
 /* The fact about a variable of the enclosing function, in a frame of one that was made for this call. */
 DYN_HIDDEN DynRegionFact plan_fact_of_made(Plan *p, uint32_t variable);
 DYN_HIDDEN Went plan_deref(Plan *p, const DynInstr *in, uint32_t slot); /* slot: of the loop's function, or DYN_NONE */

@@ -156,6 +156,7 @@ void plan_complete_entries(Plan *p) {
             }
         }
     }
+    plan_tell_tuples(p);
     p->r->nextra = p->extras.n;
     forget_ends(p);
 }
