@@ -7,7 +7,7 @@
  * as the call. */
 #include "codegen/region/region_code.h"
 
-enum { MOST_CHECKS = 48, FAR = 61, MOST_TRIPS = 40, MOST_STEP = 20, MOST_BLOCKS = 1200, MOVED = 2 };
+enum { MOST_CHECKS = 48, FAR = 61, MOST_TRIPS = 40, MOST_STEP = 20, MOST_BLOCKS = 600, MOVED = 2 };
 
 /* What a register holds at some place of the loop: base + fixed + c, with base as it was at the head of the trip. */
 typedef struct Affine {

@@ -12,8 +12,8 @@
 #include "codegen/region/region_code.h"
 #include "ir/region_flags.h"
 
-enum { TRIPS = 1024, LEAST = 16 };       /* fewer trips than LEAST take less time than saving, and asking about flags */
-enum { LEAST_ADDED = 8, MOST_DEEP = 6 }; /* … or than the checks in front, where flags aren't asked */
+enum { TRIPS = 1024, LEAST = 16 }; /* fewer trips than LEAST take less time than saving, and asking about flags */
+enum { LEAST_ADDED = 8 };          /* … or than the checks in front, where flags aren't asked */
 
 typedef struct Trips {
     DynRegion *r;
@@ -26,7 +26,6 @@ typedef struct Trips {
     bool asks;          /* Some number is doubtful, or something may fail. */
     bool telling;       /* All doubtful numbers make some register that is `told` one that isn't finite. */
     uint32_t nregs;     /* So many registers there were. */
-    uint32_t reloaded;  /* What the only store writes to one place in all trips, this register is loaded with; or DYN_NONE. */
     uint32_t first;     /* The block by which all of this is entered. */
     bool failed;
 } Trips;
@@ -129,20 +128,13 @@ static bool counts_too(const Trips *t, const DynRegionInstr *in, bool counts) {
     return !is_doubt(in->op) && (counts || op->flow || op->fails || stored);
 }
 
-/* `now` has what is at the block's end, and then at its beginning: of each register, and behind them of the place that is
- * reloaded. Does each number that is doubted count, or tell? */
+/* `now` has what is at the block's end, and then at its beginning. Does each number that is doubted count, or tell? */
 static bool go_back(const Trips *t, uint32_t block, uint8_t *now, bool telling) {
     const DynRegionBlock *b = &t->r->blocks.at[block];
     bool all = true;
     for (uint32_t k = b->v.n; k-- > 0;) {
         const DynRegionInstr *in = &b->v.at[k];
         bool counts = in->dst != DYN_NONE && (now[in->dst] & COUNTS) != 0;
-        if (t->reloaded != DYN_NONE && dyn_region_stored(in->op) > 0) {
-            counts = now[t->nregs] != 0;
-            now[t->nregs] = 0;
-        } else if (t->reloaded != DYN_NONE && in->dst == t->reloaded && counts && !telling) {
-            now[t->nregs] = COUNTS;
-        }
         uint32_t doubt = doubted(in);
         if (doubt != DYN_NONE) {
             now[doubt] |= DOUBTED;
@@ -163,7 +155,7 @@ static bool go_back(const Trips *t, uint32_t block, uint8_t *now, bool telling) 
  * compute behind the loop for the last trip alone, or leave out because something else is stored there later, doesn't. All that
  * is there at the head counts at first, until nothing more turns out not to. */
 static bool all_doubts_count(const Trips *t) {
-    uint32_t n = t->nregs + 1, nblocks = t->q->n;
+    uint32_t n = t->nregs, nblocks = t->q->n;
     uint8_t *rows = PyMem_RawCalloc(nblocks + 1, n), *back = rows == NULL ? NULL : rows + (size_t)nblocks * n;
     bool all = false, again = rows != NULL;
     if (again) {
@@ -198,13 +190,10 @@ static void meet(uint8_t *to, const uint8_t *from, uint32_t n) {
  * that aren't finite have to end up in one of them on every way through a trip; loops that are left in the middle ask the flags
  * there. */
 static void find_telling(Trips *t) {
-    uint32_t n = t->nregs + 1, nblocks = t->q->n;
+    uint32_t n = t->nregs, nblocks = t->q->n;
     uint8_t *rows = PyMem_RawMalloc((size_t)(nblocks + 2) * n), *head = rows == NULL ? NULL : rows + (size_t)nblocks * n;
     bool again = rows != NULL;
-    if (again) {
-        head[t->nregs] = 0;
-    }
-    for (uint32_t i = 0; i < t->nregs && again; i++) {
+    for (uint32_t i = 0; i < n && again; i++) {
         head[i] = t->carried[i] && (t->r->regs.at[i] == 'D' || t->r->regs.at[i] == 'S') ? COUNTS : 0;
     }
     while (again) {
@@ -225,71 +214,10 @@ static void find_telling(Trips *t) {
         meet(head, rows, n);
         again = memcmp(head + n, head, n) != 0;
     }
-    for (uint32_t i = 0; i < t->nregs && rows != NULL; i++) {
+    for (uint32_t i = 0; i < n && rows != NULL; i++) {
         t->told[i] = (head[i] & COUNTS) != 0;
     }
     PyMem_RawFree(rows);
-}
-
-static bool is_assigned(const Trips *t, uint32_t reg) { return reg < t->nregs && t->assigned[reg]; }
-
-/* The only instruction of the loop that makes the register, before each trip needs it; or NULL. Moves are followed: `reg` becomes
- * what is moved. */
-static const DynRegionInstr *maker_of(const Trips *t, uint32_t *reg) {
-    const DynRegionInstr *found = NULL;
-    for (int moves = 0; moves < MOST_DEEP; moves++) {
-        uint32_t n = 0;
-        for (uint32_t i = 0; i < t->q->n; i++) {
-            const DynRegionBlock *b = &t->r->blocks.at[t->q->blocks[i]];
-            for (uint32_t k = 0; k < b->v.n; k++) {
-                found = b->v.at[k].dst == *reg ? &b->v.at[k] : found;
-                n += b->v.at[k].dst == *reg;
-            }
-        }
-        if (n != 1 || dyn_region_is_live(&t->live, t->q->head, *reg)) {
-            return NULL;
-        }
-        if (found->op != DYN_RO_IMOV) {
-            return found;
-        }
-        *reg = found->arg[0];
-    }
-    return NULL;
-}
-
-/* Are the two registers the same int, made of what stays the same in all trips? */
-static bool is_same_int(const Trips *t, uint32_t a, uint32_t b, int depth) {
-    const DynRegionInstr *x = maker_of(t, &a), *y = maker_of(t, &b);
-    if (x == NULL || y == NULL) {
-        return a == b && !is_assigned(t, a);
-    }
-    bool known = x->op == DYN_RO_ICONST || x->op == DYN_RO_IADDW || x->op == DYN_RO_ISUBW || x->op == DYN_RO_IMULW;
-    bool same = depth > 0 && known && x->op == y->op && x->imm.i == y->imm.i;
-    for (int k = 0; k < 2 && same && x->op != DYN_RO_ICONST; k++) {
-        same = is_same_int(t, x->arg[k], y->arg[k], depth - 1);
-    }
-    return same;
-}
-
-/* `reloaded`: of a loop with one store, to one place, the load of it (`c[i, j] += …`). Each trip depends on what the one before
- * it stored then, as on a register. */
-static void find_reloaded(Trips *t) {
-    const DynRegionInstr *store = NULL;
-    t->reloaded = DYN_NONE;
-    for (uint32_t i = 0; i < 2 * t->q->n && t->nstores == 1; i++) { /* the store, and then the load */
-        const DynRegionBlock *b = &t->r->blocks.at[t->q->blocks[i % t->q->n]];
-        for (uint32_t k = 0; k < b->v.n; k++) {
-            const DynRegionInstr *in = &b->v.at[k];
-            bool writes = (in->op == DYN_RO_STF64 || in->op == DYN_RO_STF32) && in->imm.i == 1 && !is_assigned(t, in->arg[0]);
-            store = writes ? in : store;
-            bool reads = store != NULL && i >= t->q->n && in->op == (store->op == DYN_RO_STF64 ? DYN_RO_LDF64 : DYN_RO_LDF32);
-            uint32_t reg = in->dst;
-            if (reads && in->arg[0] == store->arg[0] && is_same_int(t, in->arg[1], store->arg[1], MOST_DEEP) &&
-                maker_of(t, &reg) == in) {
-                t->reloaded = reg;
-            }
-        }
-    }
 }
 
 /* Nothing is written in the loop but registers, and arrays by as few stores as can be undone. */
@@ -436,7 +364,6 @@ static uint32_t make_again(Trips *t, uint32_t begin, uint32_t until, bool polls)
         return DYN_NONE;
     }
     find_carried(t);
-    find_reloaded(t);
     if (!all_doubts_count(t)) { /* by now it is known which stores write to one place */
         add_end(t, again, DYN_NONE, t->q->slow, DYN_NONE);
         return DYN_NONE;
@@ -512,7 +439,6 @@ uint32_t dyn_region_trips(DynRegion *r, DynRegionQuick *q) {
     }
     Trips t = {.r = r, .q = q, .carried = rows, .assigned = rows + n, .told = rows + 2 * (size_t)n};
     t.nregs = n;
-    t.reloaded = DYN_NONE;
     make_trips(&t);
     PyMem_RawFree(t.live.rows);
     PyMem_RawFree(rows);

@@ -9,7 +9,7 @@
  * long, it stays a loop. */
 #include "codegen/region/region_code.h"
 
-enum { MOST_TRIPS = 8, MOST_COPIES = 300, MOST_INSTRUCTIONS = 900, MOST_ADDED = 1800, MOST_BLOCKS = 700, MOST_REGISTERS = 2000 };
+enum { MOST_TRIPS = 8, MOST_COPIES = 160, MOST_INSTRUCTIONS = 480, MOST_ADDED = 500, MOST_BLOCKS = 600, MOST_REGISTERS = 2000 };
 enum { ROOM = MOST_BLOCKS + MOST_COPIES };
 
 /* What is known of an int at some place; or that a register has a part of a tuple. */
