@@ -6,8 +6,8 @@ CHECKOUT is a checkout of https://github.com/spcl/npbench. Each program runs in 
 twice, so that plain calls share no code with those through `dynoc.optimize`; arguments are copied before each call. After the
 first calls both take turns for N seconds, and the medians are compared: "dynoc" is NumPy's time over dynoc's, "Numba" is NumPy's
 over that of the fastest variant whose results are right. --cpu compares the CPU time of the process, all its threads together:
-on a machine that is busy with something else, which of two calls is interrupted says more than how long they take. "result" is "bits" where all that is returned and all arguments have
-NumPy's bits, else the largest difference beside the largest number.
+on a machine that is busy with something else, which of two calls is interrupted says more than how long they take. "result" is
+"bits" where all that is returned and all arguments have NumPy's bits, else the largest difference beside the largest number.
 """
 
 import argparse
