@@ -14,7 +14,7 @@ typedef struct Text {
     bool is_inexact;    /* it calls a function of the C library */
 } Text;
 
-static Text text_of(const char *c) { return (Text){c, c == NULL ? NULL : strstr(c, "dyn_"), c != NULL && strstr(c, "{f}") != NULL}; }
+static Text text_of(const char *c) { return c == NULL ? (Text){0} : (Text){c, strstr(c, "dyn_"), strstr(c, "{f}") != NULL}; }
 
 /* Are all helpers of an expression there for this type, and the C library's functions? */
 static bool has_functions(const Text *text, DynDtype t) {
