@@ -170,7 +170,8 @@ def far(a, t):
     return s, k
 
 
-PROGRAMS = [numbered, beside, now_and_then, twice, outside_at_last, far, count_above, sums, of_a_list, growing, written, stopped, divided, lowest, selection_sort, from_outside, two_places]
+PROGRAMS = [numbered, beside, now_and_then, twice, outside_at_last, far, count_above, sums]
+PROGRAMS += [of_a_list, growing, written, stopped, divided, lowest, selection_sort, from_outside, two_places]
 PROGRAMS.append(next_place)
 
 
