@@ -647,8 +647,6 @@ DYN_HIDDEN bool plan_of_list_iterator(Plan *p, PyObject *o, uint32_t which, Plan
 DYN_HIDDEN bool plan_may_end(Plan *p, const PlanValue *v);
 DYN_HIDDEN uint32_t plan_which(Plan *p, const PlanValue *v);
 DYN_HIDDEN Went plan_list_extend(Plan *p, uint32_t below);
-DYN_HIDDEN PlanValue plan_tuple_object(Plan *p, const PlanValue *v); /* of a CONST that is a tuple; else the value itself */
-DYN_HIDDEN void plan_tell_tuples(Plan *p); /* The region learns what is in tuples that it takes for granted. */
 DYN_HIDDEN uint32_t plan_list_size(Plan *p, const PlanValue *v);
 /* An item in two steps: the object, and then, maybe on several ways, what it is. */
 DYN_HIDDEN bool plan_ask_list(Plan *p, int64_t what, PlanValue list, PlanValue value, uint32_t *reg); /* DYN_LIST_* */
@@ -671,11 +669,6 @@ typedef enum PlanStoring {
     PLAN_KEY
 } PlanStoring;
 DYN_HIDDEN bool plan_storing(Plan *p, PlanValue *v, PlanStoring how, DynRegionOp *op, uint32_t *reg);
-/* A tuple as an object that is looked up, until the next one is: *v is that. */
-DYN_HIDDEN bool plan_key_tuple(Plan *p, PlanValue *v, uint32_t *reg);
-DYN_HIDDEN bool plan_store_part(Plan *p, PlanValue item, uint32_t tuple, uint32_t k, bool is_key, PlanShape *of);
-DYN_HIDDEN bool plan_is_tuple(Plan *p, const PlanValue *v); /* an object or not */
-DYN_HIDDEN bool plan_compare_tuples(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
 DYN_HIDDEN bool plan_boxed(Plan *p, PlanValue *v, uint32_t *reg); /* as an object */
 DYN_HIDDEN bool plan_list_index(Plan *p, const PlanValue *list, PlanValue *index, uint32_t *reg);
 DYN_HIDDEN bool plan_delete_item(Plan *p, PlanValue list, PlanValue index);
@@ -691,6 +684,17 @@ DYN_HIDDEN bool plan_unpack_list(Plan *p, PlanValue list, uint32_t n);
 DYN_HIDDEN bool plan_list_iterator(Plan *p, PlanValue list, PlanValue *out);
 DYN_HIDDEN uint32_t plan_list_more(Plan *p, const PlanValue *it); /* a register: there is another item */
 DYN_HIDDEN PlanItem plan_list_next(Plan *p, PlanValue *it);       /* the next item */
+
+/* ---- tuples.c */
+DYN_HIDDEN PlanValue plan_tuple_object(Plan *p, const PlanValue *v); /* of a CONST that is a tuple; else the value itself */
+DYN_HIDDEN void plan_tell_tuples(Plan *p); /* The region learns what is in tuples that it takes for granted. */
+/* A tuple that was none becomes an object; is_key: the one that is only looked up. */
+DYN_HIDDEN bool plan_make_tuple(Plan *p, PlanValue *v, bool is_key);
+/* A tuple as an object that is looked up, until the next one is: *v is that. */
+DYN_HIDDEN bool plan_key_tuple(Plan *p, PlanValue *v, uint32_t *reg);
+DYN_HIDDEN bool plan_store_part(Plan *p, PlanValue item, uint32_t tuple, uint32_t k, bool is_key, PlanShape *of);
+DYN_HIDDEN bool plan_is_tuple(Plan *p, const PlanValue *v); /* an object or not */
+DYN_HIDDEN bool plan_compare_tuples(Plan *p, int op, PlanValue a, PlanValue b, PlanValue *out);
 
 /* ---- texts.c */
 DYN_HIDDEN PlanValue plan_text_of(uint32_t object, uint32_t data, uint32_t size, uint32_t which);
