@@ -141,19 +141,10 @@ static int run_view(const DynGraph *g, DynRun *run, PyObject **values, uint32_t 
     return values[id] == NULL ? -1 : 0;
 }
 
-/* How a split is made: torch.split(base, length, axis), torch.split_with_sizes(base, lengths, axis), torch.unbind(base, axis). */
-static PyObject *call_split(const DynGraph *g, const DynRun *run, const DynSplit *by, PyObject *base) {
-    static PyObject *functions[DYN_SPLIT_UNBIND + 1];
-    static const char *const paths[] = {NULL, "_VF.split", "_VF.split_with_sizes", "_VF.unbind"};
-    if (functions[by->kind] == NULL && (functions[by->kind] = dyn_torch_lookup(dyn_torch_module, paths[by->kind])) == NULL) {
-        PyErr_Format(PyExc_SystemError, "dynoc: torch.%s isn't there", paths[by->kind]);
-        return NULL;
-    }
+/* The length of each part, or of all but the last. */
+static PyObject *lengths_of(const DynGraph *g, const DynRun *run, const DynSplit *by) {
     PyObject *lengths = by->kind == DYN_SPLIT_BY_SIZES ? PyTuple_New(by->n) : NULL;
-    if (by->kind == DYN_SPLIT_EVENLY) {
-        lengths = number(run, dyn_graph_node(g, by->first)->shape[by->axis]);
-    }
-    for (uint32_t i = 0; lengths != NULL && by->kind == DYN_SPLIT_BY_SIZES && i < by->n; i++) {
+    for (uint32_t i = 0; lengths != NULL && i < by->n; i++) {
         PyObject *length = number(run, dyn_graph_node(g, by->first + i)->shape[by->axis]);
         if (length == NULL) {
             Py_CLEAR(lengths);
@@ -161,12 +152,23 @@ static PyObject *call_split(const DynGraph *g, const DynRun *run, const DynSplit
             PyTuple_SET_ITEM(lengths, i, length);
         }
     }
-    PyObject *made = NULL;
-    if (by->kind == DYN_SPLIT_UNBIND) {
-        made = PyObject_CallFunction(functions[by->kind], "Oi", base, by->axis);
-    } else if (lengths != NULL) {
-        made = PyObject_CallFunction(functions[by->kind], "OOi", base, lengths, by->axis);
+    return by->kind == DYN_SPLIT_BY_SIZES ? lengths : number(run, dyn_graph_node(g, by->first)->shape[by->axis]);
+}
+
+/* torch.split(base, length, axis), torch.split_with_sizes(base, lengths, axis), torch.unbind(base, axis). */
+static PyObject *call_split(const DynGraph *g, const DynRun *run, const DynSplit *by, PyObject *base) {
+    static PyObject *functions[DYN_SPLIT_UNBIND + 1];
+    static const char *const paths[] = {NULL, "_VF.split", "_VF.split_with_sizes", "_VF.unbind"};
+    PyObject **function = &functions[by->kind];
+    if (*function == NULL && (*function = dyn_torch_lookup(dyn_torch_module, paths[by->kind])) == NULL) {
+        PyErr_Format(PyExc_SystemError, "dynoc: torch.%s isn't there", paths[by->kind]);
+        return NULL;
     }
+    if (by->kind == DYN_SPLIT_UNBIND) {
+        return PyObject_CallFunction(*function, "Oi", base, by->axis);
+    }
+    PyObject *lengths = lengths_of(g, run, by);
+    PyObject *made = lengths == NULL ? NULL : PyObject_CallFunction(*function, "OOi", base, lengths, by->axis);
     Py_XDECREF(lengths);
     return made;
 }
