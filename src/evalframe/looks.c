@@ -4,6 +4,7 @@
  * nothing is owned. NumPy need not be there. */
 #include "evalframe/looks.h"
 #include "base/cpy_region.h"
+#include "ir/region_strings.h"
 #include "tracer/bytecode/decode.h"
 
 #define DEPTH 5 /* so deep in lists, tuples and functions is looked, */
@@ -150,6 +151,75 @@ static DynLooks look_at_module(DynFrame *f, PyObject *namespace, Look how) {
         looks = worse(looks, look_at(global_of(namespace, names[i]), how));
     }
     return looks;
+}
+
+/* ---- what each trip does */
+
+/* The innermost loop around the place where the frame is: from its header to where it jumps back. */
+static bool find_loop(const DynCode *c, uint32_t at, uint32_t *from, uint32_t *to) {
+    bool found = false;
+    for (uint32_t i = 0; i < c->v.n && !found; i++) {
+        const DynInstr *in = &c->v.at[i];
+        found = dyn_has_target(in) && in->target <= i && c->v.at[in->target].start <= at && at <= in->next;
+        *from = in->target;
+        *to = i;
+    }
+    return found;
+}
+
+static PyObject *global_or_builtin(DynFrame *f, PyObject *name) {
+    PyObject *o = global_of(dyn_frame_globals(f), name);
+    return o != NULL ? o : global_of(dyn_frame_builtins(f), name);
+}
+
+/* What the instruction loads, as far as that is known now. */
+static PyObject *loaded_by(DynFrame *f, const DynInstr *in) {
+    PyCodeObject *code = dyn_frame_code(f);
+    switch (in->op) {
+    case DYN_I_LOAD_CONST: return PyTuple_GET_ITEM(code->co_consts, in->arg);
+    case DYN_I_LOAD_FAST: return dyn_frame_has_number(f, in->arg) ? NULL : dyn_frame_get(f, in->arg);
+    case DYN_I_LOAD_NAME:
+    case DYN_I_LOAD_GLOBAL: return global_or_builtin(f, PyTuple_GET_ITEM(code->co_names, in->arg));
+    default: return NULL;
+    }
+}
+
+static bool is_known_method_of_str(PyObject *name) {
+    bool known = false;
+    for (int i = 0; i < DYN_STRING_COUNT && !known; i++) {
+        const char *row = dyn_region_strings[i].name;
+        known = row != NULL && PyUnicode_CompareWithASCIIString(name, row) == 0;
+    }
+    return known;
+}
+
+/* A builtin that does something outside of the loop. */
+static bool goes_outside(PyObject *o) {
+    static const char *const names[] = {"print", "input", "open", "exec", "eval", "compile", "__import__"};
+    bool goes = false;
+    for (size_t i = 0; i < DYN_COUNTOF(names) && PyCFunction_CheckExact(o) && !goes; i++) {
+        goes = strcmp(((PyCFunctionObject *)o)->m_ml->ml_name, names[i]) == 0;
+    }
+    return goes;
+}
+
+bool dyn_looks_refused(DynFrame *f) {
+    DynCode *c = dyn_decode(dyn_frame_code(f));
+    uint32_t from = 0, to = 0;
+    bool refused = false, straight = c != NULL && find_loop(c, dyn_frame_position(f), &from, &to);
+    for (uint32_t i = from; straight && i <= to && !refused; i++) {
+        const DynInstr *in = &c->v.at[i];
+        PyObject *o = loaded_by(f, in), *self = i > from && in->op == DYN_I_LOAD_METHOD ? loaded_by(f, in - 1) : NULL;
+        bool of_text = self != NULL && PyUnicode_CheckExact(self);
+        refused =
+            (o != NULL && goes_outside(o)) || (of_text && !is_known_method_of_str(PyTuple_GET_ITEM(c->code->co_names, in->arg)));
+        straight = i == from || !dyn_has_target(in) || in->target > to;
+    }
+    if (c != NULL) {
+        dyn_decode_free(c);
+    }
+    PyErr_Clear();
+    return refused;
 }
 
 DynLooks dyn_looks_of_frame(DynFrame *f) {

@@ -13,6 +13,9 @@ typedef enum DynLooks {
 DYN_HIDDEN DynLooks dyn_looks_of_frame(DynFrame *f);
 /* … and of a call of the function that is to begin, with arguments in n slots (NULL: none). */
 DYN_HIDDEN DynLooks dyn_looks_of_call(PyObject *function, PyObject *const *slots, size_t n);
+/* Does each trip of the innermost loop that the frame is in, in front of its first branch, come to something that native loops
+ * don't know: print(), a method of str that has no row? What its names stand for now is looked at; it is decoded for that. */
+DYN_HIDDEN bool dyn_looks_refused(DynFrame *f);
 /* Is this a module of which a function with native loops may use something? */
 DYN_HIDDEN bool dyn_looks_at_known_module(PyObject *o);
 #endif

@@ -63,7 +63,8 @@ static bool meet(DynFrame *f, bool *promising) {
     }
     DynLooks looks = met[i].looks;
     *promising |= looks == DYN_LOOKS_LIKE_NUMBERS;
-    return n % MANY == 0 && (looks == DYN_LOOKS_LIKE_NUMBERS || (looks == DYN_LOOKS_LIKE_OBJECTS && runs_for_long()));
+    bool likely = looks == DYN_LOOKS_LIKE_NUMBERS || (looks == DYN_LOOKS_LIKE_OBJECTS && runs_for_long());
+    return n % MANY == 0 && likely && !dyn_looks_refused(f);
 }
 
 /* The code of one of the functions on the stack that is worth starting for: a new reference, or NULL. */

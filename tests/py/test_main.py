@@ -165,6 +165,22 @@ def test_a_program_without_arrays_loads_no_numpy(tmp_path):
     assert run_python(["-m", "dynoc", str(path)]) == (0, "False False\n", "")
 
 
+REFUSED = """
+import sys
+text = "ab"
+for i in range(2_000_000):
+    t = {of_trip}
+print("numpy" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("of_trip", ["print(end='')", "'{}-{}'.format(i, i + 1)", "text.encode()"])
+def test_no_numpy_for_loops_that_stay_with_cpython(tmp_path, of_trip):
+    path = tmp_path / "program.py"
+    path.write_text(REFUSED.replace("{of_trip}", of_trip))
+    assert run_python(["-m", "dynoc", str(path)]) == (0, "False\n", "")
+
+
 LONG = """
 import sys, time
 def long(n):
