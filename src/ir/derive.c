@@ -165,7 +165,10 @@ bool dyn_derive_is_product(const DynGraph *g, uint32_t id) {
     bool product = n->op == DYN_OP_MATMUL || n->op == DYN_OP_LINEAR, biased = n->op == DYN_OP_LINEAR && g->device != 0;
     bool followed = n->flags & DYN_NODE_GRAD && n->flags & DYN_NODE_TENSOR;
     bool fits = n->nargs == 2 || (n->nargs == 3 && biased);
-    return product && followed && fits && dyn_derive_is_small(g, (DynOp)n->op, n->args[0].id, n->args[1].id);
+    if (!product || !followed || !fits || n->dtype != dyn_graph_node(g, n->args[0].id)->dtype) { /* or autocast casts it */
+        return false;
+    }
+    return dyn_derive_is_small(g, (DynOp)n->op, n->args[0].id, n->args[1].id);
 }
 
 bool dyn_derive_chains(const DynGraph *g, uint32_t id) {

@@ -429,6 +429,25 @@ def test_training_with_a_gradient_scaler(make, whole):
     assert [sorted(s) for s in found[2].values()] == [sorted(s) for s in expected[2].values()]
 
 
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("sizes", [(3, 8), (2, 3, 8)])
+def test_a_small_product_that_is_cast_around_the_function_has_eagers_gradients(sizes, dtype):
+    def function(x, w):
+        return torch.tanh(functional.linear(torch.tanh(x), w))
+
+    fast = dynoc.optimize(function, wait=True, options={"retire": False})
+    for call in range(4):
+        torch.manual_seed(call)
+        x, w, seen = torch.randn(sizes, requires_grad=True), torch.randn(4, 8, requires_grad=True), []
+        for f in (fast, function):
+            with torch.autocast("cpu", dtype=dtype, enabled=call < 3):
+                result = f(x, w)
+            seen.append((result, *torch.autograd.grad(result.sum(), (x, w))))
+        for a, b in zip(*seen, strict=True):
+            torch.testing.assert_close(a, b, rtol=2e-2, atol=2e-2)
+    assert sum(e.hits for e in fast.entries) == 2
+
+
 def test_which_devices_there_are_is_known():
     def f(x):
         device = "cuda" if torch.cuda.is_available() and torch.cuda.device_count() > 0 else "cpu"

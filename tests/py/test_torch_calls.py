@@ -128,6 +128,22 @@ def test_classes_that_there_are_not():
     same(fast(x, y), F.cross_entropy(x, y))
 
 
+def test_functions_of_torch_that_the_program_has_put_in_the_place_of_others():
+    code, out, err = run_script("""
+        import torch
+        import dynoc
+
+        torch.relu, torch.special.erf, torch.Tensor.exp = torch.sigmoid, torch.erfc, torch.Tensor.sin
+
+        def f(x):
+            return torch.sigmoid(x) + torch.relu(x) * 2 + torch.erfc(x) + torch.special.erf(x) + x.sin() + x.exp()
+
+        fast, x = dynoc.optimize(f, wait=True, options={"retire": False}), torch.arange(-3., 3)
+        print([torch.allclose(fast(x), f(x)) for _ in range(3)])
+    """)
+    assert (code, out) == (0, "[True, True, True]\n"), err
+
+
 def test_functions_that_the_program_has_replaced():
     code, out, err = run_script("""
         import torch

@@ -51,6 +51,49 @@ static bool is_replaced(PyObject *callable) {
     return PyFunction_Check(callable) && (name == NULL || (strcmp(name, "torch") != 0 && strncmp(name, "torch.", 6) != 0));
 }
 
+/* What PyTorch 2.15 and later have for an operator that Python code implements. */
+static bool is_dispatcher(PyObject *o) { return strcmp(Py_TYPE(o)->tp_name, "torch._C._PyObjectDispatchFunc") == 0; }
+
+static const char *last_part(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot == NULL ? name : dot + 1;
+}
+
+/* The name that a callable has of itself, as long as the callable lives; NULL: it is none that rows have. */
+static const char *name_of(PyObject *callable) {
+    if (PyCFunction_Check(callable)) {
+        return ((PyCFunctionObject *)callable)->m_ml->ml_name;
+    }
+    if (PyType_Check(callable)) {
+        return last_part(((PyTypeObject *)callable)->tp_name);
+    }
+    bool is_descr = Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyWrapperDescr_Type);
+    PyObject *name = is_descr ? ((PyDescrObject *)callable)->d_name : NULL;
+    name = PyFunction_Check(callable) ? ((PyFunctionObject *)callable)->func_name : name;
+    return name == NULL ? NULL : PyUnicode_AsUTF8(name);
+}
+
+/* What a row may be called whose callable has this name: the same, or without the underscore at its end (`mul_`), or what is
+ * behind an underscore (`special_erf`). */
+static bool is_called(const char *row, const char *name) {
+    const char *own = last_part(row);
+    for (size_t length; name != NULL && *name != 0; name = strchr(name, '_'), name += name != NULL) {
+        length = strlen(name);
+        bool in_place = name[length - 1] == '_' && strncmp(own, name, length - 1) == 0 && own[length - 1] == 0;
+        if (strcmp(own, name) == 0 || in_place) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Has the program put another function of torch's in the place of the row's? That has its own name. */
+static bool is_exchanged(const struct Row *row, PyObject *callable) {
+    bool known = is_dispatcher(callable) || is_called(row->name, name_of(callable));
+    PyErr_Clear(); /* of a name that isn't text */
+    return !known;
+}
+
 /* Where callables of a scope are. The objects are found when the first callable is asked for. */
 static struct Scope {
     char scope;
@@ -79,7 +122,7 @@ static int bind_row(const struct Row *row, char scope) {
         memcpy(name + n, scope == 'i' ? "_" : "", scope == 'i' ? 2 : 1);
         PyObject *callable = member(scopes[i].owner, name);
         uint8_t effect = effect_of(row, scope);
-        if (callable != NULL && (is_dummy(row, callable) || is_replaced(callable))) {
+        if (callable != NULL && (is_dummy(row, callable) || is_replaced(callable) || is_exchanged(row, callable))) {
             Py_CLEAR(callable);
         }
         if (callable != NULL && add_binding(callable, row->name, row->sig, row->rule, row->op, effect) < 0) {
@@ -96,9 +139,6 @@ static const char *name_of_owner(PyObject *owner) {
     }
     return PyModule_CheckExact(owner) ? PyModule_GetName(owner) : "";
 }
-
-/* What PyTorch 2.15 and later have for an operator that Python code implements. */
-static bool is_dispatcher(PyObject *o) { return strcmp(Py_TYPE(o)->tp_name, "torch._C._PyObjectDispatchFunc") == 0; }
 
 /* Is it a method of a tensor's own types, or a function of torch's modules in C? */
 static bool is_torch_c(PyObject *o) {
@@ -158,11 +198,6 @@ static bool is_bound[DYN_COUNTOF(rows)];
 
 static uint32_t place_of(const char *name, size_t length) { return (uint32_t)dyn_hash64(name, length, 0) % PLACES; }
 
-static const char *last_part(const char *name) {
-    const char *dot = strrchr(name, '.');
-    return dot == NULL ? name : dot + 1;
-}
-
 static void make_places(void) {
     static bool made;
     if (made) {
@@ -209,20 +244,6 @@ static int bind_all(void) {
         status = bind_once(i);
     }
     return status;
-}
-
-/* The name that a callable has of itself, as long as the callable lives; NULL: it is none that rows have. */
-static const char *name_of(PyObject *callable) {
-    if (PyCFunction_Check(callable)) {
-        return ((PyCFunctionObject *)callable)->m_ml->ml_name;
-    }
-    if (PyType_Check(callable)) {
-        return last_part(((PyTypeObject *)callable)->tp_name);
-    }
-    bool is_descr = Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyWrapperDescr_Type);
-    PyObject *name = is_descr ? ((PyDescrObject *)callable)->d_name : NULL;
-    name = PyFunction_Check(callable) ? ((PyFunctionObject *)callable)->func_name : name;
-    return name == NULL ? NULL : PyUnicode_AsUTF8(name);
 }
 
 /* A row is named as its callable is, or as that is behind an underscore (`special_erf`), or without the one at its end
