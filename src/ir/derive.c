@@ -144,10 +144,13 @@ static int64_t elements_of(const DynGraph *g, const DynNode *n) {
     return elements;
 }
 
+/* Rows along several axes that don't lie in turn are copied by PyTorch, and what is there later may be changed. */
+static bool are_rows(const DynNode *n) { return n->ndim == 2 || (n->ndim > 2 && n->layout.kind == DYN_LAYOUT_C); }
+
 bool dyn_derive_is_small(const DynGraph *g, DynOp op, uint32_t rows, uint32_t weight) {
     const DynNode *a = dyn_graph_node(g, rows), *b = dyn_graph_node(g, weight);
     bool known = a->dtype == b->dtype && (a->dtype == DYN_F32 || a->dtype == DYN_F64);
-    if (!known || a->ndim < 2 || b->ndim != 2 || g->sets_casts) {
+    if (!known || !are_rows(a) || b->ndim != 2 || g->sets_casts) {
         return false;
     }
     int64_t results = hint(g, b->shape[op == DYN_OP_LINEAR ? 0 : 1]);
