@@ -130,50 +130,6 @@ bool dyn_derive_knows(const DynGraph *g, uint32_t id) {
     }
 }
 
-/* Elements that the result and the first operand have at most, and the second (a weight, whose gradient is as large); and, on a
- * device, products of two numbers, in the time of which the host is done with a node of autograd's. */
-#define MOST_ROWS_ELEMENTS (1 << 15)
-#define MOST_WEIGHT_ELEMENTS (1 << 16)
-#define MOST_PRODUCTS_ON_DEVICE (1 << 29)
-
-static int64_t elements_of(const DynGraph *g, const DynNode *n) {
-    int64_t elements = 1;
-    for (int i = 0; i < n->ndim; i++) {
-        elements *= hint(g, n->shape[i]);
-    }
-    return elements;
-}
-
-/* Rows along several axes that don't lie in turn are copied by PyTorch, and what is there later may be changed. */
-static bool are_rows(const DynNode *n) { return n->ndim == 2 || (n->ndim > 2 && n->layout.kind == DYN_LAYOUT_C); }
-
-bool dyn_derive_is_small(const DynGraph *g, DynOp op, uint32_t rows, uint32_t weight) {
-    const DynNode *a = dyn_graph_node(g, rows), *b = dyn_graph_node(g, weight);
-    bool known = a->dtype == b->dtype && (a->dtype == DYN_F32 || a->dtype == DYN_F64);
-    if (!known || !are_rows(a) || b->ndim != 2 || g->sets_casts) {
-        return false;
-    }
-    int64_t results = hint(g, b->shape[op == DYN_OP_LINEAR ? 0 : 1]);
-    for (int i = 0; i < a->ndim - 1; i++) {
-        results *= hint(g, a->shape[i]);
-    }
-    if (g->device != 0) {
-        return results * hint(g, a->shape[a->ndim - 1]) <= MOST_PRODUCTS_ON_DEVICE;
-    }
-    return results <= MOST_ROWS_ELEMENTS && elements_of(g, a) <= MOST_ROWS_ELEMENTS && elements_of(g, b) <= MOST_WEIGHT_ELEMENTS;
-}
-
-bool dyn_derive_is_product(const DynGraph *g, uint32_t id) {
-    const DynNode *n = dyn_graph_node(g, id);
-    bool product = n->op == DYN_OP_MATMUL || n->op == DYN_OP_LINEAR, biased = n->op == DYN_OP_LINEAR && g->device != 0;
-    bool followed = n->flags & DYN_NODE_GRAD && n->flags & DYN_NODE_TENSOR;
-    bool fits = n->nargs == 2 || (n->nargs == 3 && biased);
-    if (!product || !followed || !fits || n->dtype != dyn_graph_node(g, n->args[0].id)->dtype) { /* or autocast casts it */
-        return false;
-    }
-    return dyn_derive_is_small(g, (DynOp)n->op, n->args[0].id, n->args[1].id);
-}
-
 bool dyn_derive_chains(const DynGraph *g, uint32_t id) {
     const DynNode *n = dyn_graph_node(g, id);
     switch (n->op) {

@@ -1,4 +1,5 @@
-/* derive_arrays.c: gradients of what isn't elementwise: reductions, running sums, products of matrices, lookups.
+/* derive_arrays.c: gradients of what isn't elementwise: reductions, running sums, products of matrices, lookups; and which
+ * products are made in a part of a graph that autograd follows.
  *
  * Called by derive.c's walk. What a derivative reads is what it was then (derive_past.c). */
 #include "ir/derive_part.h"
@@ -232,6 +233,50 @@ static int through_scan(Derive *d, uint32_t id, uint32_t gradient) {
     uint32_t again = reversed(d, sums, axis);
     bool flat = n.aux[0] < 0 && node_at(d, n.args[0].id)->ndim != 1;
     return dyn_derive_contribute(d, n.args[0].id, flat ? dyn_derive_reshaped(d, again, node_at(d, n.args[0].id)) : again);
+}
+
+/* ---- which products are made in a part */
+
+/* Elements that the result and the first operand have at most, and the second (a weight, whose gradient is as large); and, on a
+ * device, products of two numbers, in the time of which the host is done with a node of autograd's. */
+#define MOST_ROWS_ELEMENTS (1 << 15)
+#define MOST_WEIGHT_ELEMENTS (1 << 16)
+#define MOST_PRODUCTS_ON_DEVICE (1 << 29)
+
+static int64_t elements_of(const DynGraph *g, const uint32_t *shape, int ndim) {
+    int64_t elements = 1;
+    for (int i = 0; i < ndim; i++) {
+        elements *= dyn_sym_at(g->syms, shape[i])->hint.i;
+    }
+    return elements;
+}
+
+/* Rows along several axes that don't lie in turn are copied by PyTorch, and what is there later may be changed. */
+static bool are_rows(const DynNode *n) { return n->ndim == 2 || (n->ndim > 2 && n->layout.kind == DYN_LAYOUT_C); }
+
+bool dyn_derive_is_small(const DynGraph *g, DynOp op, uint32_t rows, uint32_t weight) {
+    const DynNode *a = dyn_graph_node(g, rows), *b = dyn_graph_node(g, weight);
+    bool known = a->dtype == b->dtype && (a->dtype == DYN_F32 || a->dtype == DYN_F64);
+    if (!known || !are_rows(a) || b->ndim != 2 || g->sets_casts) {
+        return false;
+    }
+    int64_t columns = elements_of(g, b->shape + (op == DYN_OP_LINEAR ? 0 : 1), 1), left = elements_of(g, a->shape, a->ndim);
+    int64_t results = columns * elements_of(g, a->shape, a->ndim - 1);
+    if (g->device != 0) {
+        return columns * left <= MOST_PRODUCTS_ON_DEVICE;
+    }
+    return results <= MOST_ROWS_ELEMENTS && left <= MOST_ROWS_ELEMENTS && elements_of(g, b->shape, 2) <= MOST_WEIGHT_ELEMENTS;
+}
+
+bool dyn_derive_is_product(const DynGraph *g, uint32_t id) {
+    const DynNode *n = dyn_graph_node(g, id);
+    bool product = n->op == DYN_OP_MATMUL || n->op == DYN_OP_LINEAR, biased = n->op == DYN_OP_LINEAR && g->device != 0;
+    bool followed = n->flags & DYN_NODE_GRAD && n->flags & DYN_NODE_TENSOR;
+    bool fits = n->nargs == 2 || (n->nargs == 3 && biased);
+    if (!product || !followed || !fits || n->dtype != dyn_graph_node(g, n->args[0].id)->dtype) { /* or autocast casts it */
+        return false;
+    }
+    return dyn_derive_is_small(g, (DynOp)n->op, n->args[0].id, n->args[1].id);
 }
 
 /* ---- products of matrices */
