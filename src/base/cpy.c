@@ -1,5 +1,5 @@
 /* cpy.c: the fence around CPython's insides: version, hook, code objects, tracing, and things whose names change. Frames are in
- * cpy_frame.c, dict watching in cpy_dict.c.
+ * cpy_frame.c, dict watching in cpy_dict.c, signals in cpy_signals.c.
  *
  * Called from everywhere. Owns the record of which foreign hook was there before ours (a function pointer, nothing to free). */
 #include "base/cpy_internal.h"
@@ -288,47 +288,6 @@ int dyn_cpy_serve(PyThreadState *ts) {
     }
     return ts->async_exc ? serve_async_exception(ts) : 0;
 #endif
-}
-
-static unsigned holds;            /* in the main thread; that many */
-static unsigned long main_thread; /* CPython's own, while there are some */
-
-bool dyn_cpy_is_main_thread(void) { return PyThread_get_thread_ident() == (holds > 0 ? main_thread : _PyRuntime.main_thread); }
-
-void dyn_cpy_notice_signals(void) {
-#if DYN_PY < 313
-    if (DYN_UNLIKELY(_Py_atomic_load_relaxed(&_PyRuntime.ceval.signals_pending)) && dyn_cpy_is_main_thread()) {
-        _Py_atomic_store_relaxed(&PyInterpreterState_Get()->ceval.eval_breaker, 1);
-    }
-#endif
-}
-
-/* CPython runs handlers in the main thread alone: for the moment there is none. */
-void dyn_cpy_hold_signals(void) {
-    if (dyn_cpy_is_main_thread() && holds++ == 0) {
-        main_thread = _PyRuntime.main_thread;
-        _PyRuntime.main_thread = 0;
-    }
-}
-
-void dyn_cpy_release_signals(void) {
-    if (!dyn_cpy_is_main_thread() || --holds > 0) {
-        return;
-    }
-    _PyRuntime.main_thread = main_thread;
-    dyn_cpy_notice_signals();
-#if DYN_PY >= 313
-    if (_Py_atomic_load_int_relaxed(&_PyRuntime.signals.is_tripped)) {
-        _Py_set_eval_breaker_bit(PyThreadState_Get(), _PY_SIGNALS_PENDING_BIT);
-    }
-#endif
-}
-
-PyObject *dyn_import(const char *module) {
-    dyn_cpy_hold_signals();
-    PyObject *imported = PyImport_ImportModule(module);
-    dyn_cpy_release_signals();
-    return imported;
 }
 
 /* ---- changing names ---- */

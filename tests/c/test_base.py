@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PARTS = ("base", "log", "arrays", "pool", "cuda", "cupy", "torch", "torch_new", "reasons")
+PARTS = ("base", "log", "arrays", "pool", "cuda", "cupy", "torch", "torch_new", "reasons", "cpy_signals")
 SOURCES = [ROOT / "tests/c/base_test.c", *(ROOT / "src/base" / f"{name}.c" for name in PARTS)]
 
 

@@ -39,6 +39,7 @@ def trips(n):
 wave(np.ones((4, 80)), 2.5)
 wave(np.ones((40, 80)), 3)
 trips(100000)
+dynoc.wait()
 '''
 
 

@@ -53,7 +53,7 @@ def test_a_refused_loop_is_not_recorded_again():
     def work(text):
         counts = {}
         for word in text:
-            word = word.strip(".").lower()
+            word = "".join(reversed(word))
             counts[word] = counts.get(word, 0) + 1
         return counts
     """
