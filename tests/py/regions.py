@@ -197,10 +197,10 @@ class Case:
 
     def run(self, interpreted, force=-1, after=0):
         """The outcome, and the exit that was taken. It is run anew where a poll left because another thread wants this one."""
-        polls = set(re.findall(r"(?:poll|routine \d+) else x(\d+)", _dynoc._region_text(self.region))) if force < 0 else set()
+        polls = set(re.findall(r"(?:poll|routine \d+) else x(\d+)", _dynoc._region_text(self.region)))
         for _ in range(5):
             result, left = self.run_once(interpreted, force, after)
-            if str(left[0]) not in polls:
+            if str(left[0]) not in polls - {str(force)}:
                 break
         return result, left
 
