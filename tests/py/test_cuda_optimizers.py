@@ -83,7 +83,8 @@ def test_steps_for_each_tensor_are_pytorchs(waits):
     assert not _optimizers.make(fast)
 
 
-def test_steps_do_not_wait_for_the_compiler(device):  # noqa: F811
+def test_steps_do_not_wait_for_the_compiler(device, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(dynoc.config, "cache_dir", str(tmp_path))  # what an earlier run left would be there at once
     (plain, fast), both = twins("SGD", torch.float64, {"nesterov": True, "momentum": 0.5})  # no other test's
     give_gradients(both, 1)
     fast.step()
