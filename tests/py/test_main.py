@@ -143,7 +143,8 @@ def test_how_other_forms_end(tmp_path, end):
 
 def test_an_interrupt_from_outside(tmp_path):
     path = tmp_path / "program.py"
-    path.write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
+    program = "import time\nprint('ready', flush=True)\nwhile True:\n    time.sleep(.1)\n"  # what comes just before it waits for it
+    path.write_text(program)
     ends = []
     for words in ([str(path)], ["-m", "dynoc", str(path)]):
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
