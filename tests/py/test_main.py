@@ -143,7 +143,7 @@ def test_how_other_forms_end(tmp_path, end):
 
 def test_an_interrupt_from_outside(tmp_path):
     path = tmp_path / "program.py"
-    program = "import time\nprint('ready', flush=True)\nwhile True:\n    time.sleep(.1)\n"  # what comes just before it waits for it
+    program = "import time\nprint('ready', flush=True)\nwhile True:\n    time.sleep(.1)\n"  # it waits for its end
     path.write_text(program)
     ends = []
     for words in ([str(path)], ["-m", "dynoc", str(path)]):
