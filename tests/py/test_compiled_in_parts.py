@@ -99,9 +99,9 @@ def test_what_is_later_comes_behind_what_is_not(tmp_path):
     assert run(script, tmp_path / "cache")[0] == [True, True, False, False]  # lanes that are results are what these calls need
 
 
-def test_a_fork_before_the_text_is_written(tmp_path):
-    """The first artifact has the build thread, the others wait without text: child and parent write and build all of them."""
-    script = FUNCTIONS + '''
+def held(tmp_path):
+    """The beginning of a program whose compiler waits until there is a file SLOW.go."""
+    return FUNCTIONS + '''
     _dynoc._parts_above(0)
     with open("SLOW", "w") as f:
         f.write("""#!/bin/sh
@@ -111,6 +111,12 @@ def test_a_fork_before_the_text_is_written(tmp_path):
     os.chmod("SLOW", 0o700)
     dynoc.config.compiler = "SLOW"
     x = np.ones((40, 40))
+    '''.replace("\n    ", "\n").replace("SLOW", str(tmp_path / "slow"))
+
+
+def test_a_fork_before_the_text_is_written(tmp_path):
+    """The first artifact has the build thread, the others wait without text: child and parent write and build all of them."""
+    script = held(tmp_path) + '''
     fasts = [dynoc.optimize(fn) for fn in (columns, middle, norm)]
     results = [bits(fast(x)) for fast in fasts]
     texts = [fast.entries[0].source for fast in fasts]
@@ -135,17 +141,8 @@ def test_a_fork_before_the_text_is_written(tmp_path):
 
 def test_functions_that_go_before_their_text_is_written(tmp_path):
     """In the parent and in a child whose fork dropped what was queued. One function stays, and has both of its parts."""
-    script = FUNCTIONS + '''
+    script = held(tmp_path) + '''
     import gc
-    _dynoc._parts_above(0)
-    with open("SLOW", "w") as f:
-        f.write("""#!/bin/sh
-    while [ ! -e SLOW.go ]; do sleep 0.01; done
-    exec gcc "$@"
-    """)
-    os.chmod("SLOW", 0o700)
-    dynoc.config.compiler = "SLOW"
-    x = np.ones((40, 40))
     fasts = [dynoc.optimize(fn) for fn in (columns, middle, norm, softmax)]
     for fast in fasts:
         fast(x)

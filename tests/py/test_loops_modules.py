@@ -11,24 +11,10 @@ from contextlib import redirect_stdout
 
 import numpy as np
 import pytest
+from going_over import HAS, enabled, go_over, gone_over  # noqa: F401
 from process import environment_of
 
 import dynoc
-from dynoc import _dynoc
-
-go_over = _dynoc._go_over
-HAS = sys.version_info < (3, 14)  # from 3.14 on code stays in the loop that it began in
-
-
-@pytest.fixture(autouse=True)
-def enabled():
-    dynoc.enable()
-    yield
-    dynoc.disable()
-
-
-def gone_over():
-    return dynoc.counters["loops"].get("gone over", 0)
 
 
 def native():

@@ -8,23 +8,9 @@ import traceback
 import types
 
 import pytest
+from going_over import HAS, enabled, go_over, gone_over  # noqa: F401
 
 import dynoc
-from dynoc import _dynoc
-
-go_over = _dynoc._go_over
-HAS = sys.version_info < (3, 14)  # from 3.14 on calls stay in the code that they began in
-
-
-@pytest.fixture(autouse=True)
-def enabled():
-    dynoc.enable()
-    yield
-    dynoc.disable()
-
-
-def gone_over():
-    return dynoc.counters["loops"].get("gone over", 0)
 
 
 def twin(function):

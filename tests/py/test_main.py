@@ -143,8 +143,8 @@ def test_how_other_forms_end(tmp_path, end):
 
 def test_an_interrupt_from_outside(tmp_path):
     path = tmp_path / "program.py"
-    program = "import time\nprint('ready', flush=True)\nwhile True:\n    time.sleep(.1)\n"  # it waits for its end
-    path.write_text(program)
+    # A signal that comes just before a sleep waits for its end.
+    path.write_text("import time\nprint('ready', flush=True)\nwhile True:\n    time.sleep(.1)\n")
     ends = []
     for words in ([str(path)], ["-m", "dynoc", str(path)]):
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}

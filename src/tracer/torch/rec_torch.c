@@ -73,23 +73,41 @@ static const char *name_of(PyObject *callable) {
     return name == NULL ? NULL : PyUnicode_AsUTF8(name);
 }
 
-/* What a row may be called whose callable has this name: the same, or without the underscore at its end (`mul_`), or what is
- * behind an underscore (`special_erf`). */
-static bool is_called(const char *row, const char *name) {
-    const char *own = last_part(row);
-    for (size_t length; name != NULL && *name != 0; name = strchr(name, '_'), name += name != NULL) {
-        length = strlen(name);
-        bool in_place = name[length - 1] == '_' && strncmp(own, name, length - 1) == 0 && own[length - 1] == 0;
-        if (strcmp(own, name) == 0 || in_place) {
-            return true;
-        }
+/* What a row may be called whose callable has a name: the same, or without the underscore at its end (`mul_`), or what is behind
+ * an underscore (`special_erf`). One after the other, from {.rest = the callable's name} on. */
+typedef struct RowName {
+    const char *text, *rest;
+    size_t length;
+} RowName;
+
+static bool next_row_name(RowName *n) {
+    bool shorter = n->text != NULL && n->text[n->length] == 0 && n->text[n->length - 1] == '_';
+    if (shorter) {
+        n->length--;
+        return true;
     }
-    return false;
+    n->text = n->rest;
+    if (n->text == NULL || *n->text == 0) {
+        return false;
+    }
+    const char *underscore = strchr(n->text, '_');
+    n->length = strlen(n->text);
+    n->rest = underscore == NULL ? NULL : underscore + 1;
+    return true;
+}
+
+static bool is_named(const char *row, const RowName *n) {
+    const char *own = last_part(row);
+    return strncmp(own, n->text, n->length) == 0 && own[n->length] == 0;
 }
 
 /* Has the program put another function of torch's in the place of the row's? That has its own name. */
 static bool is_exchanged(const struct Row *row, PyObject *callable) {
-    bool known = is_dispatcher(callable) || is_called(row->name, name_of(callable));
+    RowName name = {.rest = name_of(callable)};
+    bool known = is_dispatcher(callable);
+    while (!known && next_row_name(&name)) {
+        known = is_named(row->name, &name);
+    }
     PyErr_Clear(); /* of a name that isn't text */
     return !known;
 }
@@ -227,11 +245,9 @@ static int bind_once(size_t i) {
     return 0;
 }
 
-static int bind_rows_of(const char *name, size_t length) {
-    for (uint16_t i = row_at[place_of(name, length)]; i != 0; i = row_behind[i]) {
-        const char *own = last_part(rows[i - 1].name);
-        bool is_so = strncmp(own, name, length) == 0 && own[length] == 0;
-        if (is_so && bind_once(i - 1) < 0) {
+static int bind_rows_of(const RowName *name) {
+    for (uint16_t i = row_at[place_of(name->text, name->length)]; i != 0; i = row_behind[i]) {
+        if (is_named(rows[i - 1].name, name) && bind_once(i - 1) < 0) {
             return -1;
         }
     }
@@ -246,24 +262,18 @@ static int bind_all(void) {
     return status;
 }
 
-/* A row is named as its callable is, or as that is behind an underscore (`special_erf`), or without the one at its end
- * (`mul_`). What PyTorch 2.15 and later dispatch in Python may have another name. */
+/* The rows that may be the callable's. What PyTorch 2.15 and later dispatch in Python may have another name. */
 static int bind_alike(PyObject *callable) {
     if (is_dispatcher(callable)) {
         return bind_all();
     }
-    const char *name = name_of(callable);
+    RowName name = {.rest = name_of(callable)};
     PyErr_Clear(); /* of a name that isn't text */
-    while (name != NULL && *name != 0) {
-        size_t length = strlen(name);
-        bool in_place = name[length - 1] == '_';
-        if (bind_rows_of(name, length) < 0 || (in_place && bind_rows_of(name, length - 1) < 0)) {
-            return -1;
-        }
-        const char *underscore = strchr(name, '_');
-        name = underscore == NULL ? NULL : underscore + 1;
+    int status = 0;
+    while (status == 0 && next_row_name(&name)) {
+        status = bind_rows_of(&name);
     }
-    return 0;
+    return status;
 }
 
 const DynBinding *dyn_torch_binding(PyObject *callable) {
