@@ -399,6 +399,38 @@ def test_rows_longer_than_those_seen_first(device):
     assert len(fast.entries) == 1 and "held" in fast.entries[0].source
 
 
+def test_rows_of_halves_are_held_as_rows_of_floats(device):
+    """A layer norm, squares of halves among it, is one launch: its rows stay in registers."""
+    fast = dynoc.optimize(layer_norm, wait=True)
+    x, w, b = randn(7, 1024).half(), randn(1024, seed=1).half(), randn(1024, seed=2).half()
+    for _ in range(3):
+        torch.testing.assert_close(fast(x, w, b), layer_norm(x, w, b), rtol=2e-2, atol=2e-2)
+    (entry,) = fast.entries
+    assert "held_group" in entry.source and entry.source.count("_held_group, ") == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_quotients_by_what_stands_in_the_row_are_rounded(device, dtype):
+    """They are made with the divisor's reciprocal, but for numbers near the ends of the type."""
+
+    def f(x, z):
+        return x.abs() / z.sum(-1, keepdim=True), x * 1 / z.sum(-1, keepdim=True)
+
+    info = torch.finfo(dtype)
+    ends = [0.0, -0.0, 1.0, 3.0, -7.0, torch.inf, -torch.inf, torch.nan]
+    ends += [info.max, -info.max, info.tiny, info.tiny / 8, 1e-30, 1e30]
+    x = torch.cat([torch.tensor(ends, dtype=dtype).repeat(40, 2), randn(40, 100).to(dtype)], 1)
+    z = torch.zeros(40, 128, dtype=dtype)
+    z[: len(ends), 0] = torch.tensor(ends, dtype=dtype)
+    z[len(ends) :, 0] = randn(40 - len(ends), seed=3)
+    fast = dynoc.optimize(f, wait=True)
+    for _ in range(3):
+        for got, want in zip(fast(x, z), f(x, z), strict=True):
+            same = (got == want) & (torch.signbit(got) == torch.signbit(want)) | (got.isnan() & want.isnan())
+            assert same.all(), (got[~same][:5], want[~same][:5])
+    assert "? dyn_over(" in fast.entries[0].source
+
+
 def test_layers_alike_are_one_function(device):
     """… of however many places: rows that threads hold are told among those of their group."""
 

@@ -461,7 +461,8 @@ static void report(const Job *job) {
         if (job->kept_elsewhere) {
             dyn_warn_once(DYN_R_NO_FOLDER, "%s", dyn_str_at(&r->detail));
         }
-        dyn_log(DYN_LOG_perf, "build: %.1f ms (%s)", r->seconds * 1e3, r->cached ? "no compiler" : "compiled");
+        dyn_log(DYN_LOG_perf, "build%s: %.1f ms (%s)", job->later ? " of what can wait" : "", r->seconds * 1e3,
+                r->cached ? "no compiler" : "compiled");
         return;
     }
     dyn_count_reason("build", r->why);

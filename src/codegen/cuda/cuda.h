@@ -40,7 +40,7 @@
 #define DYN_CUDA_GROUP_THREADS 1024 /* … and of a group at the most */
 #define DYN_CUDA_HELD_THREADS 512   /* of a group whose threads hold rows in registers: */
 #define DYN_CUDA_MOST_HELD 8        /* so many groups of V elements of each row at the most, … */
-#define DYN_CUDA_HELD_BYTES 256     /* … which are so many bytes */
+#define DYN_CUDA_HELD_NUMBERS 32    /* … which are so many numbers, twice as many where rows are too long or read singly */
 #define DYN_CUDA_MOST_ROWS 64       /* of a group that are held, or laid anew; of more, all lie where the plan has them */
 #define DYN_CUDA_HEAD 5             /* words in front of size */
 #define DYN_CUDA_GROUP_HEAD 3       /* words of a group in front of its kernels' */
@@ -91,7 +91,10 @@ DYN_HIDDEN int dyn_cuda_number_alike(const DynLoops *p);
 /* emit_values.c: the type of a value, instruction i, for lane j of its group (`result` counts reductions), and of a reduction
  * what combines two values and what it begins with. -1: an expression can't be written. */
 DYN_HIDDEN const char *dyn_cuda_type(DynDtype dt);
-DYN_HIDDEN int dyn_cuda_put_insn(DynStr *out, const DynKernel *k, uint32_t i, int *result);
+/* The operand that instruction i divides floats by, as it lies, or DYN_NONE. Where it stands in the row, the quotient is made
+ * with its reciprocal (`divisor`, else DYN_NONE). */
+DYN_HIDDEN uint32_t dyn_cuda_divisor(const DynKernel *k, uint32_t i);
+DYN_HIDDEN int dyn_cuda_put_insn(DynStr *out, const DynKernel *k, uint32_t i, uint32_t divisor, int *result);
 DYN_HIDDEN int dyn_cuda_put_join(DynStr *out, const DynInsn *insn, const char *a, const char *b);
 DYN_HIDDEN void dyn_cuda_put_identity(DynStr *out, const DynInsn *insn);
 DYN_HIDDEN int dyn_cuda_emit_part(const DynLoops *p, bool first, int64_t whole,

@@ -64,11 +64,11 @@ uint32_t dyn_cuda_inner(const DynKernel *k) {
     return k->reduced ? k->reduced : all;
 }
 
-/* So many elements are 16 bytes of the largest operand; of long kernels fewer, as each is held in registers. Rows of a group that
- * have one element have one. */
+/* So many elements are 16 bytes of the largest operand; of long kernels fewer, as each is held in registers, and of a group's
+ * rows four halves at the most, which are computed as floats. Rows of a group that have one element have one. */
 int dyn_cuda_lanes(const DynLoops *p, const DynKernel *k) {
-    int largest = 1;
-    bool one = k->group != DYN_NONE && dyn_kernel_is_one(p, k, k->outer);
+    bool grouped = k->group != DYN_NONE, one = grouped && dyn_kernel_is_one(p, k, k->outer);
+    int largest = grouped ? dyn_dtypes[DYN_F32].size : 1;
     for (uint32_t i = 0; i < k->operands.n; i++) {
         int size = dyn_dtypes[k->operands.at[i].dtype].size;
         largest = size > largest ? size : largest;
@@ -136,10 +136,19 @@ static int each_of(int64_t n, int most) {
     return each < most ? each : most;
 }
 
+/* Of so many numbers of a group in all rows, groups that fit into registers for so many. */
+static int most_held(int numbers, int room) {
+    int most = DYN_CUDA_MOST_HELD;
+    while (most > 0 && most * numbers > room) {
+        most /= 2;
+    }
+    return most;
+}
+
 DynCudaHeld dyn_cuda_held(const DynLoops *p, uint32_t first) {
     uint32_t end = dyn_loops_group_end(p, first), group = dyn_loops_kernel_at(p, first)->group;
     DynCudaHeld h = {.rows = 0};
-    int bytes = 0, most = DYN_CUDA_MOST_HELD, widest = 1, row = 0;
+    int numbers = 0, widest = 1, row = 0;
     for (uint32_t i = 0; i < p->nplaces && row < DYN_CUDA_MOST_ROWS; i++) {
         if (!dyn_cuda_is_row(p, group, i)) {
             continue;
@@ -147,17 +156,16 @@ DynCudaHeld dyn_cuda_held(const DynLoops *p, uint32_t first) {
         int lanes = held_lanes(p, first, end, i);
         h.rows |= (uint64_t)(lanes > 0) << row++;
         widest = lanes > widest ? lanes : widest;
-        bytes += lanes > 0 ? 16 : 0;
+        numbers += lanes;
     }
-    while (most > 0 && most * bytes > DYN_CUDA_HELD_BYTES) {
-        most /= 2;
-    }
+    int most = most_held(numbers, DYN_CUDA_HELD_NUMBERS), more = most_held(numbers, 2 * DYN_CUDA_HELD_NUMBERS);
     int64_t longest = longest_row(p, first, end);
-    if (bytes == 0 || longest > (int64_t)most * DYN_CUDA_HELD_THREADS) {
+    most = longest > (int64_t)most * DYN_CUDA_HELD_THREADS ? more : most;
+    if (numbers == 0 || longest > (int64_t)most * DYN_CUDA_HELD_THREADS) {
         return (DynCudaHeld){0};
     }
     h.groups = each_of(longest, most);
-    h.singles = each_of(longest * widest, most * widest);
+    h.singles = each_of(longest * widest, more * widest);
     return h;
 }
 
@@ -225,12 +233,30 @@ static const char *taken(const DynLoops *p, const DynOperand *o) {
     return p->places[dyn_loops_storage(p, o->place)].kind == DYN_P_COUNT ? "dyn_count" : "dyn_take";
 }
 
+/* The operand that instruction i divides by and that stands in the row, or DYN_NONE. */
+static uint32_t row_divisor(const DynLoops *p, const DynKernel *k, uint32_t i) {
+    uint32_t operand = dyn_cuda_divisor(k, i);
+    return operand != DYN_NONE && stands_in_row(p, k, operand) ? operand : DYN_NONE;
+}
+
+static bool is_row_divisor(const DynLoops *p, const DynKernel *k, uint32_t operand) {
+    for (uint32_t i = 0; i < k->insns.n; i++) {
+        if (row_divisor(p, k, i) == operand) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void put_row_elements(DynStr *out, const DynLoops *p, const DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const DynOperand *o = &k->operands.at[i];
         if (stands_in_row(p, k, i)) {
             dyn_str_printf(out, "    %s c%u[1] = {}; if (FAST && groups > 0) %s<1, 0>(c%u, b%u);\n",
                            dyn_emit_memory_type((DynDtype)o->dtype), i, taken(p, o), i, i);
+        }
+        if (stands_in_row(p, k, i) && is_row_divisor(p, k, i)) {
+            dyn_str_printf(out, "    const %s q%u = dyn_inverse(c%u[0]);\n", dyn_cuda_type((DynDtype)o->dtype), i, i);
         }
     }
 }
@@ -328,7 +354,7 @@ static int put_group(DynStr *out, const DynLoops *p, const DynKernel *k) {
     put_loads(out, p, k);
     dyn_str_puts(out, "        _Pragma(\"unroll\") for (int j = 0; j < V; j++) {\n");
     for (uint32_t i = 0; i < k->insns.n; i++) {
-        failed |= dyn_cuda_put_insn(out, k, i, &result);
+        failed |= dyn_cuda_put_insn(out, k, i, row_divisor(p, k, i), &result);
     }
     dyn_str_puts(out, "        }\n");
     put_stores(out, p, k);

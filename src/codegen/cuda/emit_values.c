@@ -29,7 +29,30 @@ static int put_operator(DynStr *out, const DynInsn *insn, const char *const *arg
     return dyn_emit_op_as(out, insn, type, template, args);
 }
 
-static int put_expression(DynStr *out, const DynKernel *k, const DynInsn *insn) {
+/* A difference has no zeros to speak of, and nothing is gained where it is divided. */
+static bool may_divide_zeros(const DynKernel *k, const DynInsn *insn) {
+    const DynInsn *divided = at(k, insn->a[0]);
+    bool quotient = insn->kind == DYN_L_OP && insn->op == DYN_OP_DIVIDE && dyn_dtypes[dyn_emit_compute(insn)].kind == 'f';
+    return quotient && !(divided->kind == DYN_L_OP && divided->op == DYN_OP_SUBTRACT);
+}
+
+uint32_t dyn_cuda_divisor(const DynKernel *k, uint32_t i) {
+    const DynInsn *insn = at(k, i), *by = insn->kind == DYN_L_OP && insn->nargs == 2 ? at(k, insn->a[1]) : NULL;
+    bool loaded = by != NULL && by->kind == DYN_L_LOAD && (DynDtype)by->dtype == dyn_emit_compute(insn);
+    return loaded && !dyn_dtype_is_half((DynDtype)by->dtype) && may_divide_zeros(k, insn) ? by->a[0] : DYN_NONE;
+}
+
+/* A quotient by what stands in the row (q<operand> is its reciprocal where FAST), or what its operator's row says. */
+static int put_value(DynStr *out, const DynInsn *insn, const char *const *args, uint32_t divisor) {
+    if (divisor == DYN_NONE) {
+        return put_operator(out, insn, args);
+    }
+    dyn_str_printf(out, "FAST && (!HELD || HELD * V >= 16) ? dyn_over(%s, %s, q%u) : %s / %s", args[0], args[1], divisor, args[0],
+                   args[1]);
+    return 0;
+}
+
+static int put_expression(DynStr *out, const DynKernel *k, const DynInsn *insn, uint32_t divisor) {
     char names[3][24];
     const char *args[3] = {NULL, NULL, NULL};
     for (int a = 0; a < insn->nargs; a++) {
@@ -44,7 +67,7 @@ static int put_expression(DynStr *out, const DynKernel *k, const DynInsn *insn) 
     if (rounds) {
         dyn_str_puts(out, insn->dtype == DYN_F16 ? "dyn_half(" : "dyn_bf16(");
     }
-    int failed = put_operator(out, insn, args);
+    int failed = put_value(out, insn, args, divisor);
     dyn_str_puts(out, rounds ? ")" : "");
     return failed;
 }
@@ -120,7 +143,7 @@ static void put_both(DynStr *out, const DynInsn *insn, uint32_t i, uint32_t othe
                    insn->dtype == DYN_F64 ? "" : "f", insn->a[0], s, c);
 }
 
-int dyn_cuda_put_insn(DynStr *out, const DynKernel *k, uint32_t i, int *result) {
+int dyn_cuda_put_insn(DynStr *out, const DynKernel *k, uint32_t i, uint32_t divisor, int *result) {
     const DynInsn *insn = at(k, i);
     int failed = 0;
     char a[32], b[32];
@@ -151,7 +174,7 @@ int dyn_cuda_put_insn(DynStr *out, const DynKernel *k, uint32_t i, int *result) 
     } else if (insn->kind == DYN_L_SCALAR) {
         dyn_str_printf(out, "s%u", insn->a[0]);
     } else {
-        failed = put_expression(out, k, insn);
+        failed = put_expression(out, k, insn, divisor);
     }
     dyn_str_puts(out, ";\n");
     return failed;

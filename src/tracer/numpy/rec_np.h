@@ -74,6 +74,8 @@ DYN_HIDDEN DynVal *dyn_np_refuse(DynRec *r, DynReason why); /* NULL */
 static inline DynVal *dyn_np_unsupported(DynRec *r) { return dyn_np_refuse(r, DYN_R_UNSUPPORTED_OP); }
 static inline uint32_t dyn_np_no_node(DynRec *r) { return dyn_np_unsupported(r), DYN_NONE; }
 DYN_HIDDEN int dyn_np_assume(DynRec *r, uint32_t sym); /* the bool symbol is true at every call; -1 where it is false now */
+/* 1: the exponent is `value` and guarded to be; 0: it is not, and guarded not to be; -1: failed. */
+DYN_HIDDEN int dyn_np_exponent_is(DynRec *r, uint32_t sym, double value);
 DYN_HIDDEN int dyn_np_assume_op(DynRec *r, DynSymOp op, uint32_t a, int64_t b); /* the relation of a with a plain int */
 DYN_HIDDEN uint32_t dyn_np_int(DynRec *r, int64_t value);
 DYN_HIDDEN uint32_t dyn_np_op(DynRec *r, DynSymOp op, uint32_t a, uint32_t b);

@@ -332,8 +332,7 @@ static uint32_t exponent_sym(DynRec *r, const NpArg *e) {
     return n->op == DYN_OP_SCALAR ? n->args[0].id : DYN_NONE;
 }
 
-/* 1: the exponent is `value` and guarded to be; 0: it is not, and guarded not to be; -1: failed. */
-static int exponent_is(DynRec *r, uint32_t sym, double value) {
+int dyn_np_exponent_is(DynRec *r, uint32_t sym, double value) {
     DynSyms *t = dyn_rec_syms(r);
     const DynSym *s = dyn_sym_at(t, sym);
     bool integer = s->type != DYN_T_FLOAT;
@@ -366,7 +365,7 @@ static uint32_t float_power(DynRec *r, DynDtype compute, const NpArg *args, NpFo
     }
     if (sym != DYN_NONE) {
         for (size_t i = 0; i < DYN_COUNTOF(fast) && args[0].arg.kind == DYN_ARG_NODE; i++) {
-            int is = exponent_is(r, sym, fast[i].value);
+            int is = dyn_np_exponent_is(r, sym, fast[i].value);
             if (is > 0 && by_operator && (fast[i].value == 0.5) != (dyn_sym_at(dyn_rec_syms(r), sym)->type == DYN_T_FLOAT)) {
                 break;
             }
@@ -399,7 +398,7 @@ static uint32_t small_power(DynRec *r, DynDtype compute, const NpArg *args, bool
     uint32_t sym = args[0].arg.kind == DYN_ARG_NODE ? exponent_sym(r, &args[1]) : DYN_NONE;
     *known = false;
     for (int value = 2; value <= 3 && sym != DYN_NONE && !*known; value++) {
-        int is = exponent_is(r, sym, value);
+        int is = dyn_np_exponent_is(r, sym, value);
         *known = is != 0;
         if (is < 0) {
             return DYN_NONE;

@@ -255,7 +255,17 @@ DynVal *tt_rule_logical(DynRec *r, NpCall *c) {
                                       : dyn_tt_finish(r, c, dyn_tt_elementwise(r, (DynOp)c->b->op, DYN_BOOL, DYN_BOOL, args, 2));
 }
 
-/* Exponents 2, 3, 0.5, -1 … are what torch's kernels look at too; float_power of rec_numpy_elem.c guards those it uses. */
+/* Of halves to a number: a square is their product on each device. Other exponents, 3 and 0.5 among them, torch's kernels round
+ * each in its own way, and they stay torch's. */
+static uint32_t power_of_halves(DynRec *r, DynDtype dt, const NpArg *args) {
+    int squares = dyn_np_exponent_is(r, args[1].arg.id, 2);
+    if (squares == 0) {
+        return dyn_np_no_node(r);
+    }
+    return squares < 0 ? DYN_NONE : dyn_tt_elementwise(r, DYN_OP_SQUARE, dt, dt, args, 1);
+}
+
+/* Exponents 2, 0.5, -1 … are what torch's kernels look at too; float_power of rec_numpy_elem.c guards those it uses. */
 static uint32_t power(DynRec *r, const NpArg *args) {
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     bool number = args[1].arg.kind == DYN_ARG_SYM && args[0].arg.kind == DYN_ARG_NODE;
@@ -263,8 +273,7 @@ static uint32_t power(DynRec *r, const NpArg *args) {
     if (dt == DYN_NO_DTYPE || !dyn_dtype_is_inexact(dt) || by_truth) {
         return dyn_np_no_node(r);
     }
-    bool whole = number && args[1].code == NP_WEAK_INT; /* a half holds it: so products will do */
-    return dyn_tt_elementwise(r, DYN_OP_POWER, whole ? dyn_tt_wide(dt) : dt, dt, args, 2);
+    return number && dyn_dtype_is_half(dt) ? power_of_halves(r, dt, args) : dyn_tt_elementwise(r, DYN_OP_POWER, dt, dt, args, 2);
 }
 
 DynVal *tt_rule_pow(DynRec *r, NpCall *c) {
