@@ -9,6 +9,7 @@
 #include "evalframe/follow.h"
 #include "evalframe/optimizers.h"
 #include "evalframe/sites.h"
+#include "evalframe/ticks.h"
 #include "evalframe/guards/guards.h"
 #include "evalframe/hold.h"
 #include "evalframe/hook.h"
@@ -295,8 +296,8 @@ static int start_once(PyObject *module) {
 
 static PyObject *is_started(PyObject *module, PyObject *none) { return PyBool_FromLong(start.done); }
 
-/* A thread that is in the midst of it doesn't exist in the child, which would wait for it for ever. And ticks, which call off
- * what waits for a loop to go over, come no more behind a fork. */
+/* A thread that is in the midst of it doesn't exist in the child, which would wait for it for ever. And what waits for a loop to
+ * go over is called off: the child has no use for the parent's loops. */
 static PyObject *hold_start(PyObject *module, PyObject *none) {
     dyn_loops_stay();
     if (!start.done && start.by != PyThread_get_thread_ident()) {
@@ -311,6 +312,7 @@ static PyObject *let_start(PyObject *module, PyObject *none) {
         start.forks = false;
         PyThread_release_lock(start.lock);
     }
+    dyn_ticks_go_on();
     Py_RETURN_NONE;
 }
 

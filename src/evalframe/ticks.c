@@ -1,6 +1,6 @@
 /* ticks.c: a thread that sleeps, and asks for a pending call when it wakes, which calls those who want to be called. Called by
  * finder.c, loop_watch.c and loops_ticks.c, with the GIL; the thread itself never has it. There is one thread at most; who is the
- * last to stop waits for its end, and a child process has none. */
+ * last to stop waits for its end. In front of a fork it ends too, and behind one it is begun again in both processes. */
 #define _GNU_SOURCE 1
 #include "evalframe/ticks.h"
 #include <pthread.h>
@@ -23,6 +23,7 @@ static struct {
     pthread_cond_t wake; /* the thread is to look whether it is to go on */
     pthread_t thread;
     bool on;           /* there is a thread; with the lock, or the GIL */
+    bool paused;       /* It ended for a fork. */
     atomic_bool asked; /* a call that has not come yet */
     atomic_uint ms;    /* the shortest of all clients' */
     Client clients[CLIENTS];
@@ -90,20 +91,15 @@ static void *thread_main(void *unused) {
     return NULL;
 }
 
-/* Programs are told when they fork with threads: ours ends before that, and none is begun again. */
-static void before_fork(void) {
+static bool gone; /* the interpreter goes, and no thread is begun any more */
+
+static PyObject *stop_all(PyObject *self, PyObject *none) {
+    gone = true;
     for (int i = 0; i < CLIENTS; i++) {
         if (ticks.clients[i].call != NULL) {
             dyn_ticks_stop(ticks.clients[i].call);
         }
     }
-}
-
-static bool gone; /* the interpreter goes, and no thread is begun any more */
-
-static PyObject *stop_all(PyObject *self, PyObject *none) {
-    gone = true;
-    before_fork();
     Py_RETURN_NONE;
 }
 
@@ -120,6 +116,38 @@ static bool end_at_exit(void) {
     return registered;
 }
 
+static void stop_thread(void) {
+    pthread_mutex_lock(&ticks.lock);
+    bool on = ticks.on;
+    ticks.on = false;
+    if (on) {
+        pthread_cond_signal(&ticks.wake);
+    }
+    pthread_mutex_unlock(&ticks.lock);
+    if (on) {
+        pthread_join(ticks.thread, NULL);
+    }
+}
+
+/* Programs are warned when they fork with threads: ours ends before that. */
+static void before_fork(void) {
+    ticks.paused = ticks.paused || ticks.on;
+    stop_thread();
+}
+
+static int go_on(void *unused) {
+    dyn_ticks_go_on();
+    return 0;
+}
+
+/* Python says when it has forked (module.c), other libraries don't. Their child processes do without ticks: they begin another
+ * program, as a rule. */
+static void after_fork_in_parent(void) {
+    if (ticks.paused) {
+        (void)dyn_cpy_call_soon(go_on);
+    }
+}
+
 /* Once, and before the first call that needs ticks, as it takes longer than many a call: that the time of day is set moves no
  * tick. */
 bool dyn_ticks_prepare(void) {
@@ -130,7 +158,8 @@ bool dyn_ticks_prepare(void) {
     }
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    prepared = pthread_cond_init(&ticks.wake, &attributes) == 0 && pthread_atfork(before_fork, NULL, NULL) == 0 && end_at_exit();
+    prepared = pthread_cond_init(&ticks.wake, &attributes) == 0 && end_at_exit() &&
+               pthread_atfork(before_fork, after_fork_in_parent, NULL) == 0;
     pthread_condattr_destroy(&attributes);
     return prepared;
 }
@@ -156,6 +185,13 @@ static void start_thread(void) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+void dyn_ticks_go_on(void) {
+    if (ticks.paused && !ticks.on && !gone) {
+        start_thread();
+    }
+    ticks.paused = false;
+}
+
 /* A thread that sleeps for long is woken, and sleeps for a shorter time. */
 void dyn_ticks_start(DynTicked *call) {
     Client *c = client_of(call);
@@ -174,19 +210,6 @@ void dyn_ticks_start(DynTicked *call) {
     pthread_mutex_unlock(&ticks.lock);
 }
 
-static void stop_thread(void) {
-    pthread_mutex_lock(&ticks.lock);
-    bool on = ticks.on;
-    ticks.on = false;
-    if (on) {
-        pthread_cond_signal(&ticks.wake);
-    }
-    pthread_mutex_unlock(&ticks.lock);
-    if (on) {
-        pthread_join(ticks.thread, NULL);
-    }
-}
-
 void dyn_ticks_stop(DynTicked *call) {
     Client *c = client_of(call);
     bool others = false;
@@ -197,6 +220,7 @@ void dyn_ticks_stop(DynTicked *call) {
         others = others || ticks.clients[i].call != NULL;
     }
     if (!others) {
+        ticks.paused = false;
         stop_thread();
     }
 }

@@ -6,9 +6,10 @@
 /* What was a call good for: the next one comes as soon as the first, or later, or there is none. */
 typedef enum DynTick { DYN_TICK_USEFUL, DYN_TICK_USELESS, DYN_TICK_LAST } DynTick;
 typedef DynTick DynTicked(unsigned ms); /* so long after the call before */
-/* Of three callers at most; nothing where there can be no thread. A fork ends them. */
+/* Of three callers at most; nothing where there can be no thread. */
 DYN_HIDDEN bool dyn_ticks_prepare(void); /* false, or true once and for all: there can be such calls */
 DYN_HIDDEN void dyn_ticks_start(DynTicked *call);
 DYN_HIDDEN bool dyn_ticks_come(DynTicked *call); /* … to this caller */
 DYN_HIDDEN void dyn_ticks_stop(DynTicked *call);
+DYN_HIDDEN void dyn_ticks_go_on(void); /* behind a fork, which has ended the thread that asks */
 #endif

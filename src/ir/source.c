@@ -323,6 +323,7 @@ void dyn_source_print(const DynSources *t, uint32_t id, DynStr *out) {
         print_text(s->key, out);
         break;
     case DYN_SRC_ITEM: dyn_str_printf(out, "[%u]", (unsigned)s->index); break;
+    case DYN_SRC_FROM_END: dyn_str_printf(out, "[-%u]", (unsigned)s->index); break;
     case DYN_SRC_KEY:
         dyn_str_putc(out, '[');
         dyn_object_print(s->key, out);

@@ -75,7 +75,8 @@ DYN_HIDDEN bool dyn_source_adds_getattr(PyTypeObject *type); /* a class with a _
  * index gave (NAMED alone). *out: new reference. */
 DYN_HIDDEN DynRead dyn_source_read(const DynSource *s, PyObject *base, PyObject *name, PyObject *func, PyObject *const *locals,
                                    PyObject **out);
-/* What a NAMED, NTH_KEY or NTH_VALUE source gives: borrowed, or NULL. Leaves no exception. */
+/* What a NAMED, NTH_KEY, NTH_VALUE or FROM_END source gives: borrowed, or NULL. Leaves no exception. */
 DYN_HIDDEN PyObject *dyn_source_named(PyObject *dict, PyObject *name);
 DYN_HIDDEN PyObject *dyn_source_nth(PyObject *dict, uint32_t index, bool of_value);
+DYN_HIDDEN PyObject *dyn_source_from_end(PyObject *list, uint32_t index);
 #endif

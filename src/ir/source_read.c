@@ -226,6 +226,11 @@ PyObject *dyn_source_nth(PyObject *dict, uint32_t index, bool of_value) {
     return NULL;
 }
 
+PyObject *dyn_source_from_end(PyObject *list, uint32_t index) {
+    bool there = PyList_CheckExact(list) && index <= PyList_GET_SIZE(list);
+    return there ? PyList_GET_ITEM(list, PyList_GET_SIZE(list) - index) : NULL;
+}
+
 DynRead dyn_source_read(const DynSource *s, PyObject *base, PyObject *name, PyObject *func, PyObject *const *locals,
                         PyObject **out) {
     *out = NULL;
@@ -240,6 +245,7 @@ DynRead dyn_source_read(const DynSource *s, PyObject *base, PyObject *name, PyOb
     case DYN_SRC_DICT: return key_of(s->obj, s->key, out);
     case DYN_SRC_ATTR: return dyn_source_attr(base, s->key, out);
     case DYN_SRC_ITEM: return item_of(base, s->index, out);
+    case DYN_SRC_FROM_END: return PyList_CheckExact(base) ? found(dyn_source_from_end(base, s->index), out) : DYN_READ_FAILED;
     case DYN_SRC_OWN: return own_of(base, s->key, out);
     case DYN_SRC_KEY: return PyDict_Check(base) ? found(dyn_cpy_dict_item(base, s->key, s->hash), out) : DYN_READ_FAILED;
     case DYN_SRC_NAMED: return PyDict_Check(base) ? found(dyn_source_named(base, name), out) : DYN_READ_FAILED;

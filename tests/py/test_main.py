@@ -141,6 +141,18 @@ def test_how_other_forms_end(tmp_path, end):
     assert assert_same([], ["-m", "module"], tmp_path)[0] != 0
 
 
+@pytest.mark.parametrize("words", [["program.py"], ["-m", "program"]])
+def test_the_program_has_the_main_module_that_python_made(tmp_path, words):
+    """Python takes that one apart at its end; another would be left to the collector, with all that the program holds."""
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.first_main = sys.modules['__main__']\n")
+    text = "import sys\nprint(sys.modules['__main__'] is sys.first_main, sys.first_main.__name__)\n"
+    (tmp_path / "program.py").write_text(text)
+    path = os.pathsep.join([str(tmp_path), *(p for p in sys.path if p)])
+    ends = [subprocess.run([sys.executable, *how, *words], env={**os.environ, "PYTHONPATH": path}, cwd=tmp_path,
+                           capture_output=True, text=True, check=False) for how in ([], ["-m", "dynoc"])]
+    assert [(end.returncode, end.stdout) for end in ends] == [(0, "True __main__\n")] * 2, ends[1].stderr
+
+
 def test_an_interrupt_from_outside(tmp_path):
     path = tmp_path / "program.py"
     # A signal that comes just before a sleep waits for its end.

@@ -523,6 +523,34 @@ def test_fork():
     assert output_of(FORK) == "0"
 
 
+FORKED_LOOPS = """
+import os, warnings
+BEFORE
+import dynoc
+warnings.simplefilter("error")
+def count(n):
+    total = 0
+    for i in range(n):
+        total += i % 7
+    return total
+def found():
+    return "finder" in dynoc.counters and dynoc.counters["finder"].get("functions", 0)
+dynoc.enable()
+child = os.fork()
+while not found():
+    count(200_000)
+if child == 0:
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.parametrize("before", ["import numpy", ""])
+def test_loops_are_found_behind_a_fork(before):
+    """In both processes; and whoever forks isn't warned of a thread."""
+    assert output_of(FORKED_LOOPS.replace("BEFORE", before), OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1) == "0"
+
+
 DEEP = """
 import sys
 import numpy as np

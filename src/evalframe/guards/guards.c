@@ -275,6 +275,7 @@ static PyObject *load(const DynSource *s, PyObject *base, PyObject *func) {
             return item_of_deque(base, s->index);
         }
         return PyList_CheckExact(base) && s->index < PyList_GET_SIZE(base) ? PyList_GET_ITEM(base, s->index) : NULL;
+    case DYN_SRC_FROM_END: return dyn_source_from_end(base, s->index);
     case DYN_SRC_OWN: return dyn_cpy_own_value(base, s->key);
     case DYN_SRC_KEY: return PyDict_Check(base) ? dyn_cpy_dict_item(base, s->key, s->hash) : NULL;
     case DYN_SRC_FCELL: return cell_of(base, s->index);

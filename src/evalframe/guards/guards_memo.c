@@ -333,6 +333,7 @@ static void source(Maker *k, uint32_t id) {
     case DYN_SRC_HANDLED:
     case DYN_SRC_CONST:
     case DYN_SRC_DICT:
+    case DYN_SRC_FROM_END:
     case DYN_SRC_NAMED:
     case DYN_SRC_FCLOSURE:
     case DYN_SRC_FCELL:

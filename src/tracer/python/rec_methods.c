@@ -267,7 +267,8 @@ DynVal *rec_on_list_method(DynRec *r, const RecCall *c, PyObject **result, int w
 
 /* ---- lists that nobody looked at */
 
-/* A list that came in, that nobody has looked at in this segment: what it holds doesn't matter to who appends to it. */
+/* A list that came in, that nobody has looked at in this segment, or at some items at its end alone: what else it holds, and how
+ * much, doesn't matter to who appends to it or reads its last items. */
 bool rec_is_open_list(DynRec *r, DynOperand o) {
     if (o.v->kind != DV_SOURCE || !PyList_CheckExact(o.real)) {
         return false;
@@ -279,11 +280,35 @@ bool rec_is_open_list(DynRec *r, DynOperand o) {
         }
     }
     for (uint32_t i = 0; i < r->seen.n; i++) {
-        if (r->seen.at[i].real == o.real) {
+        if (r->seen.at[i].real == o.real && r->seen.at[i].v != o.v) {
             return false;
         }
     }
     return true;
+}
+
+enum { MOST_FROM_END = 16 };
+
+/* list[-1], list[-2], …: of what was appended in this segment, or of what it ended with when the call began. */
+DynVal *rec_item_from_end(DynRec *r, DynOperand o, DynOperand index) {
+    int beyond = 0;
+    long i = PyLong_CheckExact(index.real) ? PyLong_AsLongAndOverflow(index.real, &beyond) : 0;
+    bool there = i < 0 && i >= -MOST_FROM_END && PyList_CheckExact(o.real) && -i <= PyList_GET_SIZE(o.real);
+    if (!there || !rec_is_open_list(r, o) || dyn_rec_resolve(r, index.v, index.real) < 0 ||
+        dyn_rec_burn(r, index.v, index.real) < 0) {
+        return NULL;
+    }
+    DynVal *list = o.v;
+    uint32_t from_end = (uint32_t)-i;
+    if (from_end <= list->n) {
+        return list->items[list->n - from_end];
+    }
+    from_end -= list->n;
+    uint32_t s = rec_saw_part(r, o, &PyList_Type) < 0
+                     ? DYN_NONE
+                     : dyn_source_intern(&r->cap->sources, DYN_SRC_FROM_END, list->source, from_end, NULL, NULL);
+    list->ends = from_end > list->ends ? from_end : list->ends;
+    return s == DYN_NONE ? NULL : rec_source(r, s);
 }
 
 DynVal *rec_on_append_open(DynRec *r, const RecCall *c, PyObject **result, int arg) {

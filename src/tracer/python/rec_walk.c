@@ -96,18 +96,6 @@ int rec_resolve_for_attribute(DynRec *r, DynOperand o, PyObject *name) {
     return walks ? rec_resolve_walked(r, o.v, o.real) : dyn_rec_resolve(r, o.v, o.real);
 }
 
-/* A dict of which one item is asked for, and no more: an object that came in. */
-static int see_dict(DynRec *r, DynOperand o) {
-    for (uint32_t i = 0; i < r->seen.n; i++) {
-        if (r->seen.at[i].v == o.v) {
-            return 0;
-        }
-    }
-    return rec_guard(r, DYN_GUARD_TYPE, o.v->source, DYN_NONE, 0, (PyObject *)&PyDict_Type) < 0 || rec_saw(r, o.real, o.v) < 0
-               ? -1
-               : 0;
-}
-
 DynVal *rec_item_by_name(DynRec *r, DynOperand o, DynOperand index) {
     bool by_name = index.v->kind == DV_SOURCE && PyUnicode_CheckExact(index.real);
     bool named = r->req->names_vary && by_name && !o.v->touched;
@@ -123,7 +111,7 @@ DynVal *rec_item_by_name(DynRec *r, DynOperand o, DynOperand index) {
             }
         }
     } else if (PyDict_CheckExact(o.real)) {
-        if (!is_unseen(r, o) || see_dict(r, o) < 0) {
+        if (!is_unseen(r, o) || rec_saw_part(r, o, &PyDict_Type) < 0) {
             return NULL;
         }
     } else if (dyn_rec_resolve(r, o.v, o.real) < 0 || !rec_is_held(o) || rec_type_method(r, o, "__getitem__").v != NULL) {

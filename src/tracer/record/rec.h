@@ -112,6 +112,7 @@ struct DynVal {
     bool wanted;     /* RESULT: a recipe names it. */
     bool ending;     /* The running instruction came to the end of this iterator. */
     bool by_place;   /* DICT: its keys are known by their places alone, and are no constants (rec_walk.c). */
+    uint32_t ends;   /* SOURCE: so many items of the list were looked for from its end (rec_methods.c). */
     uint32_t ahead;  /* How many items of this iterator the running instruction took (rec_take.c). */
     uint32_t recipe; /* The recipe that was made of it in the rebuild `stamp`. */
     uint32_t stamp;  /* The rebuild that `recipe` is of. */

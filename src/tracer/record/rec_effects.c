@@ -55,6 +55,16 @@ int rec_saw(DynRec *r, PyObject *real, DynVal *v) {
     return rec_keep(r, real) < 0 || dyn_vec_push(&r->seen, seen) < 0 ? -1 : 0;
 }
 
+int rec_saw_part(DynRec *r, DynOperand o, PyTypeObject *type) {
+    for (uint32_t i = 0; i < r->seen.n; i++) {
+        if (r->seen.at[i].v == o.v) {
+            return 0;
+        }
+    }
+    bool is_of_type = rec_guard(r, DYN_GUARD_TYPE, o.v->source, DYN_NONE, 0, (PyObject *)type) == 0;
+    return is_of_type ? rec_saw(r, o.real, o.v) : -1;
+}
+
 static int touch(DynRec *r, DynOperand o) {
     RecSeen row = {o.real, o.v};
     if (o.v->touched) {

@@ -414,11 +414,12 @@ static bool fails_for_sure(DynRec *r, DynOperand o, DynOperand index) {
 
 /* o[index], where no Python function has to be called for it: else *method is that. */
 DynVal *rec_subscript(DynRec *r, DynOperand o, DynOperand index, DynOperand *method, PyObject **result) {
-    DynVal *named = rec_item_by_name(r, o, index);
-    if (named != NULL) {
+    DynVal *alone = rec_item_by_name(r, o, index);
+    alone = alone != NULL ? alone : rec_item_from_end(r, o, index);
+    if (alone != NULL) {
         *method = (DynOperand){0};
         *result = PyObject_GetItem(o.real, index.real);
-        return *result != NULL ? named : NULL;
+        return *result != NULL ? alone : NULL;
     }
     bool known = rec_resolve_both(r, o, index);
     DynVal *v = NULL;

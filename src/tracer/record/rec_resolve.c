@@ -318,7 +318,7 @@ static int seen_container(DynRec *r, DynVal *v, PyObject *o) {
 }
 
 /* A list may have been appended to before anybody looked at it: v's items are those so far, and what sources tell of comes
- * before. */
+ * before. Items that were read from its end are the ones that were found there. */
 static int resolve_sequence(DynRec *r, DynVal *v, PyObject *o) {
     bool tuple = PyTuple_Check(o);
     DynVal **appended = v->items;
@@ -340,7 +340,9 @@ static int resolve_sequence(DynRec *r, DynVal *v, PyObject *o) {
         memcpy(v->items + n, appended, nappended * sizeof *appended);
     }
     for (Py_ssize_t i = 0; i < n; i++) {
-        uint32_t s = dyn_source_intern(&r->cap->sources, DYN_SRC_ITEM, v->source, (uint32_t)i, NULL, NULL);
+        bool from_end = n - i <= v->ends;
+        uint32_t s = dyn_source_intern(&r->cap->sources, from_end ? DYN_SRC_FROM_END : DYN_SRC_ITEM, v->source,
+                                       (uint32_t)(from_end ? n - i : i), NULL, NULL);
         if (s == DYN_NONE || (v->items[i] = rec_source(r, s)) == NULL) {
             return -1;
         }
@@ -468,6 +470,7 @@ static bool may_change(DynRec *r, uint32_t source) {
     case DYN_SRC_CLOSURE:
     case DYN_SRC_CELL:
     case DYN_SRC_ITEM:
+    case DYN_SRC_FROM_END:
     case DYN_SRC_OWN:
     case DYN_SRC_KEY:
     case DYN_SRC_NAMED:

@@ -356,7 +356,8 @@ DYN_HIDDEN int rec_resolve_walked(DynRec *r, DynVal *v, PyObject *real); /* dyn_
 DYN_HIDDEN int rec_resolve_for_attribute(DynRec *r, DynOperand o, PyObject *name);
 DYN_HIDDEN int rec_pin_keys(DynRec *r, DynVal *v);                        /* keys of a dict, or of a view's, become constants */
 DYN_HIDDEN DynVal *rec_key_of(DynRec *r, const DynVal *dict, uint32_t i); /* key number i */
-DYN_HIDDEN DynVal *rec_item_by_name(DynRec *r, DynOperand o, DynOperand key); /* o[key] for any key; NULL: another rule's */
+DYN_HIDDEN DynVal *rec_item_by_name(DynRec *r, DynOperand o, DynOperand key);    /* o[key] for any key; NULL: another rule's */
+DYN_HIDDEN DynVal *rec_item_from_end(DynRec *r, DynOperand o, DynOperand index); /* … of a list of any length */
 
 /* ---- rec_except.c */
 DYN_HIDDEN void rec_known_error(DynRec *r, DynVal *v); /* what was just raised follows from guards; v: its shadow or NULL */
@@ -391,11 +392,12 @@ DYN_HIDDEN int rec_effect(DynRec *r, DynOperand target, DynEffectKind kind, PyOb
 /* A class's attribute was stored. What a segment stored in the class (name NULL: under any name) last; NULL: nothing. */
 DYN_HIDDEN int rec_class_effect(DynRec *r, PyTypeObject *type, PyObject *name, DynVal *value);
 DYN_HIDDEN DynVal *rec_stored_in_class(const DynRec *r, PyTypeObject *type, PyObject *name);
-DYN_HIDDEN int rec_saw(DynRec *r, PyObject *real, DynVal *v);        /* an object that came in: no other that was changed is it */
-DYN_HIDDEN int rec_same_object(DynRec *r, DynVal *v, DynVal *other); /* two shadows of one object */
-DYN_HIDDEN int rec_effects_done(DynRec *r, DynEffects *out);         /* recipes of all effects so far, in the rebuild under way */
-DYN_HIDDEN void rec_forget_effects(DynRec *r, uint32_t n);           /* from n on */
-DYN_HIDDEN uint32_t rec_found_at(const DynVal *v);                   /* the source of the object itself, or DYN_NONE */
+DYN_HIDDEN int rec_saw(DynRec *r, PyObject *real, DynVal *v); /* an object that came in: no other that was changed is it */
+DYN_HIDDEN int rec_saw_part(DynRec *r, DynOperand o, PyTypeObject *type); /* … a container of which one item is asked for */
+DYN_HIDDEN int rec_same_object(DynRec *r, DynVal *v, DynVal *other);      /* two shadows of one object */
+DYN_HIDDEN int rec_effects_done(DynRec *r, DynEffects *out); /* recipes of all effects so far, in the rebuild under way */
+DYN_HIDDEN void rec_forget_effects(DynRec *r, uint32_t n);   /* from n on */
+DYN_HIDDEN uint32_t rec_found_at(const DynVal *v);           /* the source of the object itself, or DYN_NONE */
 
 DYN_HIDDEN bool rec_has_recipe(DynRec *r, DynVal *v); /* as things are now */
 
