@@ -99,6 +99,8 @@ const char *const dyn_region_kinds[DYN_RK_COUNT] = {
     [DYN_RK_METHOD] = "method",
     [DYN_RK_RNG] = "rng",
     [DYN_RK_MADE] = "made",
+    [DYN_RK_PARTS] = "parts",
+    [DYN_RK_SLICED] = "sliced",
 };
 
 static DynScalar F[DYN_ROUTINE_VALUES]; /* of the next call */

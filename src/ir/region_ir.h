@@ -101,6 +101,9 @@ typedef enum DynRegionKind {
     DYN_RK_RECORD,  /* An element of RECORDS, with their ref and shape. regs: the object that owns the memory, data. */
     DYN_RK_ADDRESS, /* While it is planned: x.ctypes of the array that follows, or a pointer to its memory of type `ref` of the
                      * region's objects. */
+    DYN_RK_SLICED,  /* While it is planned: a part of a list, which is moved into another one. The list and a SLICE follow. */
+    DYN_RK_PARTS,   /* An instance that is no object yet. ref: a tuple of its class and the names of the n attributes that follow,
+                     * in   the region's objects. shape: its number; values with one number are the same instance. */
     DYN_RK_COUNT
 } DynRegionKind;
 /* Functions of C for objects, called with numbers: region_calls.c. 1: it has raised, or gives something else. */
@@ -171,7 +174,7 @@ static inline bool dyn_region_has_items(uint8_t kind) {
     return dyn_region_is_dict_iterator(kind) || kind == DYN_RK_DICTVIEW || kind == DYN_RK_TUPLE || kind == DYN_RK_ENUM ||
            kind == DYN_RK_ZIP || kind == DYN_RK_LISTITER || kind == DYN_RK_CELL || kind == DYN_RK_FUNC || kind == DYN_RK_GEN ||
            kind == DYN_RK_SLICE || kind == DYN_RK_EXPR || kind == DYN_RK_LITERAL || kind == DYN_RK_PAUSED ||
-           kind == DYN_RK_ADDRESS;
+           kind == DYN_RK_ADDRESS || kind == DYN_RK_PARTS || kind == DYN_RK_SLICED;
 }
 extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
 #define DYN_RF_CONTIGUOUS 1u /* The last axis of an array has the stride of its elements. */
@@ -179,9 +182,10 @@ extern DYN_HIDDEN const char *const dyn_region_kinds[DYN_RK_COUNT];
 #define DYN_RF_DROPPABLE 4u /* ENTRY: dropping the object runs no code. */
 #define DYN_RF_MAYBE 8u     /* The last register says what it is: 0, what slot `ref` held at the entry; or dyn_region_what. */
 #define DYN_RF_TUPLE 16u    /* LIST: it is a tuple. */
-#define DYN_RF_FRESH 32u    /* INST: it is being made, and nobody else has it. */
+#define DYN_RF_FRESH 32u    /* COLUMN: a view that is no object yet. */
 #define DYN_REGION_RANK 6
 #define DYN_REGION_REGS (3 + 2 * DYN_REGION_RANK) /* Of an array: object, elements, sizes, strides, and what is read next. */
+#define DYN_REGION_INSTANCES 48                   /* The most instances in parts at an exit. */
 #define DYN_REGION_EXTRAS 48                      /* The most objects that come in beside the slots. */
 typedef struct DynRegionValue {
     uint8_t kind; /* DynRegionKind */
@@ -428,6 +432,15 @@ static inline bool dyn_region_is_foreign_call(uint16_t op) {
 DYN_HIDDEN void dyn_region_drop_made(DynRegionMade *made);
 DYN_HIDDEN bool dyn_region_has_room(int64_t items);     /* for another object that the run has, with so many items */
 DYN_HIDDEN PyObject *dyn_region_keep_made(PyObject *o); /* it is the run's, borrowed from here on; NULL: memory was out */
+/* Slices of lists (region_lists.c); where: as SLICE has it. 1 or NULL: CPython has to do it. */
+DYN_HIDDEN bool dyn_region_is_plain(PyObject *o);          /* dropping it runs no code: what lists of numbers hold */
+DYN_HIDDEN PyObject *dyn_region_keep_list(PyObject *list); /* as dyn_region_keep_made, with what is in it */
+DYN_HIDDEN PyObject *dyn_region_list_slice(PyObject *list, int64_t where, int64_t step); /* borrowed */
+DYN_HIDDEN extern int64_t dyn_region_list_step; /* of the next one that is assigned or moved to */
+DYN_HIDDEN int dyn_region_list_assign(PyObject *list, int64_t where, PyObject *from);
+DYN_HIDDEN int dyn_region_list_from(PyObject *list, int64_t where, int64_t step); /* what is moved next */
+DYN_HIDDEN int dyn_region_list_move(PyObject *list, int64_t where);
+DYN_HIDDEN int dyn_region_drop_list(PyObject *list); /* one that the run made, and no value is any more */
 /* Tuples that are looked up, and strings that are cut out and joined (region_keys.c); 1 or NULL: CPython has to do it. */
 DYN_HIDDEN PyObject *dyn_region_blank_tuple(int64_t n); /* of so many times None, which are replaced before anybody sees it */
 DYN_HIDDEN PyObject *dyn_region_key(int64_t n);         /* borrowed, until the next one */

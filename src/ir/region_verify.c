@@ -44,10 +44,12 @@ static const char *types_of(const DynRegionValue *v, char *types) {
     case DYN_RK_GEN:
     case DYN_RK_PAUSED:
     case DYN_RK_SLICE:
+    case DYN_RK_SLICED:
     case DYN_RK_LITERAL:
     case DYN_RK_EXPR:
     case DYN_RK_DICTVIEW:
     case DYN_RK_ADDRESS:
+    case DYN_RK_PARTS:
     case DYN_RK_COUNT: break;
     case DYN_RK_BOOL:
     case DYN_RK_INT: types[n++] = 'I'; break;

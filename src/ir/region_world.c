@@ -21,7 +21,7 @@ static int as_int(PyObject *o, int64_t *d) {
 bool dyn_region_is_np_number(PyObject *o) { return dyn_npscalar_is(o, DYN_F64) || dyn_npscalar_is(o, DYN_I64); }
 
 /* Dropping it runs no code: what lists of numbers hold. */
-static bool is_plain(PyObject *o) {
+bool dyn_region_is_plain(PyObject *o) {
     return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || o == Py_None || PyComplex_CheckExact(o) ||
            dyn_region_is_np_number(o);
 }
@@ -29,7 +29,7 @@ static bool is_plain(PyObject *o) {
 /* Takes the reference over. */
 static int set(PyObject *list, int64_t i, PyObject *o) {
     PyObject *old = PyList_GET_ITEM(list, i);
-    if (o == NULL || !is_plain(old)) {
+    if (o == NULL || !dyn_region_is_plain(old)) {
         PyErr_Clear();
         Py_XDECREF(o);
         return 1;
@@ -158,7 +158,7 @@ static int append_object(PyObject *list, PyObject *o) { return append(list, Py_N
 enum { MOST_ITEMS = 1 << 20 };
 DynRegionMade *dyn_region_made;
 
-static PyObject *keep(PyObject *list) {
+PyObject *dyn_region_keep_list(PyObject *list) {
     DynRegionMade *made = dyn_region_made;
     if (list == NULL) {
         PyErr_Clear();
@@ -263,7 +263,7 @@ bool dyn_region_has_room(int64_t items) {
     return made != NULL && made->n < DYN_REGION_MADE && items >= 0 && made->nitems + items < MOST_ITEMS;
 }
 
-static PyObject *new_list(void) { return dyn_region_has_room(0) ? keep(PyList_New(0)) : NULL; }
+static PyObject *new_list(void) { return dyn_region_has_room(0) ? dyn_region_keep_list(PyList_New(0)) : NULL; }
 
 static PyObject *list_range(int64_t start, int64_t n, int64_t step) {
     PyObject *list = n < 0 || !dyn_region_has_room(n) ? NULL : PyList_New((Py_ssize_t)n);
@@ -276,23 +276,24 @@ static PyObject *list_range(int64_t start, int64_t n, int64_t step) {
             PyList_SET_ITEM(list, i, number);
         }
     }
-    return list == NULL ? NULL : keep(list);
+    return list == NULL ? NULL : dyn_region_keep_list(list);
 }
 
 static PyObject *repeat(PyObject *list, int64_t n) {
     int64_t items;
     bool fits = !__builtin_mul_overflow((int64_t)PyList_GET_SIZE(list), n < 0 ? 0 : n, &items) && dyn_region_has_room(items);
-    return fits ? keep(PySequence_Repeat(list, (Py_ssize_t)n)) : NULL;
+    return fits ? dyn_region_keep_list(PySequence_Repeat(list, (Py_ssize_t)n)) : NULL;
 }
 
 static PyObject *concat(PyObject *a, PyObject *b) {
-    return dyn_region_has_room((int64_t)PyList_GET_SIZE(a) + PyList_GET_SIZE(b)) ? keep(PySequence_Concat(a, b)) : NULL;
+    return dyn_region_has_room((int64_t)PyList_GET_SIZE(a) + PyList_GET_SIZE(b)) ? dyn_region_keep_list(PySequence_Concat(a, b))
+                                                                                 : NULL;
 }
 
 /* An object that was taken out of another one lives on. */
 void dyn_region_keep_object(PyObject *o) {
     DynRegionMade *made = dyn_region_made;
-    if (is_plain(o) || Py_REFCNT(o) > 1 || made->n == DYN_REGION_MADE) {
+    if (dyn_region_is_plain(o) || Py_REFCNT(o) > 1 || made->n == DYN_REGION_MADE) {
         Py_DECREF(o);
     } else {
         made->at[made->n++] = o;
@@ -302,7 +303,7 @@ void dyn_region_keep_object(PyObject *o) {
 /* Otherwise a destructor would run later than it should, and CPython has to take it out. */
 bool dyn_region_can_keep(PyObject *o) {
     bool room = Py_REFCNT(o) > 1 || dyn_region_made->n < DYN_REGION_MADE;
-    return is_plain(o) || (room && dyn_cpy_drops_quietly(o, dyn_region_is_np_number));
+    return dyn_region_is_plain(o) || (room && dyn_cpy_drops_quietly(o, dyn_region_is_np_number));
 }
 
 static PyObject *new_tuple(int64_t n) { return dyn_region_has_room(1) ? dyn_region_keep_made(dyn_region_blank_tuple(n)) : NULL; }
@@ -480,7 +481,10 @@ static int remove_item(PyObject *list, int64_t i) {
     if (!dyn_region_can_keep(o)) {
         return 1;
     }
-    if (dyn_cpy_list_shorten(list, (Py_ssize_t)i)) { /* it was the last, and its reference is ours now */
+    PyObject **items = ((PyListObject *)list)->ob_item;
+    if (dyn_cpy_list_shorten(list,
+                             PyList_GET_SIZE(list) - 1)) { /* so it has one place less, and the item's reference is ours now */
+        memmove(items + i, items + i + 1, (size_t)(PyList_GET_SIZE(list) - i) * sizeof *items);
         dyn_region_keep_object(o);
         return 0;
     }
@@ -502,15 +506,6 @@ static int rotate(PyObject *list, int64_t i) {
 
 static int reverse(PyObject *list) { return PyList_Reverse(list); }
 
-static bool all_plain(PyObject *list, int64_t start, int64_t n, int64_t step) {
-    for (int64_t i = 0; i < n; i++) {
-        if (!is_plain(PyList_GET_ITEM(list, start + i * step))) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Numbers of one type, or strings, so that comparing them runs no code. */
 static int sort(PyObject *list) {
     Py_ssize_t n = PyList_GET_SIZE(list);
@@ -524,38 +519,6 @@ static int sort(PyObject *list) {
     bool failed = PyList_Sort(list) < 0;
     PyErr_Clear();
     return failed;
-}
-
-/* `where`: rg_slice_fails packs 1 + its beginning, and how many. */
-static int64_t slice_start(int64_t where) { return (where >> 32) - 1; }
-static int64_t slice_count(int64_t where) { return where & 0x7fffffff; }
-
-static PyObject *list_slice(PyObject *list, int64_t where, int64_t step) {
-    int64_t start = slice_start(where), n = slice_count(where);
-    PyObject *made = dyn_region_has_room(n) ? PyList_New((Py_ssize_t)n) : NULL;
-    for (int64_t i = 0; made != NULL && i < n; i++) {
-        PyList_SET_ITEM(made, i, Py_NewRef(PyList_GET_ITEM(list, start + i * step)));
-    }
-    return keep(made);
-}
-
-static int64_t assign_step; /* of the next list_assign */
-
-static int list_assign(PyObject *list, int64_t where, PyObject *from) {
-    int64_t step = assign_step, start = slice_start(where), n = slice_count(where), more = PySequence_Fast_GET_SIZE(from);
-    bool fits = (step == 1 || more == n) && from != list && all_plain(list, start, n, step);
-    if (fits && more != n) {
-        start = n == 0 && start > PyList_GET_SIZE(list) ? PyList_GET_SIZE(list) : start;
-        fits = PyList_SetSlice(list, (Py_ssize_t)start, (Py_ssize_t)(start + n), from) == 0;
-        PyErr_Clear();
-    } else if (fits) {
-        for (int64_t i = 0; i < n; i++) {
-            PyObject *old = PyList_GET_ITEM(list, start + i * step);
-            PyList_SET_ITEM(list, start + i * step, Py_NewRef(PySequence_Fast_GET_ITEM(from, i)));
-            Py_DECREF(old);
-        }
-    }
-    return !fits;
 }
 
 static int has_int(PyObject *list, int64_t x, int64_t *d) {

@@ -48,7 +48,7 @@ static PyObject *make_np(DynRegionRun *run, DynDtype dt, DynScalar number) {
 /* ---- what is made of numbers and other objects: a blank one, that is filled in */
 
 static PyObject *make_record(DynRegionRun *run, const DynRegionValue *v) {
-    PyObject *o = dyn_region_blank(run, DYN_RK_RECORD, 0, (uint8_t)v->ref);
+    PyObject *o = dyn_region_blank(run, DYN_RK_RECORD, 0, v->ref);
     dyn_region_lay_record(o, (PyObject *)(intptr_t)run->values[v->regs[0]].i, (char *)(intptr_t)run->values[v->regs[1]].i);
     return o;
 }
@@ -93,12 +93,46 @@ static void set_dict_iterator(const DynRegionRun *run, const DynRegionValue *v, 
 static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint32_t *at);
 
 static PyObject *make_tuple(DynRegionRun *run, const DynRegionValues *list, uint32_t *at, uint32_t n) {
-    PyObject *tuple = n == 0 ? PyTuple_New(0) : dyn_region_blank(run, DYN_RK_TUPLE, 0, (uint8_t)n);
+    PyObject *tuple = n == 0 ? PyTuple_New(0) : dyn_region_blank(run, DYN_RK_TUPLE, 0, n);
     for (uint32_t k = 0; k < n; k++) {
         Py_DECREF(PyTuple_GET_ITEM(tuple, k));
         PyTuple_SET_ITEM(tuple, k, make_value(run, list, at));
     }
     return tuple;
+}
+
+/* *at is moved behind the n values, and what they are made of. */
+static void pass_by(const DynRegionValues *list, uint32_t *at, uint32_t n) {
+    for (uint32_t k = 0; k < n; k++) {
+        const DynRegionValue *v = &list->at[(*at)++];
+        pass_by(list, at, dyn_region_has_items(v->kind) ? v->n : 0);
+    }
+}
+
+/* One object for all values that are the same instance. Its attributes are there already, as anything. */
+static PyObject *make_instance(DynRegionRun *run, const DynRegionValues *list, uint32_t *at, const DynRegionValue *v) {
+    for (uint32_t i = 0; i < run->ninstances; i++) {
+        if (run->instances[i].number == v->shape) {
+            pass_by(list, at, v->n);
+            return Py_NewRef(run->instances[i].o);
+        }
+    }
+    PyObject *o = dyn_region_blank(run, DYN_RK_PARTS, 0, v->ref), *layout = run->r->objects.at[v->ref];
+    if (run->ninstances < DYN_REGION_INSTANCES) {
+        run->instances[run->ninstances].number = v->shape;
+        run->instances[run->ninstances++].o = o;
+    }
+    for (uint32_t k = 0; k < v->n; k++) {
+        PyObject *value = make_value(run, list, at);
+        if (PyObject_GenericSetAttr(o, PyTuple_GET_ITEM(layout, k + 1), value) < 0) {
+            PyErr_Clear(); /* it takes no memory, and runs no code */
+        }
+        Py_DECREF(value);
+    }
+    if (PyType_IS_GC(Py_TYPE(o)) && !PyObject_GC_IsTracked(o)) {
+        PyObject_GC_Track(o);
+    }
+    return o;
 }
 
 /* Does the slot's object say what the value does, to the bit? */
@@ -187,7 +221,7 @@ static PyObject *make_iterator(DynRegionRun *run, const DynRegionValues *list, u
         Py_XDECREF(dyn_cpy_list_iterator_over(o, make_value(run, list, at)));
         return o;
     case DYN_RK_PAUSED:
-        o = dyn_region_blank(run, DYN_RK_PAUSED, 0, (uint8_t)v->shape);
+        o = dyn_region_blank(run, DYN_RK_PAUSED, 0, v->shape);
         fill_generator(run, list, at, v, o);
         return o;
     case DYN_RK_KEYITER:
@@ -274,6 +308,7 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     case DYN_RK_CLASS:
     case DYN_RK_FOREIGN:
     case DYN_RK_SLICE:
+    case DYN_RK_SLICED:
     case DYN_RK_LITERAL:
     case DYN_RK_EXPR:
     case DYN_RK_DICTVIEW:
@@ -281,7 +316,7 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     case DYN_RK_COUNT: return NULL;
     case DYN_RK_CELL: return fill_cell(run, list, at, run->slots[v->ref]);
     case DYN_RK_ENTRY: return Py_XNewRef(run->slots[v->ref]);
-    case DYN_RK_CONST: return Py_NewRef(run->r->objects.at[v->ref]);
+    case DYN_RK_CONST: return Py_NewRef(v->flags & DYN_RF_MAYBE ? Py_None : run->r->objects.at[v->ref]);
     case DYN_RK_BOOL: return PyBool_FromLong(values[v->regs[0]].i != 0);
     case DYN_RK_INT: return make_int(run, values[v->regs[0]].i);
     case DYN_RK_FLOAT: return make_float(run, values[v->regs[0]].f);
@@ -304,6 +339,7 @@ static PyObject *make_value(DynRegionRun *run, const DynRegionValues *list, uint
     case DYN_RK_RECORD: return make_record(run, v);
     case DYN_RK_RANGE: return make_range(run, v);
     case DYN_RK_TUPLE: return make_tuple(run, list, at, v->n);
+    case DYN_RK_PARTS: return make_instance(run, list, at, v);
     case DYN_RK_ITER:
     case DYN_RK_SEQ:
     case DYN_RK_ENUM:
@@ -350,6 +386,7 @@ void dyn_region_write_back(DynRegionRun *run, const DynRegionOut *x) {
     uint32_t at = 0;
     run->dropped = dropped;
     run->ndropped = 0;
+    run->ninstances = 0;
     for (uint32_t i = 0; i < r->nslots; i++) {
         DynRegionValue told;
         const DynRegionValue *v = told_apart(run, &x->values.at[at], &told);

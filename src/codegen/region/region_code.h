@@ -41,6 +41,11 @@ typedef struct DynRegionRun {
     PyObject *extras[DYN_REGION_EXTRAS];
     PyObject **dropped; /* On the way out: what was in cells and in frames of generators, owned; so many. */
     uint32_t ndropped;
+    struct {
+        PyObject *o; /* Borrowed of what it has been put into. */
+        uint32_t number;
+    } instances[DYN_REGION_INSTANCES]; /* On the way out: those that were values in parts. */
+    uint32_t ninstances;
     /* Of a region beside which other code may run: the way in that was taken, its registers as they were then, and memory to read
      * them again. */
     const DynRegionEntry *entry;
@@ -73,7 +78,7 @@ DYN_HIDDEN bool dyn_region_take_spares(DynRegion *r, DynRegionRun *run); /* fals
 DYN_HIDDEN void dyn_region_return_spares(DynRegion *r, DynRegionRun *run);
 DYN_HIDDEN void dyn_region_free_spares(DynRegionSpares *spares);
 /* A new object of a shape (kind, dtype, n of DynRegionValue), whose contents the caller sets; never NULL. */
-DYN_HIDDEN PyObject *dyn_region_blank(DynRegionRun *run, DynRegionKind kind, uint8_t dtype, uint8_t n);
+DYN_HIDDEN PyObject *dyn_region_blank(DynRegionRun *run, DynRegionKind kind, uint8_t dtype, uint32_t n);
 /* Is memory out for the next object of the way out? Test: dyn_region_starve says when. */
 DYN_HIDDEN bool dyn_region_is_starved(void);
 /* write.c: a block, the one that is added, at that instruction of the bytecode; an instruction of up to two operands, whose

@@ -576,8 +576,10 @@ static bool read_value(const DynRegionRun *run, const DynRegionValues *list, uin
     case DYN_RK_FUNC:
     case DYN_RK_GEN:
     case DYN_RK_SLICE:
+    case DYN_RK_SLICED:
     case DYN_RK_LITERAL:
     case DYN_RK_EXPR:
+    case DYN_RK_PARTS:
     case DYN_RK_COUNT: break;
     }
     return false;

@@ -8,9 +8,10 @@
 #include "codegen/region/region_code.h"
 
 typedef struct Spare {
-    uint8_t kind, dtype, n; /* Its shape. */
-    uint32_t now, most;     /* While exits are counted: how many this one needs, and the one that needs most. */
-    PyObject *o;            /* Owned; NULL: it was taken, or isn't made yet. */
+    uint8_t kind, dtype; /* Its shape, with: */
+    uint32_t n;          /* so many, or which. */
+    uint32_t now, most;  /* While exits are counted: how many this one needs, and the one that needs most. */
+    PyObject *o;         /* Owned; NULL: it was taken, or isn't made yet. */
 } Spare;
 struct DynRegionSpares {
     DYN_VEC(Spare) v;
@@ -28,7 +29,7 @@ bool dyn_region_is_starved(void) {
 
 /* ---- how many of what */
 
-static void need(DynRegionSpares *s, uint8_t kind, uint8_t dtype, uint8_t n, uint32_t count) {
+static void need(DynRegionSpares *s, uint8_t kind, uint8_t dtype, uint32_t n, uint32_t count) {
     Spare *found = NULL;
     for (uint32_t i = 0; i < s->v.n && found == NULL; i++) {
         Spare *at = &s->v.at[i];
@@ -75,7 +76,8 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
     case DYN_RK_COMPLEX:
     case DYN_RK_NP: need(s, v->kind, v->dtype, 0, 1); break;
     case DYN_RK_VIEW: need(s, DYN_RK_VIEW, v->dtype, v->n, 1); break;
-    case DYN_RK_RECORD: need(s, DYN_RK_RECORD, 0, (uint8_t)v->ref, 1); break;
+    case DYN_RK_PARTS:
+    case DYN_RK_RECORD: need(s, v->kind, 0, v->ref, 1); break;
     case DYN_RK_RANGE:
         need(s, DYN_RK_RANGE, 0, 0, 1);
         need(s, DYN_RK_INT, 0, 0, 4);
@@ -93,7 +95,7 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
         need(s, DYN_RK_SEQ, 0, 0, fresh);
         need(s, DYN_RK_VIEW, v->dtype, v->n, fresh);
         break;
-    case DYN_RK_PAUSED: need(s, v->kind, 0, (uint8_t)v->shape, fresh); break;
+    case DYN_RK_PAUSED: need(s, v->kind, 0, v->shape, fresh); break;
     case DYN_RK_NULL:
     case DYN_RK_ENTRY:
     case DYN_RK_CONST:
@@ -118,6 +120,7 @@ static void need_for(DynRegionSpares *s, const DynRegion *r, const DynRegionValu
     case DYN_RK_RNG:
     case DYN_RK_MADE:
     case DYN_RK_SLICE:
+    case DYN_RK_SLICED:
     case DYN_RK_LITERAL:
     case DYN_RK_EXPR:
     case DYN_RK_DICTVIEW:
@@ -201,22 +204,38 @@ static PyObject *generator_of(PyObject *function) {
     return o;
 }
 
+/* All attributes are there, so that setting them takes no memory. Until it is taken nobody finds it. */
+static PyObject *blank_instance(PyObject *layout) {
+    PyTypeObject *t = (PyTypeObject *)PyTuple_GET_ITEM(layout, 0);
+    PyObject *o = t->tp_alloc(t, 0);
+    for (Py_ssize_t i = 1; o != NULL && i < PyTuple_GET_SIZE(layout); i++) {
+        if (PyObject_GenericSetAttr(o, PyTuple_GET_ITEM(layout, i), Py_None) < 0) {
+            Py_CLEAR(o);
+        }
+    }
+    if (o != NULL && PyObject_GC_IsTracked(o)) {
+        PyObject_GC_UnTrack(o);
+    }
+    return o;
+}
+
 /* A new object of the shape, with any contents; NULL with an exception. */
-static PyObject *make(const DynRegion *r, DynRegionKind kind, uint8_t dtype, uint8_t n) {
+static PyObject *make(const DynRegion *r, DynRegionKind kind, uint8_t dtype, uint32_t n) {
     switch (kind) {
     case DYN_RK_INT: return PyLong_FromLongLong(INT64_MIN); /* room for all digits */
     case DYN_RK_FLOAT: return PyFloat_FromDouble(0.5);
     case DYN_RK_COMPLEX: return dtype == DYN_C128 ? np_complex() : PyComplex_FromDoubles(0.5, 0.5);
     case DYN_RK_NP: return dyn_npscalar_new((DynDtype)dtype, (DynScalar){.i = 0});
-    case DYN_RK_VIEW: return dyn_array_blank((DynDtype)dtype, n);
+    case DYN_RK_VIEW: return dyn_array_blank((DynDtype)dtype, (uint8_t)n);
     case DYN_RK_RECORD: return dyn_region_blank_record(r->objects.at[n]);
+    case DYN_RK_PARTS: return blank_instance(r->objects.at[n]);
     case DYN_RK_RANGE: return dyn_cpy_range_blank();
     case DYN_RK_ITER: return dyn_cpy_range_iterator_blank();
     case DYN_RK_TUPLE: return tuple_of(n, Py_None);
     case DYN_RK_SEQ: return iterator_of_nothing();
     case DYN_RK_ENUM: return enumerate_of_nothing();
     case DYN_RK_ZIP: return zip_of_nothing(n);
-    case DYN_RK_LISTITER: return dyn_cpy_list_iterator_blank(n);
+    case DYN_RK_LISTITER: return dyn_cpy_list_iterator_blank((uint8_t)n);
     case DYN_RK_PAUSED: return generator_of(r->pauses.at[n].function);
     case DYN_RK_KEYITER:
     case DYN_RK_VALUEITER:
@@ -246,6 +265,7 @@ static PyObject *make(const DynRegion *r, DynRegionKind kind, uint8_t dtype, uin
     case DYN_RK_RNG:
     case DYN_RK_MADE:
     case DYN_RK_SLICE:
+    case DYN_RK_SLICED:
     case DYN_RK_LITERAL:
     case DYN_RK_EXPR:
     case DYN_RK_DICTVIEW:
@@ -302,7 +322,7 @@ void dyn_region_free_spares(DynRegionSpares *s) {
     PyMem_RawFree(s);
 }
 
-PyObject *dyn_region_blank(DynRegionRun *run, DynRegionKind kind, uint8_t dtype, uint8_t n) {
+PyObject *dyn_region_blank(DynRegionRun *run, DynRegionKind kind, uint8_t dtype, uint32_t n) {
     bool number = kind == DYN_RK_INT || kind == DYN_RK_FLOAT || kind == DYN_RK_NP;
     bool out = number || dyn_region_is_starved(); /* of numbers the caller found that out */
     PyObject *o = out ? NULL : make(run->r, kind, dtype, n);

@@ -58,6 +58,8 @@ static bool call_len(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *o
     }
     if (plan_is_array(&args[0]) || plan_is_column(&args[0])) {
         *out = plan_value(DYN_RK_INT, args[0].v.regs[2]);
+    } else if (args[0].v.kind == DYN_RK_SLICED) {
+        return plan_moved_length(p, &args[0], out);
     } else if (args[0].v.kind == DYN_RK_TUPLE) {
         *out = plan_int(args[0].v.n);
     } else if (args[0].v.kind == DYN_RK_TEXT) {
@@ -388,6 +390,16 @@ static void fill_table(void) {
     filled = true;
 }
 
+bool plan_is_len(PyObject *o) {
+    fill_table();
+    for (size_t i = 0; o != NULL && i < DYN_COUNTOF(rows); i++) {
+        if (objects[i] == o) {
+            return rows[i].handler == call_len;
+        }
+    }
+    return false;
+}
+
 /* ---- min and max of numbers: the result is one of them, with its type, so the ways part. */
 
 static Went finish(Plan *p, uint32_t slots, PlanValue v) {
@@ -514,6 +526,12 @@ static Went follow_into(Plan *p, PyFunctionObject *f, uint32_t made, const PlanV
             plan_reg(p, &passed[i]);
         }
     }
+    bool leaves_parts = (code->co_flags & CO_GENERATOR) != 0 || plan_is_routine(p, f);
+    for (uint32_t i = 0; leaves_parts && i < (uint32_t)code->co_argcount; i++) {
+        if (!plan_whole(p, &passed[i])) {
+            return WENT_NOWHERE;
+        }
+    }
     if (code->co_flags & CO_GENERATOR) {
         return plan_new_generator(p, f, made, passed, slots);
     }
@@ -537,6 +555,26 @@ void plan_ended(Plan *p) {
         plan_emit(p, DYN_RO_COMMIT, DYN_NONE, DYN_NONE, DYN_NONE);
         p->s.logged = false;
     }
+}
+
+static bool returns_once(const DynCode *c) {
+    uint32_t returns = 0;
+    for (uint32_t i = 0; i < c->v.n; i++) {
+        returns += c->v.at[i].op == DYN_I_RETURN_VALUE || c->v.at[i].op == DYN_I_RETURN_CONST;
+    }
+    return returns == 1;
+}
+
+/* Behind an inlined call that has ended. Where no other way leads there, and it had no effect, the statement can still be begun
+ * anew, and goes on in the block; a new block could only be left there, with what is on the stack. */
+static Went go_on_behind(Plan *p, const DynCode *ended, bool logged) {
+    uint32_t next = plan_frame(p)->at + 1;
+    bool can = p->s.nframes > 1 || (p->resume_at != DYN_NONE && !logged && p->in_loop[next]);
+    if (!can || !returns_once(ended)) {
+        return plan_go(p, next);
+    }
+    plan_frame(p)->at = next;
+    return WENT_ON;
 }
 
 Went plan_return(Plan *p, PlanValue v) {
@@ -564,13 +602,15 @@ Went plan_return(Plan *p, PlanValue v) {
         plan_leave_unless(p, plan_emit(p, DYN_RO_ILE, plan_iconst(p, 0), plan_reg(p, &v), DYN_NONE), DYN_R_EXCEPTION);
     }
     PlanValue result = returns == PLAN_INSTANCE ? p->s.values[frame->base - 1] : v;
+    const DynCode *ended = frame->c;
+    bool logged = p->s.logged;
     p->s.n = frame->base - frame->below;
     p->s.nframes--;
     if (returns != PLAN_NOTHING) {
         plan_push(p, result);
     }
     plan_ended(p);
-    return plan_go(p, plan_frame(p)->at + 1);
+    return go_on_behind(p, ended, logged);
 }
 
 /* random.random of any generator: a method of C code that changes its state alone. */
@@ -609,7 +649,7 @@ static Went call_known(Plan *p, PyObject *o, PlanValue *args, uint32_t n, PyObje
         return call_extreme(p, o == max_object, args, n, slots);
     }
     for (size_t i = 0; i < DYN_COUNTOF(rows); i++) {
-        if (objects[i] == o && rows[i].handler == call_len && n == 1 && args[0].v.kind == DYN_RK_INST) {
+        if (objects[i] == o && rows[i].handler == call_len && n == 1 && plan_is_instance(&args[0])) {
             return plan_special(p, "__len__", args, 1, slots, PLAN_LENGTH);
         }
         if (objects[i] == o) {
@@ -710,7 +750,7 @@ Went plan_call(Plan *p, const DynInstr *in) {
         PyFunctionObject *made = (PyFunctionObject *)p->made.at[callee->v.shape].function;
         return follow_into(p, made, callee->v.shape + 1u, base + 2, n, slots);
     }
-    if (callee->v.kind == DYN_RK_INST && self->v.kind == DYN_RK_NULL && names == NULL && n + 1 < DYN_COUNTOF(args)) {
+    if (plan_is_instance(callee) && self->v.kind == DYN_RK_NULL && names == NULL && n + 1 < DYN_COUNTOF(args)) {
         args[0] = *callee;
         memcpy(args + 1, base + 2, n * sizeof *args);
         return plan_special(p, "__call__", args, n + 1, slots, PLAN_RESULT);

@@ -354,6 +354,9 @@ static uint32_t stored_reg(Plan *p, PlanValue *v) {
 }
 
 bool plan_storing(Plan *p, PlanValue *v, PlanStoring how, DynRegionOp *op, uint32_t *reg) {
+    if (!plan_whole(p, v)) {
+        return false;
+    }
     bool other_scalar = plan_is_np_complex(v) || (v->v.kind == DYN_RK_NP && v->v.dtype != DYN_F64 && v->v.dtype != DYN_I64);
     if (v->v.kind == DYN_RK_TUPLE && v->v.n > 0 && !plan_make_tuple(p, v, false)) {
         return false;
@@ -467,8 +470,11 @@ Went plan_build_list(Plan *p, uint32_t n) {
     uint32_t reg = plan_emit_or(p, DYN_RO_NEWLIST, DYN_NONE, DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
     PlanValue v = plan_made(p, DYN_RK_LIST, reg);
     for (uint32_t i = n; i-- > 0;) {
-        PlanValue item = *plan_top(p, i);
         PlanShape of;
+        if (!plan_whole(p, plan_top(p, i))) {
+            return WENT_NOWHERE;
+        }
+        PlanValue item = *plan_top(p, i);
         if (item.v.kind != DYN_RK_TUPLE && !plan_shape_of(p, &item, &of) && plan_object(p, &item) == NULL) {
             return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "a list of something that loops in native code don't know");
         }

@@ -11,7 +11,7 @@
 
 uint32_t plan_class_number(Plan *p, const PlanValue *v) {
     for (uint32_t i = 0; i < p->nclasses; i++) {
-        if ((PyObject *)p->classes[i].type == p->r->objects.at[v->v.ref]) {
+        if (p->classes[i].type == plan_type_of_instance(p, v)) {
             return i;
         }
     }
@@ -75,6 +75,10 @@ static bool place_of(Plan *p, const PlanValue *o, PyObject *name, uint32_t *plac
 bool plan_is_field(Plan *p, const PlanValue *o, PyObject *name) {
     bool direct;
     int64_t at;
+    PlanValue part;
+    if (plan_load_from_parts(p, o, name, &part)) {
+        return true;
+    }
     const PlanClass *c = o->v.kind == DYN_RK_INST ? &p->classes[plan_class_number(p, o)] : NULL;
     if (c != NULL && plan_named_field(c->type, name, &at)) {
         return true;
@@ -90,6 +94,12 @@ bool plan_is_field(Plan *p, const PlanValue *o, PyObject *name) {
 }
 
 Went plan_load_field(Plan *p, PlanValue o, PyObject *name) {
+    PlanValue part;
+    if (plan_load_from_parts(p, &o, name, &part)) {
+        p->s.n--;
+        plan_push(p, part);
+        return WENT_ON;
+    }
     uint32_t place, class = plan_class_number(p, &o), shape = plan_attribute_shape(p, class, name, false);
     if (shape == 0 || plan_shape(p, shape)->bits == 0) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an attribute that no instance had");
@@ -101,36 +111,21 @@ Went plan_load_field(Plan *p, PlanValue o, PyObject *name) {
     return plan_push_item(p, &item, 1);
 }
 
-/* An attribute of an instance that is being made: where nobody sees it, and nothing is undone. */
-static Went store_fresh(Plan *p, PlanValue o, PyObject *name, PlanValue v, uint32_t shape) {
-    DynRegionOp op;
-    uint32_t reg;
-    bool direct;
-    int64_t at;
-    bool may = dyn_cpy_field(p->classes[plan_class_number(p, &o)].type, name, &direct, &at) ||
-               dyn_cpy_lookup_special(p->classes[plan_class_number(p, &o)].type, name) == NULL;
-    if (!may || !plan_storing(p, &v, PLAN_NAME, &op, &reg)) {
-        return may ? WENT_NOWHERE : plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an attribute that the class says more of");
-    }
-    plan_settle_doubts(p);
-    plan_holds(p, shape, &v);
-    plan_emit_or(p, op, o.v.regs[0], plan_object_reg(p, name), reg, DYN_R_NO_MEMORY);
-    p->s.n -= 2;
-    return WENT_ON;
-}
-
 /* In an inlined call what was there is noted, so that the call can be left in its middle and done anew. */
 Went plan_store_field(Plan *p, PlanValue o, PyObject *name, PlanValue v) {
     DynRegionOp op;
     int64_t index;
+    if (plan_is_parts(&o) && plan_store_in_parts(p, &o, name, v)) {
+        p->s.n -= 2;
+        return WENT_ON;
+    }
+    if (!plan_whole(p, &o) || !plan_whole(p, &v)) {
+        return WENT_NOWHERE;
+    }
     if (plan_named_field(p->classes[plan_class_number(p, &o)].type, name, &index)) {
         return plan_unknown(p, DYN_R_EXCEPTION, "a field of a named tuple is stored");
     }
     uint32_t place, reg, class = plan_class_number(p, &o), shape = plan_attribute_shape(p, class, name, true);
-    if (o.v.flags & DYN_RF_FRESH) {
-        return shape == 0 ? plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an attribute of a class with many")
-                          : store_fresh(p, o, name, v, shape);
-    }
     if (shape == 0 || !plan_storing(p, &v, PLAN_PUT, &op, &reg)) {
         return shape == 0 ? plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an attribute of a class with many") : WENT_NOWHERE;
     }
@@ -158,11 +153,11 @@ bool plan_class_method(Plan *p, const PlanValue *o, PyObject *name, PlanValue *f
     PyObject *found = dyn_cpy_lookup_special(c->type, name);
     uint32_t nkeys = 0;
     bool known = found != NULL && PyFunction_Check(found) && dyn_cpy_class_version(c->type, &nkeys) != 0;
-    if (!known || dyn_cpy_shares_key(c->type, name)) {
+    if (!known || (!plan_is_parts(o) && dyn_cpy_shares_key(c->type, name))) {
         return false;
     }
     plan_class_reg(p, plan_class_number(p, o));
-    if (!dyn_cpy_has_no_dict(c->type)) {
+    if (!plan_is_parts(o) && !dyn_cpy_has_no_dict(c->type)) {
         plan_emit_or(p, DYN_RO_FIELDS, o->v.regs[0], DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
     }
     *function = plan_const(p, found);
@@ -189,11 +184,12 @@ Went plan_construct(Plan *p, PyObject *type, const PlanValue *args, uint32_t n, 
     if (class == DYN_NONE || init == NULL || !PyFunction_Check(init) || n + 1 > DYN_COUNTOF(passed)) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a class that loops in native code make no instances of");
     }
-    PlanValue o =
-        plan_instance(p, class, plan_emit_or(p, DYN_RO_NEWINST, plan_class_reg(p, class), DYN_NONE, DYN_NONE, DYN_R_NO_MEMORY));
-    plan_makes(p);
+    PlanValue o;
+    if (!plan_new_parts(p, t, &o)) {
+        return plan_unknown(p, DYN_R_GRAPH_SIZE, "one instance too many");
+    }
+    plan_class_reg(p, class);
     passed[0] = o;
-    passed[0].v.flags = DYN_RF_FRESH;
     memcpy(passed + 1, args, n * sizeof *args);
     plan_push(p, o);
     Went went = plan_call_function(p, (PyFunctionObject *)init, passed, n + 1, slots + 1);
@@ -234,9 +230,9 @@ static const char *const operators[][2] = {
 
 /* The method of the left operand; of the right one where the left is a number. */
 Went plan_operator(Plan *p, int op, PlanValue a, PlanValue b) {
-    bool left = a.v.kind == DYN_RK_INST, known = op >= 0 && (size_t)op < DYN_COUNTOF(operators) && operators[op][0] != NULL;
+    bool left = plan_is_instance(&a), known = op >= 0 && (size_t)op < DYN_COUNTOF(operators) && operators[op][0] != NULL;
     PyTypeObject *t = left ? p->classes[plan_class_number(p, &a)].type : NULL;
-    PyTypeObject *other = b.v.kind == DYN_RK_INST ? p->classes[plan_class_number(p, &b)].type : NULL;
+    PyTypeObject *other = plan_is_instance(&b) ? p->classes[plan_class_number(p, &b)].type : NULL;
     known = known && (left || plan_is_number(&a)) && (t == NULL || other == NULL || t == other || !PyType_IsSubtype(other, t));
     const PlanValue passed[2] = {left ? a : b, left ? b : a};
     return known ? plan_special(p, operators[op][!left], passed, 2, 2, PLAN_RESULT)
@@ -251,7 +247,8 @@ Went plan_of_class(Plan *p, PlanValue o, PyObject *name) {
         Py_XDECREF(get); /* the property has it */
     }
     bool number = found != NULL && (PyLong_CheckExact(found) || PyFloat_CheckExact(found) || PyBool_Check(found));
-    if ((get == NULL || !PyFunction_Check(get)) && (!number || dyn_cpy_shares_key(t, name))) {
+    bool shares = !plan_is_parts(&o) && dyn_cpy_shares_key(t, name); /* an instance may have such an attribute of its own */
+    if ((get == NULL || !PyFunction_Check(get)) && (!number || shares)) {
         PyErr_Clear();
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an attribute of an object that loops in native code don't know");
     }
@@ -259,7 +256,7 @@ Went plan_of_class(Plan *p, PlanValue o, PyObject *name) {
     if (!number) {
         return plan_call_function(p, (PyFunctionObject *)get, &o, 1, 1);
     }
-    if (!dyn_cpy_has_no_dict(t)) {
+    if (!plan_is_parts(&o) && !dyn_cpy_has_no_dict(t)) {
         plan_emit_or(p, DYN_RO_FIELDS, o.v.regs[0], DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
     }
     p->s.n--;
@@ -269,7 +266,8 @@ Went plan_of_class(Plan *p, PlanValue o, PyObject *name) {
 
 static PyTypeObject *type_of(Plan *p, const PlanValue *v) {
     switch (v->v.kind) {
-    case DYN_RK_INST: return p->classes[plan_class_number(p, v)].type;
+    case DYN_RK_PARTS:
+    case DYN_RK_INST: return plan_type_of_instance(p, v);
     case DYN_RK_BOOL: return &PyBool_Type;
     case DYN_RK_INT: return &PyLong_Type;
     case DYN_RK_FLOAT: return &PyFloat_Type;

@@ -26,12 +26,11 @@ static void copy_state(PlanState *to, const PlanState *from) {
 /* A value as an exit lists it, with the items of a tuple behind it. */
 void plan_list(Plan *p, DynRegionValues *to, const PlanValue *v) {
     DynRegionValue out = v->v;
-    if (v->v.kind == DYN_RK_FUNC || v->v.kind == DYN_RK_GEN || v->v.kind == DYN_RK_DICTVIEW || v->v.kind == DYN_RK_SLICE ||
-        v->v.kind == DYN_RK_EXPR || v->v.kind == DYN_RK_ADDRESS) { /* nobody makes one for CPython to go on with */
+    if (plan_is_no_value(v)) {
         plan_stop(p, DYN_R_UNSUPPORTED_VALUE);
         return;
     }
-    if (plan_is_literal(v)) {
+    if (plan_is_literal(v) || v->v.kind == DYN_RK_SLICED) {
         p->no_literals = p->again = true;
         plan_stop(p, DYN_R_UNSUPPORTED_VALUE);
         return;
@@ -59,11 +58,15 @@ void plan_list(Plan *p, DynRegionValues *to, const PlanValue *v) {
 
 uint32_t plan_exit_at(Plan *p, const PlanState *s, uint32_t at, DynReason why) {
     DynRegionOut x = {.at = p->c->v.at[at].start, .nstack = s->n - p->r->nslots, .why = why};
+    uint32_t instances = 0;
     for (uint32_t i = 0; i < s->n; i++) {
         plan_list(p, &x.values, &s->values[i]);
     }
-    if (!(p->c->v.at[at].flags & DYN_IF_FIRST)) {
-        plan_stop(p, DYN_R_INTERNAL);
+    for (uint32_t i = 0; i < x.values.n; i++) {
+        instances += x.values.at[i].kind == DYN_RK_PARTS;
+    }
+    if (!(p->c->v.at[at].flags & DYN_IF_FIRST) || instances > DYN_REGION_INSTANCES) {
+        plan_stop(p, instances > DYN_REGION_INSTANCES ? DYN_R_GRAPH_SIZE : DYN_R_INTERNAL);
     }
     if (dyn_vec_push(&p->r->exits, x) < 0) {
         plan_stop(p, DYN_R_NO_MEMORY);
@@ -138,13 +141,13 @@ Went plan_unknown(Plan *p, DynReason why, const char *what) {
 
 /* ---- versions */
 
-void plan_key_value(DynStr *key, const PlanValue *v) {
+void plan_key_value(Plan *p, DynStr *key, const PlanValue *v) {
     const uint32_t row[3] = {(uint32_t)v->v.kind | (uint32_t)v->v.dtype << 8 | (uint32_t)v->v.n << 16 |
                                  (uint32_t)v->v.flags << 24,
-                             v->v.ref, v->v.shape};
+                             v->v.ref, plan_is_parts(v) ? plan_parts_order(p, v->v.shape) : v->v.shape};
     dyn_str_put(key, row, sizeof row);
     for (uint32_t i = 0; dyn_region_has_items(v->v.kind) && i < v->v.n; i++) {
-        plan_key_value(key, &v->items[i]);
+        plan_key_value(p, key, &v->items[i]);
     }
 }
 
@@ -157,8 +160,9 @@ static void key_state(Plan *p, DynStr *key, uint32_t resume_at, uint32_t resume_
     }
     const uint32_t row[4] = {resume_at, resume_n, p->s.logged, p->s.routine};
     dyn_str_put(key, row, sizeof row);
+    p->ordered.n = 0;
     for (uint32_t i = 0; i < p->s.n; i++) {
-        plan_key_value(key, &p->s.values[i]);
+        plan_key_value(p, key, &p->s.values[i]);
     }
 }
 
@@ -381,16 +385,19 @@ static void write_moves(Plan *p, Moves *m) {
     }
 }
 
+bool plan_is_same(const PlanValue *a, const PlanValue *b) {
+    bool same = a->v.kind == b->v.kind && a->v.nregs == b->v.nregs && a->known == b->known && a->items == b->items &&
+                memcmp(a->v.regs, b->v.regs, sizeof(uint32_t) * a->v.nregs) == 0;
+    return same && a->number.i == b->number.i;
+}
+
 /* Within an inlined call: how much of the frame itself is as it was at p->resume; DYN_NONE: not all that is needed. */
 static uint32_t carried(const Plan *p) {
     if (p->s.nframes == 1 || p->resume_at == DYN_NONE || p->resume.n > p->s.frames[1].base) {
         return DYN_NONE;
     }
     for (uint32_t i = 0; i < p->resume.n; i++) {
-        const PlanValue *a = &p->s.values[i], *b = &p->resume.values[i];
-        bool same = a->v.kind == b->v.kind && a->v.nregs == b->v.nregs && a->known == b->known && a->items == b->items &&
-                    memcmp(a->v.regs, b->v.regs, sizeof(uint32_t) * a->v.nregs) == 0;
-        if (!same || a->number.i != b->number.i) {
+        if (!plan_is_same(&p->s.values[i], &p->resume.values[i])) {
             return DYN_NONE;
         }
     }
@@ -582,6 +589,8 @@ static void free_plan(Plan *p) {
     dyn_vec_free(&p->loops);
     dyn_vec_free(&p->versions);
     dyn_vec_free(&p->places);
+    dyn_vec_free(&p->ordered);
+    dyn_vec_free(&p->wholes);
     dyn_arena_free(&p->arena);
 }
 

@@ -8,7 +8,7 @@
 
 #define PLAN_VALUES 192u                         /* The most values of all frames together. */
 #define PLAN_FRAMES 8u                           /* The deepest inlined call. */
-#define PLAN_VERSIONS 16u                        /* The most combinations of types that one place is compiled for. */
+#define PLAN_VERSIONS 48u                        /* The most combinations of types that one place is compiled for. */
 #define PLAN_BLOCKS 3000u                        /* The most blocks of a region. */
 #define PLAN_INSTRS 40000u                       /* The most instructions. */
 #define PLAN_SAMPLE 64u                          /* Items of a list whose kinds are looked at. */
@@ -58,6 +58,12 @@ typedef struct PlanClass {
     bool stored[PLAN_ATTRIBUTES]; /* The loop stores it. */
     uint32_t nsamples, nnames;
 } PlanClass;
+
+/* An instance in parts that has become an object, in a block. */
+typedef struct PlanWhole {
+    PlanValue made;
+    uint32_t block, number;
+} PlanWhole;
 
 #define PLAN_LOOPS 12u /* The loops of a function that are told apart, and how deep in them a place is. */
 
@@ -184,11 +190,14 @@ typedef struct Plan {
     bool ends[PLAN_LISTS];          /* Its variable gets another value. */
     unsigned unless;                /* DYN_UNLESS_*: what the loop is not to do. */
     bool last;                      /* No other attempt follows. */
-    bool no_literals;               /* A list that np.array alone sees would have to be shown: lists are made as objects. */
-    bool more_hints;                /* Some were found: planning it all anew makes less of it. */
+    bool no_literals; /* A list that one instruction alone sees would have to be shown: lists are made as objects. */
+    bool more_hints;  /* Some were found: planning it all anew makes less of it. */
     DYN_VEC(PlanVersion) versions;
-    uint32_t next;                  /* The first version whose block isn't written. */
-    DYN_VEC(uint32_t) places;       /* Registers of places: see values.c. */
+    uint32_t next;             /* The first version whose block isn't written. */
+    DYN_VEC(uint32_t) places;  /* Registers of places: see values.c. */
+    DYN_VEC(uint16_t) ordered; /* Numbers of instances in parts, in the order in which a key comes to them. */
+    DYN_VEC(PlanWhole) wholes;
+    uint16_t nparts;                /* The next one's number. */
     DYN_VEC(DynCode *) codes;       /* Of inlined functions. */
     DYN_VEC(PyCodeObject *) opaque; /* Functions that can't be inlined. */
     DYN_VEC(PyCodeObject *) called; /* Functions that call themselves: routines. */
@@ -250,6 +259,7 @@ typedef struct PlanWays {
     uint32_t other, resume_at, resume_exit;
     bool resume_due;
 } PlanWays;
+DYN_HIDDEN bool plan_is_same(const PlanValue *a, const PlanValue *b); /* nothing has been stored between */
 DYN_HIDDEN uint32_t plan_new_block(Plan *p, uint32_t at);
 DYN_HIDDEN bool plan_two_ways(Plan *p, uint32_t reg, PlanWays *ways);
 DYN_HIDDEN void plan_other_way(Plan *p, PlanWays *ways);
@@ -277,7 +287,7 @@ DYN_HIDDEN void plan_refuse_routine(Plan *p);    /* what is followed can't be un
 DYN_HIDDEN void plan_renew_routines(Plan *p);    /* an attempt begins */
 DYN_HIDDEN void plan_complete_routines(Plan *p); /* all has been followed: was something missing? */
 DYN_HIDDEN void plan_free_routines(Plan *p);
-DYN_HIDDEN void plan_key_value(DynStr *key, const PlanValue *v);
+DYN_HIDDEN void plan_key_value(Plan *p, DynStr *key, const PlanValue *v);
 DYN_HIDDEN PlanFrame plan_frame_of(Plan *p, const DynCode *c, PyFunctionObject *f, uint32_t made, uint32_t below);
 /* The version that begins with the state as it is; NULL: planning has stopped, or there are too many. */
 DYN_HIDDEN const PlanVersion *plan_begin_routine(Plan *p);
@@ -325,6 +335,9 @@ static inline bool plan_is_number(const PlanValue *v) {
 static inline bool plan_is_integer(const PlanValue *v) {
     return v->v.kind == DYN_RK_INT || (plan_is_number(v) && v->v.kind == DYN_RK_NP && dyn_dtype_is_integer((DynDtype)v->v.dtype));
 }
+/* An instance that is no object yet: parts.c. */
+static inline bool plan_is_parts(const PlanValue *v) { return v->v.kind == DYN_RK_PARTS; }
+static inline bool plan_is_instance(const PlanValue *v) { return v->v.kind == DYN_RK_INST || plan_is_parts(v); }
 static inline bool plan_iterates(const PlanValue *v) { return dyn_region_iterates(v->v.kind); }
 static inline bool plan_is_array(const PlanValue *v) { return v->v.kind == DYN_RK_ARRAY || v->v.kind == DYN_RK_VIEW; }
 
@@ -526,64 +539,6 @@ DYN_HIDDEN uint32_t plan_class_of(Plan *p, PyObject *o); /* of an instance that 
 DYN_HIDDEN uint32_t plan_class_number(Plan *p, const PlanValue *v);
 DYN_HIDDEN uint32_t plan_attribute_shape(Plan *p, uint32_t class, PyObject *name, bool stored); /* 0: there are too many */
 
-/* ---- objects.c */
-DYN_HIDDEN bool plan_of_instance(Plan *p, PyObject *o, uint32_t slot, PlanValue *v);
-DYN_HIDDEN PlanValue plan_instance(Plan *p, uint32_t class, uint32_t reg);
-DYN_HIDDEN uint32_t plan_class_reg(Plan *p, uint32_t class);      /* a register with the class, which is taken for granted */
-DYN_HIDDEN uint32_t plan_class_of_type(Plan *p, PyTypeObject *t); /* DYN_NONE: its instances can't be looked into */
-DYN_HIDDEN Went plan_construct(Plan *p, PyObject *type, const PlanValue *args, uint32_t n, uint32_t slots);
-/* A method that syntax or a builtin function calls: passed[0] is the instance, which with the others lies in `slots` values. */
-DYN_HIDDEN Went plan_special(Plan *p, const char *name, const PlanValue *passed, uint32_t n, uint32_t slots, PlanReturns returns);
-DYN_HIDDEN Went plan_operator(Plan *p, int op, PlanValue a, PlanValue b); /* one of them is an instance */
-DYN_HIDDEN Went plan_of_class(Plan *p, PlanValue o, PyObject *name);      /* a property of its class, or a number there */
-DYN_HIDDEN PlanHandler plan_call_isinstance;
-DYN_HIDDEN Went plan_load_field(Plan *p, PlanValue o, PyObject *name);
-DYN_HIDDEN Went plan_store_field(Plan *p, PlanValue o, PyObject *name, PlanValue v);
-DYN_HIDDEN bool plan_is_field(Plan *p, const PlanValue *o, PyObject *name); /* it is loaded from the instance itself */
-DYN_HIDDEN bool plan_class_method(Plan *p, const PlanValue *o, PyObject *name, PlanValue *function);
-
-/* ---- dicts.c */
-struct PlanItem;
-DYN_HIDDEN bool plan_of_dict(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
-DYN_HIDDEN Went plan_dict_item(Plan *p, PlanValue dict, PlanValue key);
-DYN_HIDDEN bool plan_store_in_dict(Plan *p, PlanValue dict, PlanValue key, PlanValue v);
-DYN_HIDDEN Went plan_dict_get(Plan *p, PlanValue dict, const PlanValue *args, uint32_t n, uint32_t slots);
-DYN_HIDDEN Went plan_dict_pop(Plan *p, PlanValue dict, const PlanValue *args, uint32_t n, uint32_t slots);
-DYN_HIDDEN Went plan_dict_setdefault(Plan *p, PlanValue dict, const PlanValue *args, uint32_t n, uint32_t slots);
-DYN_HIDDEN bool plan_delete_key(Plan *p, PlanValue dict, PlanValue key);
-DYN_HIDDEN bool plan_add_to_set(Plan *p, PlanValue set, PlanValue key);
-DYN_HIDDEN bool plan_take_from_set(Plan *p, PlanValue set, PlanValue key, bool raises);
-DYN_HIDDEN bool plan_in_dict(Plan *p, PlanValue key, PlanValue dict, bool negated, PlanValue *out); /* or a set */
-DYN_HIDDEN bool plan_call_dict(Plan *p, bool set, uint32_t n, PlanValue *out);                      /* dict(), set() */
-DYN_HIDDEN Went plan_build_map(Plan *p, uint32_t pairs);
-DYN_HIDDEN Went plan_build_const_key_map(Plan *p, uint32_t n);
-DYN_HIDDEN Went plan_build_set(Plan *p, uint32_t n);
-DYN_HIDDEN Went plan_map_add(Plan *p, uint32_t below); /* below: as LIST_APPEND has it */
-DYN_HIDDEN Went plan_set_add(Plan *p, uint32_t below);
-
-/* ---- queues.c: heapq, and deques */
-DYN_HIDDEN bool plan_is_heap_function(PyObject *o);
-DYN_HIDDEN Went plan_call_heap(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, uint32_t slots);
-DYN_HIDDEN bool plan_of_deque(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
-DYN_HIDDEN bool plan_deque_item(Plan *p, PlanValue deque, PlanValue index, struct PlanItem *item); /* its first, or last */
-DYN_HIDDEN PlanHandler plan_call_deque;
-DYN_HIDDEN Went plan_deque_add(Plan *p, PlanValue deque, PlanValue v, bool left, uint32_t slots);
-DYN_HIDDEN Went plan_deque_take(Plan *p, PlanValue deque, bool left, uint32_t slots);
-
-/* ---- dict_iterators.c: loops over dicts and sets */
-DYN_HIDDEN bool plan_dict_iterator(Plan *p, PlanValue over, PlanValue *out); /* of a DICT, SET or DICTVIEW */
-DYN_HIDDEN bool plan_of_dict_iterator(Plan *p, PyObject *o, PlanValue *v);
-DYN_HIDDEN bool plan_dict_view(Plan *p, PlanValue dict, uint8_t which, PlanValue *out);
-DYN_HIDDEN uint32_t plan_dict_more(Plan *p,
-                                   const PlanValue *it); /* a register: the place behind the next item; 0: there is none */
-DYN_HIDDEN void plan_dict_next(Plan *p, PlanValue *it, uint32_t next, struct PlanItem *key, struct PlanItem *value);
-DYN_HIDDEN bool plan_dict_pair(Plan *p, const struct PlanItem *key, const struct PlanItem *value, PlanValue *out);
-
-/* ---- methods.c: of lists, dicts and sets */
-DYN_HIDDEN bool plan_of_method(Plan *p, PyObject *o, PlanValue *v); /* bound to an object */
-DYN_HIDDEN PlanValue plan_bound_to(Plan *p, const PlanValue *method);
-DYN_HIDDEN PyObject *plan_known_method(const PlanValue *self, const char *name); /* borrowed */
-DYN_HIDDEN Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
 /* ---- randoms.c: generators of random numbers */
 DYN_HIDDEN bool plan_is_rng(PyObject *o);
 DYN_HIDDEN bool plan_of_rng(Plan *p, PyObject *o, PlanValue *v);
@@ -598,10 +553,15 @@ static inline bool plan_has_records(const PlanValue *v) {
 }
 /* It has axes, and registers as an array has. */
 static inline bool plan_is_column(const PlanValue *v) { return v->v.kind == DYN_RK_RECORDS || v->v.kind == DYN_RK_COLUMN; }
+/* Nobody makes an object of it for CPython to go on with. */
+static inline bool plan_is_no_value(const PlanValue *v) {
+    return v->v.kind == DYN_RK_FUNC || v->v.kind == DYN_RK_GEN || v->v.kind == DYN_RK_DICTVIEW || v->v.kind == DYN_RK_SLICE ||
+           v->v.kind == DYN_RK_EXPR || v->v.kind == DYN_RK_ADDRESS;
+}
 /* A value that CPython has no object for before an exit makes one. */
 static inline bool plan_is_no_object(const DynRegionValue *v) {
     bool part = v->kind == DYN_RK_RECORD || (v->kind == DYN_RK_COLUMN && v->flags & DYN_RF_FRESH);
-    return part || v->kind == DYN_RK_TUPLE || v->kind == DYN_RK_VIEW || v->kind == DYN_RK_RANGE;
+    return part || v->kind == DYN_RK_TUPLE || v->kind == DYN_RK_VIEW || v->kind == DYN_RK_RANGE || v->kind == DYN_RK_PARTS;
 }
 DYN_HIDDEN void plan_list_column(DynRegionValue *out); /* as an exit lists it: a column that is none yet is a view */
 DYN_HIDDEN bool plan_of_records(Plan *p, PyObject *o, PlanValue *v);
@@ -630,6 +590,10 @@ DYN_HIDDEN Went plan_build_slice(Plan *p, uint32_t n);
 DYN_HIDDEN bool plan_slice_of(Plan *p, uint32_t length, const PlanValue *slice, uint32_t *where, uint32_t *by);
 DYN_HIDDEN bool plan_slice_item(Plan *p, PlanValue list, PlanValue slice, PlanValue *out);
 DYN_HIDDEN bool plan_store_slice(Plan *p, PlanValue list, PlanValue slice, PlanValue v);
+/* The slice of the list that the instruction makes of so many operands is only stored in a slice, or asked for its length. */
+DYN_HIDDEN bool plan_is_moved_next(Plan *p, const PlanValue *list, uint32_t operands);
+DYN_HIDDEN bool plan_moved(Plan *p, PlanValue list, PlanValue slice, PlanValue *out);
+DYN_HIDDEN bool plan_moved_length(Plan *p, const PlanValue *v, PlanValue *out);
 /* A slice that is an object (of numbers it is a constant from CPython 3.14 on) as one that was built here; others as they are. */
 DYN_HIDDEN PlanValue plan_const_slice(Plan *p, PlanValue v);
 DYN_HIDDEN PlanValue plan_slice(Plan *p, PlanValue start, PlanValue stop, PlanValue step);
@@ -794,5 +758,8 @@ DYN_HIDDEN bool plan_method(Plan *p, const PlanValue *o, PyObject *name,
                             PlanValue *function); /* a Python function of its class */
 DYN_HIDDEN bool plan_attribute(Plan *p, PlanValue o, PyObject *name, PlanValue *out);
 DYN_HIDDEN Went plan_call(Plan *p, const DynInstr *in);
+DYN_HIDDEN bool plan_is_len(PyObject *o); /* the builtin function; NULL isn't */
 DYN_HIDDEN Went plan_return(Plan *p, PlanValue v);
+
+#include "tracer/region/plan_objects.h"
 #endif

@@ -149,7 +149,7 @@ static PlanRoutine *find(Plan *p, PyFunctionObject *function, uint32_t made, con
     PlanRoutine *found = NULL;
     dyn_str_put(&key, first, sizeof first);
     for (int i = 0; i < code->co_argcount; i++) {
-        plan_key_value(&key, &passed[i]);
+        plan_key_value(p, &key, &passed[i]);
     }
     for (uint32_t i = 0; i < p->routines.n && found == NULL; i++) {
         PlanRoutine *f = &p->routines.at[i];
@@ -323,7 +323,7 @@ Went plan_routine_returns(Plan *p, PlanValue v) {
     for (uint32_t i = 0; fits && i < (tuple ? v.v.n : 1u); i++) {
         items[i] = tuple ? v.items[i] : v;
         plan_reg(p, &items[i]);
-        fits = note_item(p, f, i, &items[i]);
+        fits = plan_whole(p, &items[i]) && note_item(p, f, i, &items[i]);
     }
     fits = fits && (!f->gives || f->nitems == nitems);
     if (!fits) {

@@ -184,6 +184,12 @@ static Went is_op(Plan *p, const DynInstr *in) {
     PlanValue b = *plan_top(p, 0), a = *plan_top(p, 1);
     PyObject *x = plan_object(p, &a), *y = plan_object(p, &b);
     bool same;
+    if (plan_is_parts(&a) || plan_is_parts(&b)) { /* an instance that is no object yet is nothing else */
+        same = plan_is_parts(&a) && plan_has_parts(&b, a.v.shape) && plan_is_parts(&b);
+        p->s.n -= 2;
+        plan_push(p, plan_bool(same != (in->arg != 0)));
+        return WENT_ON;
+    }
     if (is_object(&a) && is_object(&b)) {
         uint32_t reg = plan_emit(p, DYN_RO_PEQ, a.v.regs[0], b.v.regs[0], DYN_NONE);
         reg = in->arg != 0 ? plan_emit(p, DYN_RO_NOT, reg, DYN_NONE, DYN_NONE) : reg;
@@ -292,7 +298,7 @@ static Went operation(Plan *p, const DynInstr *in) {
         if (in->arg != 0 && plan_is_array(plan_top(p, 1))) {
             return plan_array_in_place(p, in->sub);
         }
-        if (top.v.kind == DYN_RK_INST || plan_top(p, 1)->v.kind == DYN_RK_INST) {
+        if (plan_is_instance(&top) || plan_is_instance(plan_top(p, 1))) {
             return in->arg != 0 ? plan_unknown(p, DYN_R_UNSUPPORTED_OP, "an operator that changes an object in place")
                                 : plan_operator(p, in->sub, *plan_top(p, 1), top);
         }
@@ -310,6 +316,9 @@ static Went operation(Plan *p, const DynInstr *in) {
         return result(p, true, 2, out);
     case DYN_I_BINARY_SUBSCR:
         top = plan_const_slice(p, top);
+        if (top.v.kind == DYN_RK_SLICE && plan_is_moved_next(p, plan_top(p, 1), 2)) {
+            return result(p, plan_moved(p, *plan_top(p, 1), top, &out), 2, out);
+        }
         if (plan_top(p, 1)->v.kind == DYN_RK_LIST && top.v.kind != DYN_RK_SLICE) {
             PlanItem item;
             return plan_list_item(p, *plan_top(p, 1), top, &item) ? plan_push_item(p, &item, 2) : WENT_NOWHERE;
@@ -321,7 +330,7 @@ static Went operation(Plan *p, const DynInstr *in) {
         if (plan_top(p, 1)->v.kind == DYN_RK_DICT) {
             return plan_dict_item(p, *plan_top(p, 1), top);
         }
-        if (plan_top(p, 1)->v.kind == DYN_RK_INST && top.v.kind != DYN_RK_SLICE) {
+        if (plan_is_instance(plan_top(p, 1)) && top.v.kind != DYN_RK_SLICE) {
             return plan_special(p, "__getitem__", (const PlanValue[]){*plan_top(p, 1), top}, 2, 2, PLAN_RESULT);
         }
         return result(p, plan_item(p, *plan_top(p, 1), top, &out), 2, out);
@@ -350,7 +359,7 @@ static Went contains(Plan *p, const DynInstr *in) {
 
 static Went store_subscr(Plan *p) {
     PlanValue index = plan_const_slice(p, *plan_top(p, 0)), a = *plan_top(p, 1), v = *plan_top(p, 2);
-    if (a.v.kind == DYN_RK_INST && index.v.kind != DYN_RK_SLICE) {
+    if (plan_is_instance(&a) && index.v.kind != DYN_RK_SLICE) {
         return plan_special(p, "__setitem__", (const PlanValue[]){a, index, v}, 3, 3, PLAN_NOTHING);
     }
     if (!plan_store_item(p, a, index, v)) {
@@ -387,6 +396,9 @@ static Went store_slice(Plan *p) {
 
 static Went binary_slice(Plan *p) {
     PlanValue stop = *plan_top(p, 0), start = *plan_top(p, 1), out;
+    if (plan_is_moved_next(p, plan_top(p, 2), 3)) {
+        return result(p, plan_moved(p, *plan_top(p, 2), plan_slice(p, start, stop, plan_const(p, Py_None)), &out), 3, out);
+    }
     return result(p, plan_item(p, *plan_top(p, 2), plan_slice(p, start, stop, plan_const(p, Py_None)), &out), 3, out);
 }
 
@@ -399,8 +411,7 @@ static Went load_attr(Plan *p, const DynInstr *in) {
     if (plan_is_field(p, &o, name_of(p, in->arg))) {
         return plan_load_field(p, o, name_of(p, in->arg));
     }
-    bool of_class =
-        o.v.kind == DYN_RK_INST && dyn_cpy_lookup_special(p->classes[plan_class_number(p, &o)].type, name_of(p, in->arg)) != NULL;
+    bool of_class = plan_is_instance(&o) && dyn_cpy_lookup_special(plan_type_of_instance(p, &o), name_of(p, in->arg)) != NULL;
     if (of_class && !plan_attribute(p, o, name_of(p, in->arg), &out)) {
         return plan_of_class(p, o, name_of(p, in->arg));
     }
@@ -417,7 +428,7 @@ static Went store_attr(Plan *p, const DynInstr *in) {
         plan_effect(p, plan_frame(p)->at + 1);
         return WENT_ON;
     }
-    if (o.v.kind != DYN_RK_INST) {
+    if (!plan_is_instance(&o)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE,
                             "an attribute is stored of an object that loops in native code don't know");
     }
@@ -453,7 +464,7 @@ static Went load_method(Plan *p, const DynInstr *in) {
         return WENT_ON;
     }
     bool may_have = self.v.kind == DYN_RK_ENTRY || self.v.kind == DYN_RK_CONST;
-    bool instance = self.v.kind == DYN_RK_INST && plan_class_method(p, &self, name_of(p, in->arg), &out);
+    bool instance = plan_is_instance(&self) && plan_class_method(p, &self, name_of(p, in->arg), &out);
     if (instance || (may_have && plan_method(p, &self, name_of(p, in->arg), &out))) {
         p->s.n--;
         plan_push(p, out);
@@ -527,7 +538,7 @@ static bool make_operand(Plan *p, const DynInstr *in) {
     return v == NULL || v->v.kind != DYN_RK_EXPR || plan_make_array(p, v, v);
 }
 
-Went plan_step(Plan *p, const DynInstr *in) {
+static Went step(Plan *p, const DynInstr *in) {
     if (!make_operand(p, in)) {
         return WENT_NOWHERE;
     }
@@ -602,4 +613,57 @@ Went plan_step(Plan *p, const DynInstr *in) {
         return conditional(p, in);
     }
     return plan_unknown(p, DYN_R_UNSUPPORTED_OPCODE, "an instruction that loops in native code don't have");
+}
+
+/* ---- lists that are made for one instruction alone: they go with it, so that the next ones lie in memory that was just used */
+
+enum { MOST_OPERANDS = 4 };
+
+static bool has_register(const PlanValue *v, uint32_t reg) {
+    bool has = v->v.nregs > 0 && v->v.regs[0] == reg;
+    for (uint32_t i = 0; !has && dyn_region_has_items(v->v.kind) && v->items != NULL && i < v->v.n; i++) {
+        has = has_register(&v->items[i], reg);
+    }
+    return has;
+}
+
+static bool is_in_state(const PlanState *s, uint32_t reg) {
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (has_register(&s->values[i], reg)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Those of lists that the loop has made, among the operands. */
+static uint32_t made_operands(Plan *p, const DynInstr *in, uint32_t regs[MOST_OPERANDS]) {
+    const PlanFrame *f = plan_frame(p);
+    uint32_t n = in->op == DYN_I_BINARY_OP      ? 2
+                 : in->op == DYN_I_STORE_SUBSCR ? 3
+                 : in->op == DYN_I_STORE_SLICE  ? 4
+                                                : 0,
+             found = 0;
+    n = in->op == DYN_I_CALL && in->arg < MOST_OPERANDS ? in->arg : n;
+    uint32_t depth = p->s.n - f->base - (uint32_t)dyn_code_nlocalsplus(f->c->code);
+    for (uint32_t i = 0; i < n && i < depth; i++) {
+        const PlanValue *v = plan_top(p, i);
+        bool list = v->v.kind == DYN_RK_LIST && !(v->v.flags & DYN_RF_TUPLE);
+        if (list && plan_shape(p, plan_contents(v))->which >= PLAN_LISTS - PLAN_SITES) {
+            regs[found++] = v->v.regs[0];
+        }
+    }
+    return found;
+}
+
+Went plan_step(Plan *p, const DynInstr *in) {
+    uint32_t regs[MOST_OPERANDS], n = made_operands(p, in, regs), frames = p->s.nframes, block = p->block;
+    Went went = step(p, in);
+    bool behind = went == WENT_ON && p->s.nframes == frames && p->block == block;
+    for (uint32_t i = 0; behind && i < n; i++) {
+        if (!is_in_state(&p->s, regs[i]) && (p->resume_at == DYN_NONE || !is_in_state(&p->resume, regs[i]))) {
+            plan_emit(p, DYN_RO_LDROP, regs[i], DYN_NONE, DYN_NONE);
+        }
+    }
+    return went;
 }

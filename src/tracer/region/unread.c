@@ -15,11 +15,13 @@ static uint32_t nothing(Plan *p, char type) {
 /* What stands for all numbers in registers of a type, where it is told apart by another register. */
 static DynRegionKind common_kind(char type) { return type == 'D' ? DYN_RK_FLOAT : type == 'I' ? DYN_RK_INT : DYN_RK_NP; }
 
-/* A slot whose value isn't read, at a head for which there is a hint: that value, or what was there at the entry. */
+/* A slot whose value isn't read, at a head for which there is a hint: that value, or None beside numbers, or what was there at
+ * the entry. */
 static void apply_hint(Plan *p, const PlanHint *hint, PlanValue *v) {
     const DynRegionValue *to = &hint->value;
     bool same = v->v.kind == to->kind && v->v.dtype == to->dtype && v->v.n == to->n && v->v.nregs + 1 == to->nregs;
     bool number = plan_is_number(v) && to->nregs == 2 && to->kind == common_kind(p->r->regs.at[v->v.regs[0]]);
+    bool none = plan_object(p, v) == Py_None && to->nregs == 2 && to->kind == common_kind(hint->types[0]);
     if (v->v.flags & DYN_RF_MAYBE) {
         return;
     }
@@ -28,11 +30,13 @@ static void apply_hint(Plan *p, const PlanHint *hint, PlanValue *v) {
         v->v.kind = to->kind;
         v->v.dtype = to->dtype;
         v->known = false;
-    } else if (v->v.kind == DYN_RK_ENTRY && v->v.ref == hint->slot && v->v.flags & DYN_RF_DROPPABLE) {
+    } else if (none || (v->v.kind == DYN_RK_ENTRY && v->v.ref == hint->slot && v->v.flags & DYN_RF_DROPPABLE)) {
+        int64_t what = none ? dyn_region_what(&v->v) : 0;
         v->v = *to;
-        for (uint32_t i = 0; i < to->nregs; i++) {
+        for (uint32_t i = 0; i + 1 < to->nregs; i++) {
             v->v.regs[i] = nothing(p, hint->types[i]);
         }
+        v->v.regs[to->nregs - 1] = plan_iconst(p, what);
     } else {
         return;
     }
