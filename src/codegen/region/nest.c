@@ -24,6 +24,7 @@ typedef enum Stage { FIND_STEPS, ASK, CHANGE } Stage;
 
 typedef struct NestLoop {
     uint32_t head, left, size; /* Its head, the register that ends it at 0, and so many blocks. */
+    uint32_t first;            /* The loop of which it is another version, with other types: that is around it, and counts with it; or itself. */
     uint8_t *in;               /* For each block: it belongs to the loop. */
     int64_t *step;             /* For each register: what each trip adds to it, or NO_STEP. */
     DynNestForm trips;         /* How many it has. */
@@ -148,7 +149,10 @@ static void order_loops(Nest *s) {
         }
     }
     for (uint32_t i = 0; i < s->nloops; i++) {
-        for (uint32_t k = 0; k < i; k++) {
+        s->loops[i].first = i;
+        for (uint32_t k = i; k-- > 0;) {
+            bool version = s->loops[k].in[s->loops[i].head] && s->loops[k].left == s->loops[i].left && s->loops[k].left != DYN_NONE;
+            s->loops[i].first = version ? k : s->loops[i].first;
             s->loops[k].inner = s->loops[k].inner && !s->loops[k].in[s->loops[i].head];
         }
         for (uint32_t k = 0; k < s->nblocks; k++) {
@@ -205,6 +209,18 @@ static void enter_loop(Nest *s, uint32_t loop) {
             at[i] = known && l->step[i] != NO_STEP ? dyn_nest_form_counter(s->forms, at[i], loop, l->step[i])
                                                    : (DynNestForm){.known = false};
         }
+    }
+}
+
+/* The trips that were made in the other version count. */
+static void enter_version(Nest *s, NestLoop *l, uint32_t root) {
+    const NestLoop *first = &s->loops[l->first];
+    DynNestForm *at = state_of(s, l->head);
+    if (s->loops[root].in[first->head]) {
+        memcpy(at, state_of(s, first->head), s->nregs * sizeof(DynNestForm));
+        l->trips = first->trips;
+    } else {
+        memset(at, 0, s->nregs * sizeof(DynNestForm));
     }
 }
 
@@ -332,12 +348,14 @@ static void follow_ways(Nest *s, uint32_t block, uint32_t root, DynNestForm *reg
         if (ways == 2 && w == 0) {
             learn(s, regs, b->v.at[b->v.n - 1].arg[0]);
         } else if (ways == 2 && s->loops[s->within[block]].head == block) {
-            end_loop(s, s->within[block], regs);
+            end_loop(s, s->loops[s->within[block]].first, regs);
         }
-        if (to[w] == l->head && first != NULL) {
+        const NestLoop *next = &s->loops[s->within[to[w]]];
+        bool version = l->in[to[w]] && next->head == to[w] && &s->loops[next->first] != next;
+        if (first != NULL && (to[w] == l->head || (version && next->first == root))) {
             see_steps(s, l, regs, *first);
             *first = false;
-        } else if (l->in[to[w]] && !comes_back(s, block, to[w])) {
+        } else if (l->in[to[w]] && !version && !comes_back(s, block, to[w])) {
             merge(s, to[w], regs);
         }
     }
@@ -354,7 +372,9 @@ static void follow_loop(Nest *s, uint32_t root, Stage stage) {
         if (!s->loops[root].in[block]) {
             continue;
         }
-        if (l->head == block && (stage != FIND_STEPS || l != &s->loops[root])) {
+        if (l->head == block && l != &s->loops[l->first]) {
+            enter_version(s, l, root);
+        } else if (l->head == block && (stage != FIND_STEPS || l != &s->loops[root])) {
             enter_loop(s, s->within[block]);
         }
         memcpy(regs, state_of(s, block), s->nregs * sizeof(DynNestForm));
@@ -588,8 +608,15 @@ static bool is_worth(Nest *s) {
     order_loops(s);
     find_used(s);
     for (uint32_t i = s->nloops; i-- > 0;) {
-        dyn_nest_forms_begin(s->forms, NEAR);
-        follow_loop(s, i, FIND_STEPS);
+        if (s->loops[i].first == i) {
+            dyn_nest_forms_begin(s->forms, NEAR);
+            follow_loop(s, i, FIND_STEPS);
+        }
+    }
+    for (uint32_t i = 0; i < s->nloops; i++) {
+        if (s->loops[i].first != i) {
+            memcpy(s->loops[i].step, s->loops[s->loops[i].first].step, s->nregs * sizeof(int64_t));
+        }
     }
     DynRegionLive live;
     if (!dyn_region_find_live(s->r, &live)) {
