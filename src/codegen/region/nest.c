@@ -24,7 +24,7 @@ typedef enum Stage { FIND_STEPS, ASK, CHANGE } Stage;
 
 typedef struct NestLoop {
     uint32_t head, left, size; /* Its head, the register that ends it at 0, and so many blocks. */
-    uint32_t first;            /* The loop of which it is another version, with other types: that is around it, and counts with it; or itself. */
+    uint32_t first;            /* The loop around that counts with it, of which it is a version for other types; or itself. */
     uint8_t *in;               /* For each block: it belongs to the loop. */
     int64_t *step;             /* For each register: what each trip adds to it, or NO_STEP. */
     DynNestForm trips;         /* How many it has. */
@@ -151,7 +151,8 @@ static void order_loops(Nest *s) {
     for (uint32_t i = 0; i < s->nloops; i++) {
         s->loops[i].first = i;
         for (uint32_t k = i; k-- > 0;) {
-            bool version = s->loops[k].in[s->loops[i].head] && s->loops[k].left == s->loops[i].left && s->loops[k].left != DYN_NONE;
+            bool counts_too = s->loops[k].left == s->loops[i].left && s->loops[k].left != DYN_NONE;
+            bool version = counts_too && s->loops[k].in[s->loops[i].head];
             s->loops[i].first = version ? k : s->loops[i].first;
             s->loops[k].inner = s->loops[k].inner && !s->loops[k].in[s->loops[i].head];
         }
