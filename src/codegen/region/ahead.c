@@ -192,36 +192,35 @@ static bool make_rows(Ahead *s, uint32_t trips) {
 
 static uint32_t add_block(Ahead *s) { return dyn_region_add_block(s->r, s->r->blocks.at[s->q->head].at, &s->failed); }
 
-/* A block of some trip: each trip goes on with the next one, and the last to the head. */
-static void copy_block(Ahead *s, uint32_t i) {
-    uint32_t n = s->size, trip = i / n, next = trip + 1 < s->trips ? s->blocks[(trip + 1) * n] : s->head;
-    const DynRegionBlock *from = &s->r->blocks.at[s->q->blocks[1 + i % n]];
-    for (uint32_t k = 0; k < from->v.n && !s->failed; k++) {
-        DynRegionInstr in = from->v.at[k];
-        for (int w = 0; w < 2; w++) {
-            uint32_t place = 0;
-            while (place < n && s->q->blocks[1 + place] != in.to[w]) {
-                place++;
-            }
-            in.to[w] = in.to[w] == s->q->head ? next : place < n ? s->blocks[trip * n + place] : in.to[w];
+/* The blocks of all trips: each trip goes on with the next one, and the last to the head. `copies`: for each block of the region.
+ */
+static void copy_trips(Ahead *s, uint32_t *copies) {
+    uint32_t n = s->size;
+    for (uint32_t trip = 0; trip < s->trips; trip++) {
+        copies[s->q->head] = trip + 1 < s->trips ? s->blocks[(trip + 1) * n] : s->head;
+        for (uint32_t i = 0; i < n; i++) {
+            copies[s->q->blocks[1 + i]] = s->blocks[trip * n + i];
         }
-        s->failed = dyn_vec_push(&s->r->blocks.at[s->blocks[i]].v, in) < 0;
+        for (uint32_t i = 0; i < n && !s->failed; i++) {
+            dyn_region_copy_block(s->r, s->q->blocks[1 + i], s->blocks[trip * n + i], copies, &s->failed);
+        }
     }
 }
 
 /* All that came to the loop's head from outside comes to the new one. */
 static void redirect(Ahead *s) {
-    for (uint32_t i = 0; i < s->r->blocks.n; i++) {
-        DynRegionBlock *b = &s->r->blocks.at[i];
-        bool inside = place_of(s, i) != DYN_NONE;
-        for (uint32_t k = 0; k < s->q->n && !inside; k++) {
-            inside = s->q->blocks[k] == i;
-        }
-        for (int w = 0; w < 2 && !inside && i != s->head && b->v.n > 0; w++) {
-            DynRegionInstr *end = &b->v.at[b->v.n - 1];
-            end->to[w] = end->to[w] == s->q->head ? s->head : end->to[w];
-        }
+    uint8_t *in = PyMem_RawCalloc(s->r->blocks.n, 1);
+    s->failed = s->failed || in == NULL;
+    for (uint32_t i = 0; i < s->r->blocks.n && !s->failed; i++) {
+        in[i] = place_of(s, i) != DYN_NONE || i == s->head;
     }
+    for (uint32_t k = 0; k < s->q->n && !s->failed; k++) {
+        in[s->q->blocks[k]] = 1;
+    }
+    if (!s->failed) {
+        dyn_region_redirect(s->r, s->q->head, s->head, in, s->r->blocks.n);
+    }
+    PyMem_RawFree(in);
 }
 
 static void make_trips(Ahead *s) {
@@ -229,9 +228,13 @@ static void make_trips(Ahead *s) {
     for (uint32_t i = 0; i < s->size * s->trips; i++) {
         s->blocks[i] = add_block(s);
     }
-    for (uint32_t i = 0; i < s->size * s->trips && !s->failed; i++) {
-        copy_block(s, i);
+    uint32_t *copies = PyMem_RawMalloc(s->r->blocks.n * sizeof(uint32_t));
+    s->failed = s->failed || copies == NULL;
+    if (!s->failed) {
+        memset(copies, 0xff, s->r->blocks.n * sizeof(uint32_t));
+        copy_trips(s, copies);
     }
+    PyMem_RawFree(copies);
     for (uint32_t i = 0; i < s->nregs && !s->failed; i++) {
         if (s->first[i] != DYN_NONE) {
             s->first[i] = add(s, s->head, DYN_RO_IMOV, i, DYN_NONE, 0);

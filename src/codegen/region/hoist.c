@@ -58,55 +58,6 @@ typedef struct Loop {
     bool failed;  /* Memory is out. */
 } Loop;
 
-static void see(Loop *l, uint32_t block) {
-    if (block != l->head && !l->seen[block]) {
-        l->seen[block] = 1;
-        l->order[l->n++] = block;
-    }
-}
-
-/* `seen`: all that is reached from an entry or a routine's beginning without coming to the head. `order` has the blocks whose
- * ways aren't gone yet. */
-static void reach_past_head(Loop *l) {
-    const DynRegion *r = l->r;
-    memset(l->seen, 0, l->nblocks);
-    l->n = 0;
-    for (uint32_t i = 0; i < r->entries.n; i++) {
-        see(l, r->entries.at[i].block);
-    }
-    for (uint32_t i = 0; i < r->routines.n; i++) {
-        see(l, r->routines.at[i].block);
-    }
-    while (l->n > 0) {
-        uint32_t to[2], n = dyn_region_ways(&r->blocks.at[l->order[--l->n]], to);
-        for (uint32_t k = 0; k < n; k++) {
-            see(l, to[k]);
-        }
-    }
-}
-
-/* Blocks that come back to the head, backwards from the jumps to it. What is reached past the head is outside, and jumps in. */
-static bool find_loop(Loop *l) {
-    const DynRegion *r = l->r;
-    bool changed = true, found = false;
-    reach_past_head(l);
-    memset(l->in, 0, l->nblocks);
-    while (changed) {
-        changed = false;
-        for (uint32_t i = l->nblocks; i-- > 1;) { /* 0 is no block of any way */
-            uint32_t to[2], n = l->seen[i] ? 0 : dyn_region_ways(&r->blocks.at[i], to);
-            for (uint32_t k = 0; k < n && !l->in[i]; k++) {
-                if (to[k] == l->head || l->in[to[k]]) {
-                    l->in[i] = 1;
-                    changed = found = true;
-                }
-            }
-        }
-    }
-    bool comes_back = l->in[l->head];
-    return found && comes_back;
-}
-
 /* Every block behind those that lead to it; false where that can't be: there is a loop in it. */
 static bool order_blocks(Loop *l) {
     uint32_t to[2], done = 0;
@@ -471,44 +422,25 @@ static uint32_t emit_checks(Loop *l, uint32_t block) {
 
 static uint32_t new_block(Loop *l, uint32_t at) { return dyn_region_add_block(l->r, at, &l->failed); }
 
-static void copy_block(Loop *l, uint32_t from, uint32_t to, const uint32_t *copies) {
+/* The copy `to` of a block: what is asked in front of the loop isn't asked there. */
+static void drop_checks(Loop *l, uint32_t from, uint32_t to) {
     Affine *regs = l->at + (size_t)l->n * l->nregs;
     memcpy(regs, state_of(l, from), l->nregs * sizeof(Affine));
-    for (uint32_t k = 0; k < l->r->blocks.at[from].v.n && !l->failed; k++) {
-        DynRegionInstr in = l->r->blocks.at[from].v.at[k];
+    for (uint32_t k = 0; k < l->r->blocks.at[to].v.n; k++) {
+        DynRegionInstr *in = &l->r->blocks.at[to].v.at[k];
         Check c;
-        bool hoisted = is_hoisted(l, &in, regs, &c);
-        follow(&in, regs);
+        bool hoisted = is_hoisted(l, in, regs, &c);
+        follow(in, regs);
         if (hoisted) {
-            in.op = in.op == DYN_RO_IDX ? DYN_RO_IMOV : in.op == DYN_RO_IADD ? DYN_RO_IADDW : DYN_RO_ISUBW;
-            in.arg[1] = in.op == DYN_RO_IMOV ? DYN_NONE : in.arg[1];
-            in.exit = DYN_NONE;
+            in->op = in->op == DYN_RO_IDX ? DYN_RO_IMOV : in->op == DYN_RO_IADD ? DYN_RO_IADDW : DYN_RO_ISUBW;
+            in->arg[1] = in->op == DYN_RO_IMOV ? DYN_NONE : in->arg[1];
+            in->exit = DYN_NONE;
         }
-        for (int w = 0; w < 2; w++) {
-            in.to[w] = in.to[w] != DYN_NONE && l->in[in.to[w]] ? copies[in.to[w]] : in.to[w];
-        }
-        l->failed = dyn_vec_push(&l->r->blocks.at[to].v, in) < 0 || l->failed;
     }
 }
 
 /* All that came to the head from outside comes to `front`. */
-static void redirect(Loop *l, uint32_t front) {
-    for (uint32_t i = 0; i < l->nblocks; i++) {
-        DynRegionBlock *b = &l->r->blocks.at[i];
-        for (int w = 0; w < 2 && !l->in[i] && b->v.n > 0; w++) {
-            DynRegionInstr *end = &b->v.at[b->v.n - 1];
-            end->to[w] = end->to[w] == l->head ? front : end->to[w];
-        }
-    }
-    for (uint32_t i = 0; i < l->r->entries.n; i++) {
-        uint32_t *block = &l->r->entries.at[i].block;
-        *block = *block == l->head ? front : *block;
-    }
-    for (uint32_t i = 0; i < l->r->routines.n; i++) {
-        uint32_t *block = &l->r->routines.at[i].block;
-        *block = *block == l->head ? front : *block;
-    }
-}
+static void redirect(Loop *l, uint32_t front) { dyn_region_redirect(l->r, l->head, front, l->in, l->nblocks); }
 
 /* ---- loops that count up to a size */
 
@@ -675,11 +607,13 @@ static bool tie_counters(Loop *l) {
 
 static void make_versions(Loop *l, uint32_t *copies) {
     uint32_t at = l->r->blocks.at[l->head].at;
+    memset(copies, 0xff, l->nblocks * sizeof(uint32_t));
     for (uint32_t i = 0; i < l->n; i++) {
         copies[l->order[i]] = new_block(l, l->r->blocks.at[l->order[i]].at);
     }
     for (uint32_t i = 0; i < l->n && !l->failed; i++) {
-        copy_block(l, l->order[i], copies[l->order[i]], copies);
+        dyn_region_copy_block(l->r, l->order[i], copies[l->order[i]], copies, &l->failed);
+        drop_checks(l, l->order[i], copies[l->order[i]]);
     }
     uint32_t front = new_block(l, at), all = emit_checks(l, front);
     DynRegionQuick q = {.front = front, .all = all, .slow = l->head, .head = copies[l->head], .left = l->left};
@@ -714,7 +648,7 @@ static bool hoist_from(DynRegion *r, uint32_t head, uint32_t nblocks, bool *agai
     l.ahead = numbers + 2 * (size_t)nblocks;
     l.place = numbers + 3 * (size_t)nblocks;
     bool there = bytes != NULL && numbers != NULL;
-    if (there && find_loop(&l) && order_blocks(&l)) {
+    if (there && dyn_region_loop(r, head, l.in, l.seen, l.order) && order_blocks(&l)) {
         l.at = PyMem_RawMalloc((size_t)(l.n + 1) * nregs * sizeof(Affine));
         l.guards = PyMem_RawCalloc(l.n, sizeof(Guard));
         find_assigned(&l);

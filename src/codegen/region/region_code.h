@@ -97,7 +97,17 @@ DYN_HIDDEN bool dyn_region_find_live(const DynRegion *r, DynRegionLive *live);
 static inline bool dyn_region_is_live(const DynRegionLive *live, uint32_t block, uint32_t reg) {
     return (live->rows[(size_t)block * live->nwords + reg / 64] >> reg % 64 & 1) != 0;
 }
+/* loops.c: `in` gets 1 for each block of the loop with that head; false: it is no loop's. `seen` and `work` are room; all have as
+ * many as there are blocks. */
+DYN_HIDDEN bool dyn_region_loop(const DynRegion *r, uint32_t head, uint8_t *in, uint8_t *seen, uint32_t *work);
+/* All that came to block `from` comes to `to`, but from blocks that are `in`, and those from the number nblocks on. */
+DYN_HIDDEN void dyn_region_redirect(DynRegion *r, uint32_t from, uint32_t to, const uint8_t *in, uint32_t nblocks);
+/* Block `to` gets the instructions of `from`, and goes to the copies of those blocks that have one (else DYN_NONE). */
+DYN_HIDDEN void dyn_region_copy_block(DynRegion *r, uint32_t from, uint32_t to, const uint32_t *copies, bool *failed);
+/* Blocks that nothing comes to any more aren't looked at, or compiled. `seen` is room for a byte for each block. */
+DYN_HIDDEN void dyn_region_empty_unreached(DynRegion *r, uint8_t *seen);
 DYN_HIDDEN void dyn_region_unroll(DynRegion *r); /* unroll.c: where memory is out, loops stay loops */
+DYN_HIDDEN void dyn_region_nests(DynRegion *r);  /* nest.c: where memory is out, nests stay as they are */
 DYN_HIDDEN void dyn_region_hoist(DynRegion *r);  /* hoist.c: where memory is out, checks stay where they are */
 DYN_HIDDEN void dyn_region_facts(DynRegion *r);  /* facts.c: … and there, too */
 /* ranges.c: the least and the greatest number that a load or a comparison can give; false: its operator tells nothing. */
@@ -109,10 +119,12 @@ DYN_HIDDEN const DynRegionInstr *dyn_region_condition(const DynRegionBlock *b, u
 DYN_HIDDEN void dyn_region_reach(const DynRegion *r, uint32_t block, uint8_t *seen);
 /* emit.c: is a function of others called, which may take long, and clear the processor's flags? */
 DYN_HIDDEN bool dyn_region_calls_out(DynRegionOp op);
-/* trips.c: a loop that hoist.c has copied, without checks. `front` has no end yet, and chooses by register `all`. Gives the
- * block by which the loop is entered; DYN_NONE: memory is out, and nothing may come to any of its blocks. */
+/* trips.c: a loop that hoist.c or nest.c has copied, without checks. `front` has no end yet, and chooses by register `all`. Gives
+ * the block by which the loop is entered; DYN_NONE: memory is out, and nothing may come to any of its blocks. */
 typedef struct DynRegionQuick {
     uint32_t front, all;
+    bool short_loop;        /* It has so few trips that nothing need be asked between them. */
+    bool demands;           /* Of such a loop: trips depend on `all`, and not only the question behind them. */
     uint32_t slow, head;    /* The heads of the loop with checks and of the one without: */
     uint32_t left, after;   /* the register that ends it at 0, and the block behind it. */
     uint32_t next;          /* The counter, or DYN_NONE, */

@@ -15,6 +15,7 @@ void dyn_region_optimise(DynRegion *r) {
     DynStr error = {0};
     if (!r->optimised) {
         dyn_region_unroll(r);
+        dyn_region_nests(r);
         dyn_region_hoist(r);
         dyn_region_facts(r);
         r->optimised = true;

@@ -394,20 +394,38 @@ static void ask_behind(Trips *t, uint32_t done, uint32_t next, uint32_t again) {
     add_end(t, asks, add_question(t, asks, NULL), again, next);
 }
 
+/* The block in front chooses: the trips that ask less, or the loop with checks, to which a loop of a few trips goes at once. */
+static void choose(Trips *t, uint32_t begin, bool again) {
+    const DynRegionQuick *q = t->q;
+    if (q->short_loop && !again && !q->demands) {
+        add_end(t, q->front, DYN_NONE, begin, DYN_NONE);
+    } else {
+        add_end(t, q->front, q->all, begin, q->slow);
+    }
+    t->first = q->front;
+    if (again && !(q->short_loop && t->telling)) { /* a loop of a few trips isn't asked about anything */
+        uint32_t first = add_block(t),
+                 few = add(t, first, DYN_RO_ICONST, DYN_NONE, DYN_NONE, (t->telling ? LEAST_ADDED : LEAST) - 1);
+        add_end(t, first, add(t, first, DYN_RO_ILT, few, q->left, 0), q->front, q->slow);
+        t->first = first;
+    }
+}
+
 static void make_trips(Trips *t) {
     DynRegionQuick *q = t->q;
-    t->first = q->front;
     bool polls = calls(t);
     uint32_t begin = add_block(t), done = add_block(t), next = done;
     if (t->failed) {
         return;
     }
-    uint32_t most = add(t, begin, DYN_RO_ICONST, DYN_NONE, DYN_NONE, TRIPS);
-    uint32_t rest = add(t, begin, DYN_RO_ISUBW, q->left, most, 0);
-    uint32_t until = add(t, begin, DYN_RO_IMAX0, rest, DYN_NONE, 0);
+    uint32_t most = add(t, begin, DYN_RO_ICONST, DYN_NONE, DYN_NONE, q->short_loop ? 0 : TRIPS), until = most;
+    if (!q->short_loop) {
+        uint32_t rest = add(t, begin, DYN_RO_ISUBW, q->left, most, 0);
+        until = add(t, begin, DYN_RO_IMAX0, rest, DYN_NONE, 0);
+    }
     q->until = until;
     uint32_t again = make_again(t, begin, until, polls);
-    if (again != DYN_NONE && t->nstores > 0) { /* there is room for fewer */
+    if (again != DYN_NONE && t->nstores > 0 && !q->short_loop) { /* there is room for fewer */
         t->r->blocks.at[begin].v.at[0].imm.i = DYN_REGION_SAVED;
     }
     if (again != DYN_NONE) {
@@ -421,14 +439,12 @@ static void make_trips(Trips *t) {
         ask_behind(t, done, next, again);
     }
     add_end(t, begin, DYN_NONE, q->head, DYN_NONE);
-    add_end(t, next, q->left, q->front, q->after);
-    add_end(t, q->front, q->all, begin, q->slow);
-    if (again != DYN_NONE) { /* a loop of a few trips isn't asked about anything */
-        uint32_t first = add_block(t),
-                 few = add(t, first, DYN_RO_ICONST, DYN_NONE, DYN_NONE, (t->telling ? LEAST_ADDED : LEAST) - 1);
-        add_end(t, first, add(t, first, DYN_RO_ILT, few, q->left, 0), q->front, q->slow);
-        t->first = first;
+    if (q->short_loop) {
+        add_end(t, next, DYN_NONE, q->after, DYN_NONE);
+    } else {
+        add_end(t, next, q->left, q->front, q->after);
     }
+    choose(t, begin, again != DYN_NONE);
 }
 
 uint32_t dyn_region_trips(DynRegion *r, DynRegionQuick *q) {

@@ -308,21 +308,6 @@ static bool unroll_behind(Unrolled *u, uint32_t from) {
     return made && !u->failed;
 }
 
-/* Loops that nothing comes to any more aren't looked at, or compiled. */
-static void empty_unreached(DynRegion *r, uint8_t *seen) {
-    memset(seen, 0, r->blocks.n);
-    dyn_region_reach(r, 0, seen);
-    for (uint32_t i = 0; i < r->entries.n; i++) {
-        dyn_region_reach(r, r->entries.at[i].block, seen);
-    }
-    for (uint32_t i = 0; i < r->routines.n; i++) {
-        dyn_region_reach(r, r->routines.at[i].block, seen);
-    }
-    for (uint32_t i = 0; i < r->blocks.n; i++) {
-        r->blocks.at[i].v.n = seen[i] ? r->blocks.at[i].v.n : 0;
-    }
-}
-
 void dyn_region_unroll(DynRegion *r) {
     Unrolled u = {.r = r, .nregs = r->regs.n};
     bool small = r->blocks.n < MOST_BLOCKS && r->regs.n < MOST_REGISTERS, any = false;
@@ -341,7 +326,7 @@ void dyn_region_unroll(DynRegion *r) {
         any = any || again;
     }
     if (any) {
-        empty_unreached(r, u.needed);
+        dyn_region_empty_unreached(r, u.needed);
     }
     PyMem_RawFree(bytes);
     PyMem_RawFree(u.regs);

@@ -1,0 +1,92 @@
+/* loops.c: which blocks of a region form a loop, and changes of the ways to one, for the passes that copy loops. Called by
+ * hoist.c, ahead.c and nest.c. Nothing is owned. */
+#include "codegen/region/region_code.h"
+
+static void see(uint32_t head, uint32_t block, uint8_t *seen, uint32_t *work, uint32_t *n) {
+    if (block != head && !seen[block]) {
+        seen[block] = 1;
+        work[(*n)++] = block;
+    }
+}
+
+/* `seen`: all that is reached from an entry or a routine's beginning without coming to the head. `work` has the blocks whose ways
+ * aren't gone yet. */
+static void reach_past_head(const DynRegion *r, uint32_t head, uint8_t *seen, uint32_t *work) {
+    uint32_t waiting = 0;
+    memset(seen, 0, r->blocks.n);
+    for (uint32_t i = 0; i < r->entries.n; i++) {
+        see(head, r->entries.at[i].block, seen, work, &waiting);
+    }
+    for (uint32_t i = 0; i < r->routines.n; i++) {
+        see(head, r->routines.at[i].block, seen, work, &waiting);
+    }
+    while (waiting > 0) {
+        uint32_t to[2], n = dyn_region_ways(&r->blocks.at[work[--waiting]], to);
+        for (uint32_t k = 0; k < n; k++) {
+            see(head, to[k], seen, work, &waiting);
+        }
+    }
+}
+
+/* Backwards from the jumps to the head. What is reached past the head is outside, and jumps in. */
+bool dyn_region_loop(const DynRegion *r, uint32_t head, uint8_t *in, uint8_t *seen, uint32_t *work) {
+    bool changed = true, found = false;
+    reach_past_head(r, head, seen, work);
+    memset(in, 0, r->blocks.n);
+    while (changed) {
+        changed = false;
+        for (uint32_t i = r->blocks.n; i-- > 1;) { /* 0 is no block of any way */
+            uint32_t to[2], n = seen[i] ? 0 : dyn_region_ways(&r->blocks.at[i], to);
+            for (uint32_t k = 0; k < n && !in[i]; k++) {
+                if (to[k] == head || in[to[k]]) {
+                    in[i] = 1;
+                    changed = found = true;
+                }
+            }
+        }
+    }
+    bool comes_back = in[head];
+    return found && comes_back;
+}
+
+void dyn_region_redirect(DynRegion *r, uint32_t from, uint32_t to, const uint8_t *in, uint32_t nblocks) {
+    for (uint32_t i = 0; i < nblocks; i++) {
+        DynRegionBlock *b = &r->blocks.at[i];
+        for (int w = 0; w < 2 && !in[i] && b->v.n > 0; w++) {
+            DynRegionInstr *end = &b->v.at[b->v.n - 1];
+            end->to[w] = end->to[w] == from ? to : end->to[w];
+        }
+    }
+    for (uint32_t i = 0; i < r->entries.n; i++) {
+        uint32_t *block = &r->entries.at[i].block;
+        *block = *block == from ? to : *block;
+    }
+    for (uint32_t i = 0; i < r->routines.n; i++) {
+        uint32_t *block = &r->routines.at[i].block;
+        *block = *block == from ? to : *block;
+    }
+}
+
+void dyn_region_copy_block(DynRegion *r, uint32_t from, uint32_t to, const uint32_t *copies, bool *failed) {
+    for (uint32_t k = 0; k < r->blocks.at[from].v.n && !*failed; k++) {
+        DynRegionInstr in = r->blocks.at[from].v.at[k];
+        for (int w = 0; w < 2; w++) {
+            in.to[w] = in.to[w] != DYN_NONE && copies[in.to[w]] != DYN_NONE ? copies[in.to[w]] : in.to[w];
+        }
+        *failed = dyn_vec_push(&r->blocks.at[to].v, in) < 0;
+    }
+}
+
+void dyn_region_empty_unreached(DynRegion *r, uint8_t *seen) {
+    memset(seen, 0, r->blocks.n);
+    dyn_region_reach(r, 0, seen);
+    for (uint32_t i = 0; i < r->entries.n; i++) {
+        dyn_region_reach(r, r->entries.at[i].block, seen);
+    }
+    for (uint32_t i = 0; i < r->routines.n; i++) {
+        dyn_region_reach(r, r->routines.at[i].block, seen);
+    }
+    for (uint32_t i = 0; i < r->blocks.n; i++) {
+        r->blocks.at[i].v.n = seen[i] ? r->blocks.at[i].v.n : 0;
+    }
+}
