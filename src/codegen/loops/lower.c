@@ -320,7 +320,7 @@ DynLoops *dyn_lower(const DynGraph *g, const DynConfig *config, DynArena *arena,
     if (!p) {
         return NULL;
     }
-    *p = (DynLoops){.graph = g, .arena = arena, .nnodes = g->nodes.n, .nplaces = g->nodes.n, .cap_places = 2 * n};
+    *p = (DynLoops){.graph = g, .arena = arena, .nnodes = g->nodes.n, .nplaces = g->nodes.n, .cap_places = 3 * n};
     p->fast_math = config->fast_math;
     p->device = g->device != 0;
     p->places = DYN_NEW_N(arena, DynMem, p->cap_places);
