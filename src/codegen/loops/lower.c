@@ -270,8 +270,7 @@ static int lower_all(DynLower *L) {
     if (dyn_lower_mark_live(L) < 0 || find_written(L) < 0 || find_renewed(L) < 0 || find_handed(L) < 0) {
         return -1;
     }
-    dyn_lower_keep_for_snapshots(L);
-    if (supported(L) < 0) {
+    if (dyn_lower_keep_for_snapshots(L) < 0 || supported(L) < 0) {
         return -1;
     }
     dyn_lower_choose_memory(L);
