@@ -454,6 +454,19 @@ static int dot(char *data, int64_t stride, int64_t n, double *d) {
     return !isfinite(*d);
 }
 
+/* Numbers side by side, the last first, four at a time. */
+static void lay_backwards(char *to, const char *from, int64_t n) {
+    typedef double Pair __attribute__((vector_size(16)));
+    typedef int64_t Order __attribute__((vector_size(16)));
+    const Order back = {1, 0};
+    for (int64_t i = 0; i < n; i += 4) {
+        Pair pairs[2];
+        memcpy(pairs, from - (i + 3) * (int64_t)sizeof(double), sizeof(pairs));
+        Pair turned[2] = {__builtin_shuffle(pairs[1], back), __builtin_shuffle(pairs[0], back)};
+        memcpy(to + i * (int64_t)sizeof(double), turned, sizeof(turned));
+    }
+}
+
 /* np.dot, where `@` takes vectors as they lie, makes dense copies of those that BLAS doesn't take, and adds in another order. */
 static bool lay_for_blas(char **data, int64_t *stride, int64_t n, int64_t which) {
     const int64_t size = sizeof(double);
@@ -461,8 +474,13 @@ static bool lay_for_blas(char **data, int64_t *stride, int64_t n, int64_t which)
         return true;
     }
     char *made = n > INT64_MAX / size ? NULL : dyn_region_scratch(n * size, which);
-    for (int64_t i = 0; made != NULL && i < n; i++) {
-        memcpy(made + i * size, *data + i * *stride, sizeof(double));
+    if (made != NULL) {
+        bool back = *stride == -size;
+        int64_t whole = back ? n & -4 : 0;
+        lay_backwards(made, *data, whole);
+        for (int64_t i = whole; i < n; i++) {
+            memcpy(made + i * size, *data + i * *stride, sizeof(double));
+        }
     }
     *data = made;
     *stride = size;

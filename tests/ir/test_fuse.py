@@ -60,3 +60,26 @@ def test_fields_of_records_are_written_by_one_kernel(layout, first, second, coun
     """If they are known to be others: not where an index is a variable, nor where an array may overlap itself."""
     text = _dynoc._lower_text(FIELDS.format(layout=layout, first=first, second=second))
     assert text.count("\nkernel") == count
+
+
+RANK_ONE = """graph f
+s0: int = dim(m, 0) hint {n}
+s1: int = dim(m, 1) hint {n}
+s2: int = var(k) hint 1
+%0: f64[s0, s1] C = input(m)
+%1: f64[s0] <0> = slice(%0, 0, s0, 1, s2) {{0, 1}} view
+%2: f64[s1] C = slice(%0, s2, 0, s1, 1) {{1, 0}} view
+%3: f64[s0, 1] C = slice(%1, 0, s0, 1) {{0, 2}} view
+%4: f64[s0, s1] C = multiply(%3, %2)
+%5: f64[s0, s1] C = subtract(%0, %4)
+%6: f64[s0, s1] C = store(%0, %5)
+outputs %0
+"""
+
+
+@pytest.mark.parametrize("n, count, in_place", [(100, 3, True), (16, 2, False)])
+def test_a_row_and_a_column_are_copied_before_a_matrix_is_written(n, count, in_place):
+    """In place of a copy of the whole, unless that is small."""
+    text = _dynoc._lower_text(RANK_ONE.format(n=n))
+    kernels = [block for block in re.split(r"(?m)^(?=\S)", text) if block.startswith("kernel")]
+    assert len(kernels) == count and ("subtract" in kernels[-1]) == in_place

@@ -95,3 +95,34 @@ def test_raises_as_eager(fn):
     for turn in range(3):
         with np.errstate(all="raise"):
             check(fn, fast, lambda: [np.array([1e300, 1e308, -1.0])], what=f"call {turn + 1}")
+
+
+def left_behind_writes(z, n, matrix):
+    distance = np.abs(z)
+    near = distance < 2
+    n[near] = 1.0
+    turned = distance * 2 + z
+    part = turned[::2]
+    z[near] = 0.0
+    distance = None
+    try:
+        inverse = np.linalg.inv(matrix)
+    except np.linalg.LinAlgError:
+        return near, part, n, z, distance
+    return near, inverse
+
+
+def test_what_is_overwritten_is_kept_for_frames_that_need_it():
+    """Where the call of `inv` may raise, `turned` is needed and can't be computed any more. What `n` and `z` are set to, and the
+    distance, are needed no more."""
+    fast = dynoc.optimize(left_behind_writes, wait=True)
+    z = np.random.default_rng(1).normal(size=(20, 33)) * 2
+    for singular in (False, True, False, True):
+        matrix = np.zeros((3, 3)) if singular else np.eye(3)
+        want, got = (f(z.copy(), np.ones(z.shape), matrix) for f in (left_behind_writes, fast))
+        assert len(want) == len(got) == (5 if singular else 2)
+        for x, y in zip(want, got, strict=True):
+            np.testing.assert_array_equal(x, y)
+    (entry,) = fast.entries
+    stores = [line for line in entry.source.splitlines() if "[i] = " in line and "const" not in line]
+    assert entry.tier == "native" and entry.hits == 3 and len(stores) == 4  # near, turned, n and z

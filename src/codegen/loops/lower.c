@@ -270,8 +270,7 @@ static int lower_all(DynLower *L) {
     if (dyn_lower_mark_live(L) < 0 || find_written(L) < 0 || find_renewed(L) < 0 || find_handed(L) < 0) {
         return -1;
     }
-    dyn_lower_keep_for_snapshots(L);
-    if (supported(L) < 0) {
+    if (dyn_lower_keep_for_snapshots(L) < 0 || supported(L) < 0) {
         return -1;
     }
     dyn_lower_choose_memory(L);
@@ -320,7 +319,7 @@ DynLoops *dyn_lower(const DynGraph *g, const DynConfig *config, DynArena *arena,
     if (!p) {
         return NULL;
     }
-    *p = (DynLoops){.graph = g, .arena = arena, .nnodes = g->nodes.n, .nplaces = g->nodes.n, .cap_places = 2 * n};
+    *p = (DynLoops){.graph = g, .arena = arena, .nnodes = g->nodes.n, .nplaces = g->nodes.n, .cap_places = 3 * n};
     p->fast_math = config->fast_math;
     p->device = g->device != 0;
     p->places = DYN_NEW_N(arena, DynMem, p->cap_places);

@@ -43,7 +43,7 @@ static inline bool is_inline(const DynNode *n) {
 /* lower_memory.c */
 DYN_HIDDEN int dyn_lower_mark_live(DynLower *L); /* -1: memory */
 /* Values that whoever leaves the graph could not compute any more, since what they read has been written, are kept as arrays. */
-DYN_HIDDEN void dyn_lower_keep_for_snapshots(DynLower *L);
+DYN_HIDDEN int dyn_lower_keep_for_snapshots(DynLower *L); /* -1: memory */
 DYN_HIDDEN void dyn_lower_choose_memory(DynLower *L);
 /* May eager give a floating-point warning, or raise, at this node? */
 DYN_HIDDEN bool dyn_lower_may_warn(const DynGraph *g, const DynNode *n);

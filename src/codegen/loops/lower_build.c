@@ -237,21 +237,23 @@ int dyn_lower_reduce(DynLower *L, uint32_t id) {
     return push_kernel(L, &k);
 }
 
-/* Does the kernel read the storage of `dst` anywhere else than at the elements it writes? */
-static bool reads_elsewhere(DynLower *L, const DynKernel *k, const DynOperand *dst) {
-    for (uint32_t i = 0; i < k->operands.n; i++) {
-        const DynOperand *o = &k->operands.at[i];
-        if (o->out || dyn_loops_storage(L->p, o->place) != dyn_loops_storage(L->p, dst->place)) {
-            continue;
-        }
-        if (o->indirect || dyn_kernel_is_index(k, i)) {
-            return true;
-        }
-        if (!dyn_loops_same_access(L->g, o->place, dst->place) || memcmp(o->axis, dst->axis, sizeof(o->axis))) {
-            return true;
-        }
+/* Does operand i read the storage of `dst` anywhere else than at the elements that are written? */
+static bool reads_elsewhere(const DynLower *L, const DynKernel *k, uint32_t i, const DynOperand *dst) {
+    const DynOperand *o = &k->operands.at[i];
+    if (o->out || dyn_loops_storage(L->p, o->place) != dyn_loops_storage(L->p, dst->place)) {
+        return false;
     }
-    return false;
+    bool same_axes = !memcmp(o->axis, dst->axis, sizeof(o->axis));
+    bool by_element = !o->indirect && !dyn_kernel_is_index(k, i) && same_axes;
+    return !by_element || !dyn_loops_same_access(L->g, o->place, dst->place);
+}
+
+static uint32_t count_elsewhere(const DynLower *L, const DynKernel *k, const DynOperand *dst) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        n += reads_elsewhere(L, k, i, dst);
+    }
+    return n;
 }
 
 static uint32_t new_place(DynLower *L, const DynNode *like) {
@@ -269,27 +271,58 @@ static uint32_t new_place(DynLower *L, const DynNode *like) {
     return p->nplaces++;
 }
 
-int dyn_lower_store(DynLower *L, uint32_t id) {
-    const DynNode *n = dyn_graph_node(L->g, id), *dst = dyn_graph_node(L->g, n->args[0].id);
-    DynKernel k, copy;
-    start_kernel(L, &k, id, dst);
-    uint32_t value = build_arg(L, &k, n->args[1], dst->dtype);
-    DynOperand to = operand_of(L, &k, n->args[0].id);
-    if (value == DYN_NONE) {
-        return give_up(L, id, &k);
+/* Elements of an array of the size seen first. */
+static double elements(const DynLower *L, const DynNode *n) {
+    double count = 1;
+    for (int d = 0; d < n->ndim; d++) {
+        count *= (double)dyn_sym_at(L->g->syms, n->shape[d])->hint.i;
     }
-    if (!reads_elsewhere(L, &k, &to)) {
-        if (build_store(L, &k, to, value) < 0) {
-            return give_up(L, id, &k);
+    return count;
+}
+
+/* What one more kernel costs, in elements that are copied. */
+#define COPY_COST 256
+
+/* Is what a kernel reads elsewhere so much smaller than what it writes (a row and a column of the matrix, say) that copies of it
+ * are cheaper than one of the result? */
+static bool are_small(const DynLower *L, const DynKernel *k, const DynOperand *dst) {
+    double copied = 0;
+    uint32_t room = L->p->cap_places - L->p->nplaces, left = L->p->nnodes; /* a place for each node that needs one */
+    bool possible = !L->p->device; /* where a kernel more costs more than the copy of a result */
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        const DynOperand *o = &k->operands.at[i];
+        if (reads_elsewhere(L, k, i, dst)) {
+            possible = possible && !o->indirect && !dyn_kernel_is_index(k, i) && ++left < room;
+            copied += elements(L, dyn_graph_node(L->g, o->place)) + COPY_COST;
         }
-        return push_kernel(L, &k);
     }
+    return possible && 2 * copied <= elements(L, dyn_graph_node(L->g, dst->place));
+}
+
+/* The operand's elements in memory of their own, which the operand has from then on. */
+static int copy_operand(DynLower *L, uint32_t id, DynOperand *o) {
+    const DynNode *n = dyn_graph_node(L->g, o->place);
+    DynKernel copy;
+    start_kernel(L, &copy, id, n);
+    DynOperand from = operand_of(L, &copy, o->place), to = from;
+    to.place = new_place(L, n);
+    if (to.place == DYN_NONE || build_store(L, &copy, to, dyn_kernel_load(L->p, &copy, &from)) < 0) {
+        return give_up(L, id, &copy);
+    }
+    o->place = to.place;
+    return push_kernel(L, &copy);
+}
+
+/* What `k` has computed is stored by way of memory of its own, since it reads what a store would have changed. */
+static int store_by_copy(DynLower *L, uint32_t id, DynKernel *k, uint32_t value, DynOperand to) {
+    const DynNode *dst = dyn_graph_node(L->g, to.place);
+    DynKernel copy;
     DynOperand temp = to;
     temp.place = new_place(L, dst);
-    if (temp.place == DYN_NONE || build_store(L, &k, temp, value) < 0) {
-        return give_up(L, id, &k);
+    if (temp.place == DYN_NONE || build_store(L, k, temp, value) < 0) {
+        return give_up(L, id, k);
     }
-    if (push_kernel(L, &k) < 0) {
+    if (push_kernel(L, k) < 0) {
         return -1;
     }
     start_kernel(L, &copy, id, dst);
@@ -297,6 +330,30 @@ int dyn_lower_store(DynLower *L, uint32_t id) {
         return give_up(L, id, &copy);
     }
     return push_kernel(L, &copy);
+}
+
+int dyn_lower_store(DynLower *L, uint32_t id) {
+    const DynNode *n = dyn_graph_node(L->g, id), *dst = dyn_graph_node(L->g, n->args[0].id);
+    DynKernel k;
+    start_kernel(L, &k, id, dst);
+    uint32_t value = build_arg(L, &k, n->args[1], dst->dtype);
+    DynOperand to = operand_of(L, &k, n->args[0].id);
+    if (value == DYN_NONE) {
+        return give_up(L, id, &k);
+    }
+    uint32_t elsewhere = count_elsewhere(L, &k, &to);
+    if (elsewhere > 0 && !are_small(L, &k, &to)) {
+        return store_by_copy(L, id, &k, value, to);
+    }
+    for (uint32_t i = 0; elsewhere > 0 && i < k.operands.n; i++) {
+        if (reads_elsewhere(L, &k, i, &to) && copy_operand(L, id, &k.operands.at[i]) < 0) {
+            return -1;
+        }
+    }
+    if (build_store(L, &k, to, value) < 0) {
+        return give_up(L, id, &k);
+    }
+    return push_kernel(L, &k);
 }
 
 int dyn_lower_count(DynLower *L, uint32_t id) {

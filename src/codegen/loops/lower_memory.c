@@ -170,18 +170,39 @@ static bool acts(const DynGraph *g, uint32_t id) {
     return owner != NULL && (owner->op == DYN_OP_INPUT || owner->op == DYN_OP_RESULT || dyn_node_calls(owner));
 }
 
+/* Does a snapshot need a value that can't be computed again? What it needs of one that can be are the operands. left: as
+ * DynNode.left, by node, for operands too. */
+static bool is_kept_for_snapshots(const DynLower *L, uint32_t *left, uint32_t id) {
+    const DynNode *n = dyn_graph_node(L->g, id);
+    bool computed = left[id] > 0 && is_computed((DynOpKind)info(n)->kind);
+    if (computed && (L->p->device || overwritten(L, n, id, left[id]))) {
+        return true;
+    }
+    for (uint32_t k = 0; left[id] > 0 && !L->object[id] && k <= n->nargs; k++) {
+        bool storage = k == n->nargs;
+        if (storage || n->args[k].kind == DYN_ARG_NODE) {
+            uint32_t *of = &left[storage ? n->storage : n->args[k].id];
+            *of = *of > left[id] ? *of : left[id];
+        }
+    }
+    return false;
+}
+
 /* What snapshots need and can't be computed again: what is overwritten by then, or by the call that a snapshot stands at, which
  * the graph is left behind when it raised or changed what was guarded; on a device, where there is no interpreter that could,
- * everything in a graph whose call can't be repeated as a whole. */
-void dyn_lower_keep_for_snapshots(DynLower *L) {
+ * everything that they need of a graph whose call can't be repeated as a whole. */
+int dyn_lower_keep_for_snapshots(DynLower *L) {
+    uint32_t *left = DYN_NEW_N(L->p->arena, uint32_t, L->g->nodes.n + 1);
     bool writes = false, device = L->p->device;
     uint32_t end = L->last_snapshot > 0 ? L->last_snapshot + 1 : 0;
     for (uint32_t i = 0; i < end && !writes; i++) {
         writes = device ? acts(L->g, i) : dyn_graph_written(L->g, i) != DYN_NONE || opens_any(L->g, i);
     }
-    for (uint32_t i = 0; writes && i < L->last_snapshot; i++) {
-        const DynNode *n = dyn_graph_node(L->g, i);
-        if (is_computed((DynOpKind)info(n)->kind) && (device || overwritten(L, n, i, end))) {
+    for (uint32_t i = 0; left != NULL && i < L->last_snapshot; i++) {
+        left[i] = dyn_graph_node(L->g, i)->left;
+    }
+    for (uint32_t i = L->last_snapshot; left != NULL && writes && i-- > 0;) {
+        if (is_kept_for_snapshots(L, left, i)) {
             L->live[i] = L->object[i] = true;
         }
     }
@@ -194,6 +215,7 @@ void dyn_lower_keep_for_snapshots(DynLower *L) {
         }
         L->live[n->storage] |= L->live[i] && is_view(n);
     }
+    return left == NULL ? -1 : 0;
 }
 
 static bool same_shape(const DynNode *a, const DynNode *b) {

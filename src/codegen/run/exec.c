@@ -398,6 +398,23 @@ static void run_direct(const DynBound *b, const DynSpan *s, char *const *at, int
     }
 }
 
+/* As run_direct, for a kernel that reads what it writes: the last lanes are computed from what was there before, so that it
+ * doesn't matter that some of them are computed twice. */
+static void run_in_place(const DynBound *b, const DynSpan *s, char *const *at, int64_t n, DynScratch *scratch) {
+    char *p[DYN_MAX_OPERANDS];
+    int64_t lanes = b->k->lanes, whole = n & -lanes;
+    for (int i = 0; whole < n && i < b->nops; i++) {
+        p[i] = at[i] + (n - lanes) * s->lane[i];
+        if (s->lane[i] != 0 && !b->k->operands.at[i].out) {
+            p[i] = memcpy(scratch->tail[i], p[i], (size_t)(lanes * s->lane[i]));
+        }
+    }
+    run_lanes(b, s, at, whole);
+    if (whole < n) {
+        run_lanes(b, s, p, lanes);
+    }
+}
+
 /* Lanes of a kernel that copies: straight from one side to the other, by scratch only where neither has one step. */
 static void copy_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t to, DynScratch *scratch) {
     uint8_t size = b->size[0];
@@ -419,7 +436,8 @@ static void copy_part(const DynBound *b, const DynSpan *s, char *const *at, int6
 /* May rows of a span go there without being looked at one by one? */
 static bool is_plain(const DynBound *b, const DynSpan *s) {
     bool as_it_lies = s->direct && !s->copies && !s->looked_up;
-    return as_it_lies && !b->k->in_place && s->n >= b->k->lanes;
+    bool again = s->n % b->k->lanes != 0; /* some lanes are computed twice */
+    return as_it_lies && !(again && b->k->in_place) && s->n >= b->k->lanes;
 }
 
 void dyn_span_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t from, int64_t to, DynScratch *scratch) {
@@ -434,10 +452,10 @@ void dyn_span_part(const DynBound *b, const DynSpan *s, char *const *at, int64_t
         stand_behind(b, s, at, from, p);
         if (!b->k->in_place) {
             run_direct(b, s, p, to - from);
-            return;
+        } else {
+            run_in_place(b, s, p, to - from, scratch);
         }
-        run_taken(b, s, p, whole);
-        from += whole;
+        return;
     }
     for (int64_t pos = from, n; pos < to; pos += n) {
         n = to - pos < s->block ? to - pos : s->block;
