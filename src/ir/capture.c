@@ -59,6 +59,7 @@ void dyn_capture_free(DynCapture *c) {
     dyn_sources_free(&c->sources);
     dyn_syms_free(&c->syms);
     dyn_vec_free(&c->guards);
+    dyn_vec_free(&c->guard_index);
     dyn_vec_free(&c->recipes);
     dyn_vec_free(&c->snapshots);
     dyn_vec_free(&c->effects);
@@ -74,6 +75,7 @@ void dyn_capture_trim(DynCapture *c) {
     dyn_vec_trim(&c->syms.late);
     dyn_vec_free(&c->syms.index); /* finds rows for those who add some */
     dyn_vec_trim(&c->guards);
+    dyn_vec_free(&c->guard_index); /* finds guards for those who add some */
     dyn_vec_trim(&c->recipes);
     dyn_vec_trim(&c->snapshots);
     dyn_vec_trim(&c->effects);
@@ -86,8 +88,8 @@ size_t dyn_capture_bytes(const DynCapture *c) {
                    dyn_vec_bytes(&g->formulas) + dyn_vec_bytes(&g->wholes) + dyn_vec_bytes(&g->splits);
     size_t syms =
         dyn_vec_bytes(&c->syms.v) + dyn_vec_bytes(&c->syms.index) + dyn_vec_bytes(&c->syms.same) + dyn_vec_bytes(&c->syms.late);
-    size_t rest = dyn_vec_bytes(&c->sources.v) + dyn_vec_bytes(&c->guards) + dyn_vec_bytes(&c->recipes) +
-                  dyn_vec_bytes(&c->snapshots) + dyn_vec_bytes(&c->effects);
+    size_t rest = dyn_vec_bytes(&c->sources.v) + dyn_vec_bytes(&c->guards) + dyn_vec_bytes(&c->guard_index) +
+                  dyn_vec_bytes(&c->recipes) + dyn_vec_bytes(&c->snapshots) + dyn_vec_bytes(&c->effects);
     return sizeof *c + dyn_arena_bytes(&c->arena) + graph + syms + rest;
 }
 
@@ -203,6 +205,14 @@ void dyn_capture_forget_snapshots(DynCapture *c, uint32_t n) {
     }
 }
 
+/* Those from n on were looked at, and so many are left. */
+static void keep_guards(DynCapture *c, uint32_t kept) {
+    if (kept < c->guards.n) {
+        c->guards.n = kept;
+        c->guard_index.n = 0;
+    }
+}
+
 void dyn_capture_forget_guards(DynCapture *c, uint32_t n) {
     uint32_t kept = n;
     for (uint32_t i = n; i < c->guards.n; i++) {
@@ -210,7 +220,7 @@ void dyn_capture_forget_guards(DynCapture *c, uint32_t n) {
             c->guards.at[kept++] = c->guards.at[i];
         }
     }
-    c->guards.n = kept; /* SYM guards have no object */
+    keep_guards(c, kept); /* SYM guards have no object */
 }
 
 void dyn_capture_forget_values(DynCapture *c, uint32_t n) {
@@ -222,7 +232,7 @@ void dyn_capture_forget_values(DynCapture *c, uint32_t n) {
             c->guards.at[kept++] = c->guards.at[i];
         }
     }
-    c->guards.n = kept;
+    keep_guards(c, kept);
 }
 
 static bool same_guard(const DynGuard *a, const DynGuard *b) {
@@ -235,19 +245,51 @@ static bool same_guard(const DynGuard *a, const DynGuard *b) {
     return !dyn_guard_has_layout(a) || dyn_layout_same(&a->layout, &b->layout, DYN_MAX_NDIM);
 }
 
+/* The place in the index where the guard is or would be. The index has a power of two of slots, at least half of them free. */
+static uint32_t guard_slot(const DynCapture *c, const DynGuard *g) {
+    const uint64_t words[4] = {(uint64_t)g->kind | (uint64_t)g->source << 32, g->source2, (uint64_t)g->number,
+                               (uint64_t)(uintptr_t)g->obj};
+    uint32_t mask = c->guard_index.n - 1, at = (uint32_t)dyn_words_hash(words, DYN_COUNTOF(words)) & mask;
+    while (c->guard_index.at[at] != DYN_NONE && !same_guard(&c->guards.at[c->guard_index.at[at]], g)) {
+        at = (at + 1) & mask;
+    }
+    return at;
+}
+
+/* Makes the index, for all guards that there are and at least as many again. */
+static int index_guards(DynCapture *c) {
+    uint32_t size = 64;
+    while (size <= 4 * c->guards.n) {
+        size *= 2;
+    }
+    c->guard_index.n = 0;
+    if (dyn_vec_reserve(&c->guard_index, size) < 0) {
+        return -1;
+    }
+    c->guard_index.n = size;
+    memset(c->guard_index.at, 0xFF, size * sizeof(*c->guard_index.at)); /* DYN_NONE */
+    for (uint32_t i = 0; i < c->guards.n; i++) {
+        c->guard_index.at[guard_slot(c, &c->guards.at[i])] = i;
+    }
+    return 0;
+}
+
 int dyn_capture_guard(DynCapture *c, const DynGuard *g) {
     if (g->kind == DYN_GUARD_SYM && dyn_sym_is_const(&c->syms, g->source) && dyn_sym_at(&c->syms, g->source)->value.i != 0) {
         return 0;
     }
-    for (uint32_t i = c->guards.n; i-- > 0;) {
-        if (same_guard(&c->guards.at[i], g)) {
-            c->guards.at[i].lasting |= g->lasting;
-            return 0;
-        }
+    if (2 * c->guards.n >= c->guard_index.n && index_guards(c) < 0) {
+        return -1;
+    }
+    uint32_t *slot = &c->guard_index.at[guard_slot(c, g)];
+    if (*slot != DYN_NONE) {
+        c->guards.at[*slot].lasting |= g->lasting;
+        return 0;
     }
     if (c->guards.n >= DYN_MAX_GUARDS || dyn_vec_push(&c->guards, *g) < 0) {
         return -1;
     }
+    *slot = c->guards.n - 1;
     Py_XINCREF(g->obj);
     return 0;
 }

@@ -204,6 +204,8 @@ typedef struct DynCapture {
     DynGraph graph;
     DYN_VEC(DynGuard)
     guards;
+    DYN_VEC(uint32_t)
+    guard_index; /* by hash: rows of guards, or DYN_NONE; empty: nobody has looked for one since some were taken back */
     DYN_VEC(DynRecipe)
     recipes;
     DYN_VEC(DynSnapshot)
@@ -245,8 +247,7 @@ static inline uint32_t dyn_capture_constant(DynCapture *c, PyObject *obj) {
     return dyn_capture_recipe(c, DYN_RC_CONST, 0, obj, 0, NULL);
 }
 DYN_HIDDEN int dyn_capture_effect(DynCapture *c, DynEffectKind kind, PyObject *obj, uint32_t n, const uint32_t *items);
-/* Duplicates are dropped; takes its own reference. -1: no memory, or too many: each is looked for among all, and looked at by
- * each call. */
+/* Duplicates are dropped; takes its own reference. -1: no memory, or too many: each is looked at by each call. */
 #define DYN_MAX_GUARDS 10000
 DYN_HIDDEN int dyn_capture_guard(DynCapture *c, const DynGuard *g);
 /* A part of a recording is taken back: recipes, or snapshots and their recipes, or the SYM guards that don't last, from n on. */

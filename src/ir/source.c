@@ -66,16 +66,20 @@ static uint64_t hash_key(const DynSource *s) {
     return is_plain_constant(s->key) ? (uint64_t)s->hash : (uint64_t)(uintptr_t)s->key;
 }
 
-/* Rows that are the same have the same hash; no Python code runs. */
-static uint64_t hash_source(const DynSource *s) {
-    uint64_t words[4] = {(uint64_t)s->kind | (uint64_t)s->index << 32, s->base,
-                         obj_is_name(s->kind) ? 0 : (uint64_t)(uintptr_t)s->obj, hash_key(s)};
+uint64_t dyn_words_hash(const uint64_t *words, size_t n) {
     uint64_t h = 0;
-    for (size_t i = 0; i < DYN_COUNTOF(words); i++) { /* a word at a time: lists have a row for each item */
+    for (size_t i = 0; i < n; i++) {
         h = (h ^ words[i]) * 0x9e3779b97f4a7c15ull;
         h ^= h >> 32;
     }
     return h;
+}
+
+/* Rows that are the same have the same hash; no Python code runs. */
+static uint64_t hash_source(const DynSource *s) {
+    uint64_t words[4] = {(uint64_t)s->kind | (uint64_t)s->index << 32, s->base,
+                         obj_is_name(s->kind) ? 0 : (uint64_t)(uintptr_t)s->obj, hash_key(s)};
+    return dyn_words_hash(words, DYN_COUNTOF(words));
 }
 
 #define FEW 16 /* rows are looked at one by one */

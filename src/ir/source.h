@@ -53,6 +53,8 @@ typedef struct DynSources {
 DYN_HIDDEN uint32_t dyn_source_intern(DynSources *t, DynSourceKind kind, uint32_t base, uint32_t index, PyObject *obj,
                                       PyObject *key);
 DYN_HIDDEN void dyn_sources_free(DynSources *t);
+/* A hash of rows that are compared by a few words, a word at a time: lists have a source and guards for each item. */
+DYN_HIDDEN uint64_t dyn_words_hash(const uint64_t *words, size_t n);
 /* As a Python expression: x, self.w, args[0], np.sin, f.__closure__[0].cell_contents … */
 DYN_HIDDEN void dyn_source_print(const DynSources *t, uint32_t id, DynStr *out);
 /* An object for people: repr for numbers, strings, types, functions, ufuncs and tuples of these, <Name object> for what could run

@@ -130,6 +130,22 @@ def test_equal(value, same, other):
     assert p.explain(other).endswith(f"{value!r} → {other!r}") or isinstance(value, slice | complex)
 
 
+def test_what_is_said_again_is_one_guard():
+    p = Program()
+    locals = [p.local(i, f"v{i}") for i in range(10)]
+    values = [object() for _ in range(10)]
+    layouts = [np.zeros((2, 3)), np.zeros((3, 2)).T]
+    for _ in range(2):
+        for at in locals:
+            for value in values:
+                p.guard("ID", at, value)
+            for array in layouts:
+                p.guard("ARRAY", at, array=array)
+    text = _dynoc._guards_text(p.made())
+    assert len(text) == len(locals) * (len(values) + len(layouts))
+    assert [t.split()[0] for t in text] == [f"v{i}{dot}" for i in range(10) for dot in [""] * 10 + [".dtype"] * 2]
+
+
 def test_equal_runs_no_python_code():
     class Liar(str):
         def __eq__(self, other):

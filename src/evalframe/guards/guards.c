@@ -21,27 +21,34 @@ static uint32_t find_group(DynGuardProgram *p, PyObject *dict, uint32_t depth) {
     return p->groups.n - 1;
 }
 
+/* What the guards say of a source, for those that are looked up in it. */
+typedef struct SaidOf {
+    PyObject *identity; /* borrowed: it is this object; NULL: nothing is said */
+    bool missing;       /* it isn't there */
+} SaidOf;
+
+static void collect_said(const DynCapture *c, SaidOf *said) {
+    for (uint32_t i = 0; i < c->guards.n; i++) {
+        const DynGuard *g = &c->guards.at[i];
+        if (g->kind == DYN_GUARD_ID) {
+            said[g->source].identity = g->obj;
+        } else if (g->kind == DYN_GUARD_MISSING) {
+            said[g->source].missing = true;
+        }
+    }
+}
+
 /* The dict that a source is a key of, where a token can stand for the look-up: a DICT source's, or the dict of a plain module for
  * its attribute (the module itself is guarded by identity). */
-static PyObject *watched_dict(const DynCapture *c, const DynSource *s, uint32_t id) {
+static PyObject *watched_dict(const DynSource *s, uint32_t id, const SaidOf *said) {
     if (s->key == NULL || !PyUnicode_CheckExact(s->key)) {
         return NULL;
     }
     if (s->kind == DYN_SRC_DICT) {
         return s->obj;
     }
-    PyObject *module = NULL;
-    bool missing = false;
-    for (uint32_t i = 0; s->kind == DYN_SRC_ATTR && i < c->guards.n; i++) {
-        const DynGuard *g = &c->guards.at[i];
-        if (g->kind == DYN_GUARD_ID && g->source == s->base) {
-            module = g->obj;
-        }
-        if (g->kind == DYN_GUARD_MISSING && g->source == id) {
-            missing = true; /* a module's __getattr__ would have its say */
-        }
-    }
-    if (module == NULL || missing || !PyModule_CheckExact(module)) {
+    PyObject *module = s->kind == DYN_SRC_ATTR ? said[s->base].identity : NULL;
+    if (module == NULL || said[id].missing || !PyModule_CheckExact(module)) { /* a module's __getattr__ would have its say */
         return NULL;
     }
     if (dyn_cpy_lookup_special(&PyModule_Type, s->key) != NULL) {
@@ -54,10 +61,14 @@ static int make_groups(DynGuardProgram *p) {
     const DynCapture *c = p->capture;
     uint32_t n = c->sources.v.n;
     uint32_t *depth = PyMem_RawCalloc(n + 1, sizeof(uint32_t));
-    int status = depth == NULL ? -1 : 0;
+    SaidOf *said = PyMem_RawCalloc(n + 1, sizeof(SaidOf));
+    int status = depth == NULL || said == NULL ? -1 : 0;
+    if (status == 0) {
+        collect_said(c, said);
+    }
     for (uint32_t id = 0; status == 0 && id < n; id++) {
         const DynSource *s = &c->sources.v.at[id];
-        PyObject *dict = watched_dict(c, s, id);
+        PyObject *dict = watched_dict(s, id, said);
         p->group_of[id] = DYN_NONE;
         if (s->base != DYN_NONE) {
             depth[id] = depth[s->base] + (dict != NULL ? 1 : 0);
@@ -79,6 +90,7 @@ static int make_groups(DynGuardProgram *p) {
         }
     }
     PyMem_RawFree(depth);
+    PyMem_RawFree(said);
     return status;
 }
 
