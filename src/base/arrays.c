@@ -1,7 +1,10 @@
 /* arrays.c: dynoc's element types, memory layouts and new arrays. The one file that imports NumPy's C API.
  *
- * dyn_arrays_init is called by the module when it is loaded; the recorder asks for layouts and dtypes, the artifact for new
- * arrays. Owns nothing. */
+ * A program that hasn't imported NumPy has no arrays, and its loops may become native all the same. So NumPy's tables are ours
+ * at first (dyn_arrays_init): their types are those of no object, and their functions refuse. NumPy's own take their place when
+ * the program has imported it (dyn_arrays_load).
+ *
+ * Both are called by the module; the recorder asks for layouts and dtypes, the artifact for new arrays. Owns nothing. */
 #define DYN_IMPORTS_ARRAY_API
 #include "base/arrays.h"
 #include "base/cpy.h"
@@ -57,15 +60,71 @@ static void number_dtypes(void) {
     }
 }
 
+/* ---- NumPy's tables */
+
+#define FUNCTIONS 512 /* more than any version of NumPy has */
+
+static PyTypeObject nothing = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dynoc.nothing",
+    .tp_doc = "Stands for each of NumPy's types while NumPy isn't there: no object is of it.",
+    .tp_basicsize = sizeof(PyObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+};
+static void *none_of_arrays[FUNCTIONS], *none_of_ufuncs[FUNCTIONS];
+static bool loaded;
+
+/* In place of any of NumPy's functions. */
+static void *refuse(void) {
+    PyErr_SetString(PyExc_ImportError, "dynoc: the program hasn't imported NumPy");
+    return NULL;
+}
+
+static void fill_tables(void) {
+    /* Where NumPy's ABI has types, not functions. */
+    static const struct { int from, to; } types[] = {{2, 39}, {214, 218}};
+    void *function;
+    void *(*refuses)(void) = refuse;
+    memcpy(&function, &refuses, sizeof(function));
+    for (int i = 0; i < FUNCTIONS; i++) {
+        none_of_arrays[i] = none_of_ufuncs[i] = function;
+    }
+    for (size_t k = 0; k < DYN_COUNTOF(types); k++) {
+        for (int i = types[k].from; i <= types[k].to; i++) {
+            none_of_arrays[i] = &nothing;
+        }
+    }
+    none_of_ufuncs[0] = &nothing;
+}
+
+void dyn_arrays_leave(void) {
+    loaded = false;
+    PyArray_API = none_of_arrays;
+    PyUFunc_API = none_of_ufuncs;
+}
+
+bool dyn_arrays_loaded(void) { return loaded; }
+
+bool dyn_arrays_may_import(const char *module) {
+    bool numpys = strncmp(module, "numpy", 5) == 0 && (module[5] == '\0' || module[5] == '.');
+    return loaded || !numpys;
+}
+
 int dyn_arrays_init(void) {
     number_dtypes();
-    if (_import_array() < 0) {
-        return -1;
-    }
+    fill_tables();
+    dyn_arrays_leave();
+    return PyType_Ready(&nothing);
+}
+
+int dyn_arrays_load(void) {
     if (handler_capsule == NULL && (handler_capsule = PyCapsule_New(&handler, "mem_handler", NULL)) == NULL) {
         return -1;
     }
-    return _import_umath();
+    loaded = _import_array() == 0 && _import_umath() == 0;
+    if (!loaded) {
+        dyn_arrays_leave(); /* of a NumPy that doesn't fit nothing is used */
+    }
+    return loaded ? 0 : -1;
 }
 
 DynDtype dyn_dtype_of(PyArray_Descr *descr) {
@@ -387,8 +446,8 @@ PyObject *dyn_npscalar_new(DynDtype dt, DynScalar value) {
     default: bits.i64 = value.i; break;
     }
     PyArray_Descr *descr = PyArray_DescrFromType(dyn_dtypes[dt].npy);
-    PyObject *o = PyArray_Scalar(&bits, descr, NULL);
-    Py_DECREF(descr);
+    PyObject *o = descr == NULL ? NULL : PyArray_Scalar(&bits, descr, NULL);
+    Py_XDECREF(descr);
     return o;
 }
 

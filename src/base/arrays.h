@@ -46,9 +46,14 @@ static inline bool dyn_dtype_is_complex(DynDtype dt) { return dyn_dtypes[dt].kin
 static inline bool dyn_dtype_is_integer(DynDtype dt) { return dyn_dtypes[dt].kind == 'i' || dyn_dtypes[dt].kind == 'u'; }
 /* Is it 16 bits in memory and a float in between, rounded behind each operator? */
 static inline bool dyn_dtype_is_half(DynDtype dt) { return dt == DYN_F16 || dt == DYN_BF16; }
-DYN_HIDDEN int dyn_arrays_init(void);                   /* import_array, import_umath; -1 with an exception set */
-DYN_HIDDEN DynDtype dyn_dtype_of(PyArray_Descr *descr); /* DYN_NO_DTYPE: not native byte order, or not ours */
-DYN_HIDDEN DynDtype dyn_dtype_parse(const char *name);  /* from the short name; DYN_NO_DTYPE */
+DYN_HIDDEN int dyn_arrays_init(void);   /* as long as there is no NumPy; -1 with an exception set */
+DYN_HIDDEN int dyn_arrays_load(void);   /* NumPy is imported: its C API is used from now on; -1 with an exception set */
+DYN_HIDDEN void dyn_arrays_leave(void); /* It isn't used any more, as what works on arrays couldn't be started. */
+/* Is NumPy used? Until then no object is an array or of another type of NumPy's. */
+DYN_HIDDEN bool dyn_arrays_loaded(void);
+DYN_HIDDEN bool dyn_arrays_may_import(const char *module); /* Not what is NumPy's, before the program has. */
+DYN_HIDDEN DynDtype dyn_dtype_of(PyArray_Descr *descr);    /* DYN_NO_DTYPE: not native byte order, or not ours */
+DYN_HIDDEN DynDtype dyn_dtype_parse(const char *name);     /* from the short name; DYN_NO_DTYPE */
 
 /* What a module has under a name, importing it: new, or NULL with an exception. */
 DYN_HIDDEN PyObject *dyn_module_attr(const char *module, const char *name);

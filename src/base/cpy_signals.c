@@ -3,6 +3,7 @@
  * Called with the GIL by whoever runs Python code of dynoc's own (imports, logs, ticks) and by native loops, which look for
  * signals themselves. Owns nothing; what CPython's record of its main thread says is changed and put back. */
 #include "base/cpy_internal.h"
+#include "base/arrays.h"
 
 static unsigned holds;            /* in the main thread; that many */
 static unsigned long main_thread; /* CPython's own, while there are some */
@@ -39,6 +40,10 @@ void dyn_cpy_release_signals(void) {
 }
 
 PyObject *dyn_import(const char *module) {
+    if (!dyn_arrays_may_import(module)) {
+        PyErr_Format(PyExc_ImportError, "dynoc: the program hasn't imported NumPy, so %s isn't used", module);
+        return NULL;
+    }
     dyn_cpy_hold_signals();
     PyObject *imported = PyImport_ImportModule(module);
     dyn_cpy_release_signals();

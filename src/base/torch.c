@@ -185,7 +185,7 @@ bool dyn_torch_find(void) {
     if (DYN_LIKELY(dyn_torch_tensor != NULL)) {
         return true;
     }
-    PyObject *torch = refused ? NULL : PyDict_GetItemString(PyImport_GetModuleDict(), "torch");
+    PyObject *torch = refused || !dyn_arrays_loaded() ? NULL : PyDict_GetItemString(PyImport_GetModuleDict(), "torch");
     PyObject *whole =
         torch == NULL ? NULL : dyn_torch_lookup(torch, "nn.functional.linear"); /* its import is under way until then */
     if (whole == NULL) {

@@ -183,6 +183,7 @@ def optimize(
 
 
 active = None  # the settings of enable(), None while it is off
+running = False  # are they in force? Not while neither arrays nor loops have been seen
 waiting = None  # the finder that tells when the program has arrays, None while it isn't needed
 ends_at_exit = False
 
@@ -199,28 +200,38 @@ def wants_all(settings):
 
 def install(settings):
     """Put `settings` in force; None: switch off. What works on arrays isn't started before the program has any."""
-    global active, waiting
+    global active, running
     if waiting is not None:
         stop_waiting()
-    active = settings
+    active, running = settings, False
     if settings is None:
         if _dynoc.is_started():
             _dynoc.disable()
-    elif _dynoc.is_started() or wants_all(settings):
+    elif _dynoc.has_arrays() or wants_all(settings) or is_there():
         start(settings)
-    else:
-        from dynoc import _watch
+    elif setting(settings, "plain_loops"):
+        import atexit
 
-        if _watch.is_there():
-            start(settings)
-        else:
-            waiting = _watch.Finder(start_late)
-            waiting.start()
-            if setting(settings, "plain_loops"):
-                import atexit
+        atexit.register(_dynoc.watch_loops, None)  # no call is asked for while the interpreter ends
+        _dynoc.watch_loops(start_for_loops)
+    if not _dynoc.has_arrays() and (active is not None or _dynoc.is_started()):
+        wait_for_arrays()
 
-                atexit.register(_dynoc.watch_loops, None)  # no call is asked for while the interpreter ends
-                _dynoc.watch_loops(start_for_loops)
+
+def is_there():
+    """Has the program imported what makes arrays?"""
+    from dynoc import _watch
+
+    return _watch.is_there()
+
+
+def wait_for_arrays():
+    """Rooms that were started without arrays are told of them, whether `enable` is on by then or not."""
+    global waiting
+    from dynoc import _watch
+
+    waiting = _watch.Finder(start_late)
+    waiting.start()
 
 
 def stop_waiting():
@@ -232,32 +243,36 @@ def stop_waiting():
 
 def start_for_loops():
     """Called when a loop has run for long in a program without arrays: loops over numbers need none."""
-    import importlib.util
-
-    if waiting is not None and importlib.util.find_spec("numpy") is not None:
-        stop_waiting()
-        start_late()
+    if active is not None and not running:
+        start(active, arrays=False)
 
 
 def start_late():
-    """Called when the program has imported what makes arrays, or has long loops."""
+    """Called when the program has imported what makes arrays."""
+    global waiting
     _dynoc.watch_loops(None)
+    waiting = None
     try:
-        start(active)
+        if active is None or running:
+            _dynoc.start(True)
+        else:
+            start(active)
     except (ImportError, RuntimeError) as error:  # the extension and this NumPy don't fit
         from dynoc import _logs
 
         _logs.warn(f"functions run as plain Python: {error}")
 
 
-def start(settings):
-    global ends_at_exit
+def start(settings, arrays=True):
+    global ends_at_exit, running
+    _dynoc.start(arrays)
     if not ends_at_exit:  # what is known of functions holds their globals, which are to die as they do without dynoc
         import atexit
 
         atexit.register(disable)
         ends_at_exit = True
     _dynoc.enable(settings)
+    running = True
 
 
 def settings_of_process(arguments, others):
@@ -284,7 +299,7 @@ def enable(
     Arrays themselves tell who makes them: a function is found when it (or what it calls) has made some, and is recorded at its
     next call. A program without arrays pays next to nothing. Unless ``config.plain_loops`` is off, its long loops are found too:
     when a function with a loop over numbers has run for about a fifth of a second (over objects: when the program has taken ten
-    seconds), NumPy is imported, and such loops are looked at. On
+    seconds), such loops are looked at. NumPy is not imported for that. On
     CPython 3.11 found functions are served by the frame-evaluation hook, which is in only while it pays.
 
     With ``wait=True``, or with ``config.record_all``, every function is offered to the recorder at its first call: the hook stays

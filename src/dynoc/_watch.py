@@ -1,11 +1,11 @@
-"""Waiting for the program to import NumPy or PyTorch. Until then there are no arrays, and the extension needs no NumPy either.
+"""Waiting for the program to import NumPy or PyTorch. Until then there are no arrays, and the extension uses no NumPy either.
 
 `enable` puts a finder in front of `sys.meta_path`. When one of these packages is looked for, the others find it, and its loader
 gets a stand-in, which is gone before the package's own code runs. Behind that the finder is taken away, and `enable` goes on.
 """
 
-import functools
 import sys
+from _functools import partial  # functools imports collections, for what isn't needed here
 
 from dynoc import _dynoc
 
@@ -26,7 +26,7 @@ class Loader:
     def __init__(self, spec, loaded):
         self._spec, self._loader = spec, spec.loader
         # No frame of ours is between the importer and the package, whose traceback would show it.
-        self.exec_module = functools.partial(_dynoc.call_in_turn, (self._leave, self._loader.exec_module, loaded))
+        self.exec_module = partial(_dynoc.call_in_turn, (self._leave, self._loader.exec_module, loaded))
         spec.loader = self
 
     def __getattr__(self, name):

@@ -117,11 +117,12 @@ static void explain_miss(DynCache *c, PyObject *func, PyObject *const *slots) {
 /* No entry fits. */
 static PyObject *miss(DynCache *c, PyObject *func, bool frozen, DynBound *b, PyObject *const *args, size_t nargsf,
                       PyObject *kwnames) {
-    bool record = !frozen && dyn_cpy_known() && dyn_cache_may_record(c, b->slots);
-    if (record && dyn_loops_begin(c, func, b->slots)) {
+    bool begins = !frozen && dyn_cpy_known() && dyn_cache_may_record(c, b->slots);
+    if (begins && dyn_loops_begin(c, func, b->slots)) {
         dyn_bind_free(b);
         return dyn_loops_call(c, func, args, PyVectorcall_NARGS(nargsf), kwnames);
     }
+    bool record = begins && dyn_arrays_loaded();
     if (record && c->entries.n > 0) {
         explain_miss(c, func, b->slots);
     }

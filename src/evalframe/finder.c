@@ -506,26 +506,48 @@ static void watch_ufuncs(bool on) {
 
 /* ---- */
 
+static void watch_arrays(void) {
+    if (!dyn_arrays_loaded()) {
+        return;
+    }
+    if (PyArray_Type.tp_alloc != make_array) {
+        finder.make = PyArray_Type.tp_alloc;
+        PyArray_Type.tp_alloc = make_array;
+    }
+    watch_ufuncs(true);
+}
+
+static void look_at_functions(void) {
+    if (dyn_func_has_doors()) {
+        look_at_main();
+    } else {
+        open_window();
+        window.length = FIRST;
+    }
+}
+
 void dyn_finder_start(DynOptions *options) {
     dyn_finder_forget();
     finder.on = true;
     finder.options = options;
     window.wanted = 0;
     window.patience = FIRST_PATIENCE;
-    if (PyArray_Type.tp_alloc != make_array) {
-        finder.make = PyArray_Type.tp_alloc;
-        PyArray_Type.tp_alloc = make_array;
-    }
-    watch_ufuncs(true);
+    watch_arrays();
     finder.watching = dyn_func_watch(on_new_function);
     if (dyn_options_config(options).plain_loops) {
         dyn_ticks_start(on_tick);
     }
-    if (dyn_func_has_doors()) {
-        look_at_main();
-    } else {
-        open_window();
-        window.length = FIRST;
+    look_at_functions();
+}
+
+/* Functions that were looked at while there was no NumPy had none at hand. */
+void dyn_finder_meet_arrays(void) {
+    if (finder.on) {
+        close_window();
+        window.wanted = 0;
+        window.patience = FIRST_PATIENCE;
+        watch_arrays();
+        look_at_functions();
     }
 }
 

@@ -4,6 +4,7 @@
 #include "evalframe/known.h"
 
 DYN_HIDDEN void dyn_finder_start(DynOptions *options); /* borrowed until stop */
+DYN_HIDDEN void dyn_finder_meet_arrays(void);          /* NumPy is there: arrays tell who makes them from now on */
 DYN_HIDDEN void dyn_finder_stop(void);                 /* does nothing where it was not started */
 DYN_HIDDEN void dyn_finder_forget(void);               /* evidence so far; called when the rows of known.c go */
 /* The code was met for so long before the finder was started that a tick which meets it once more finds it. */

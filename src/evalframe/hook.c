@@ -480,6 +480,10 @@ static PyObject *enabled_miss(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
         count_eager(c);
         return dyn_loops_frame(c, ts, f);
     }
+    if (!dyn_arrays_loaded()) { /* there is nothing to record */
+        dyn_profit_missed(c);
+        return eager_frame(ts, f, c);
+    }
     dyn_finder_saw_frame(true);
     dyn_hook_need();
     PyObject *result = record_frame(ts, f, c, func);

@@ -1,8 +1,9 @@
-/* loop_watch.c: enable() in a program that has no arrays (yet): is there a loop that is worth starting all the rest, NumPy
- * included, for it? Called by Python (_optimize.py); ticks.c asks every few milliseconds, and whoever is on the stack then and
- * has a loop is counted. What it works on says how long it has to have run (looks.c): starting takes a tenth of a second, which a
- * loop over numbers is likely to win back, and which mustn't be more than a hundredth of the time of a program whose loops are
- * likely to stay CPython's. With the GIL. Owns references to a few code objects, and to what is called in the end. */
+/* loop_watch.c: enable() in a program that has no arrays (yet): is there a loop that is worth starting all the rest for it?
+ * Called by Python (_optimize.py); ticks.c asks every few milliseconds, and whoever is on the stack then and has a loop is
+ * counted. What it works on says how long it has to have run (looks.c): making it native takes a tenth of a second, most of it
+ * the compiler's, which a loop over numbers is likely to win back, and which mustn't be more than a hundredth of the time of a
+ * program whose loops are likely to stay CPython's. With the GIL. Owns references to a few code objects, and to what is called
+ * in the end. */
 #include "evalframe/loop_watch.h"
 #include "evalframe/finder.h"
 #include "evalframe/ticks.h"
@@ -10,18 +11,19 @@
 #include "tracer/bytecode/decode.h"
 #include <time.h>
 
-#define MANY 20    /* meetings with a function that make its loop worth it if it is over numbers: .16 s, */
-#define LONG_S 10  /* or over objects, when the program has run for so long that starting takes a hundredth of that */
+#define MANY 20   /* meetings with a function that make its loop worth it if it is over numbers: .16 s, */
+#define LONG_S 10 /* or over objects, when the program has run for so long that starting takes a hundredth of that */
+#define MEETING_NS 7000000
 #define DEPTH 6    /* functions on the stack that are looked at */
 #define COUNTED 16 /* functions that are counted at a time */
 
 static PyObject *callback; /* strong; NULL: nobody waits */
 static struct {
     PyObject *code; /* strong */
-    unsigned n, when;
+    unsigned n, when, tick;
     DynLooks looks; /* when it was met last, of the times that it is looked at */
 } met[COUNTED];
-static unsigned meetings;
+static unsigned meetings, tick;
 
 static void forget_all(void) {
     for (int i = 0; i < COUNTED; i++) {
@@ -41,22 +43,39 @@ static int place_of(PyObject *code) {
         oldest = met[i].when < met[oldest].when ? i : oldest;
     }
     Py_XSETREF(met[oldest].code, Py_NewRef(code));
-    met[oldest].n = 0;
+    met[oldest].n = met[oldest].tick = 0;
     return oldest;
 }
 
-/* The process has run for so long that starting in vain wouldn't be felt. */
-static bool runs_for_long(void) {
+/* The process has computed for so long, in nanoseconds. */
+static int64_t computed_ns(void) {
     struct timespec t = {0};
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return t.tv_sec >= LONG_S;
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* … that starting in vain wouldn't be felt. */
+static bool runs_for_long(void) { return computed_ns() >= LONG_S * 1000000000LL; }
+
+/* Ticks come by the clock. A meeting is one in which the program has computed since the last: on a busy machine it has to share
+ * its processor, and what a loop takes there isn't what making it native would save. */
+static bool has_computed(void) {
+    static int64_t before;
+    int64_t now = computed_ns();
+    bool has = now - before >= MEETING_NS;
+    before = has ? now : before;
+    return has;
 }
 
 /* The function of this frame is met once more: is its loop worth starting for? Its looks are taken at the meetings 1, 2, 4, 8 …
  * and when they decide. *promising: it may become so before long. */
 static bool meet(DynFrame *f, bool *promising) {
     int i = place_of((PyObject *)dyn_frame_code(f));
+    if (met[i].tick == tick) { /* it calls itself */
+        return false;
+    }
     unsigned n = ++met[i].n;
+    met[i].tick = tick;
     met[i].when = meetings;
     if (n % MANY == 0 || (n & (n - 1)) == 0) {
         met[i].looks = dyn_looks_of_frame(f);
@@ -71,6 +90,7 @@ static bool meet(DynFrame *f, bool *promising) {
 static PyObject *look_at_stack(bool *promising) {
     DynFrame *f = dyn_frame_complete(dyn_frame_current(PyThreadState_Get()));
     PyObject *worth_it = NULL;
+    tick++;
     for (int depth = 0; f != NULL && depth < DEPTH && worth_it == NULL; depth++, f = dyn_frame_caller(f)) {
         PyCodeObject *code = dyn_frame_code(f);
         bool function = (code->co_flags & CO_OPTIMIZED) != 0 && (code->co_flags & (CO_GENERATOR | CO_COROUTINE)) == 0;
@@ -85,6 +105,10 @@ static PyObject *look_at_stack(bool *promising) {
 static DynTick on_tick(unsigned ms) {
     DynRaised before = dyn_callback_begin();
     bool promising = false;
+    if (!has_computed()) {
+        dyn_callback_end(before);
+        return DYN_TICK_USEFUL;
+    }
     PyObject *worth_it = callback != NULL ? look_at_stack(&promising) : NULL;
     if (worth_it != NULL) {
         PyObject *call = callback, *result;

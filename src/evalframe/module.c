@@ -1,8 +1,8 @@
 /* module.c: the extension module dynoc._dynoc: starts every room and gives the Python face its functions.
  *
- * Loaded once in a process, never unloaded; state is static. Importing it starts settings, logs and counters. Whatever works on
- * arrays needs NumPy, whose import takes longer than many a program, so the other rooms start when the first of their names is
- * asked for (get_late). */
+ * Loaded once in a process, never unloaded; state is static. Importing it starts settings, logs and counters. NumPy's import
+ * takes longer than many a program, so what works on arrays starts when the program has imported it, or when the first of the
+ * rooms' names is asked for (get_late); those that loops need may have started before that, for loops without arrays. */
 #include "base/pool.h"
 #include "ir/derive.h"
 #include "evalframe/finder.h"
@@ -23,9 +23,11 @@
 
 /* ---- optimize and enable */
 
+static int start_once(PyObject *module, bool arrays);
+
 static PyObject *optimize(PyObject *module, PyObject *args) {
     PyObject *fn, *dict, *door = NULL;
-    if (!PyArg_ParseTuple(args, "OO!:optimize", &fn, &PyDict_Type, &dict)) {
+    if (start_once(module, true) < 0 || !PyArg_ParseTuple(args, "OO!:optimize", &fn, &PyDict_Type, &dict)) {
         return NULL;
     }
     if (!PyFunction_Check(fn)) {
@@ -183,13 +185,17 @@ static PyObject *call_in_turn(PyObject *module, PyObject *args) {
 }
 
 static PyObject *is_started(PyObject *module, PyObject *none);
+static PyObject *has_arrays(PyObject *module, PyObject *none);
+static PyObject *start_for(PyObject *module, PyObject *arrays);
 static PyObject *hold_start(PyObject *module, PyObject *none);
 static PyObject *let_start(PyObject *module, PyObject *none);
 static PyObject *get_late(PyObject *module, PyObject *name);
 
 static PyMethodDef functions[] = {
     {"__getattr__", get_late, METH_O, "Starts the rooms that need NumPy, which have the other names."},
-    {"is_started", is_started, METH_NOARGS, "Are all rooms started?"},
+    {"is_started", is_started, METH_NOARGS, "Are the rooms started?"},
+    {"has_arrays", has_arrays, METH_NOARGS, "Are they, with arrays?"},
+    {"start", start_for, METH_O, "Start the rooms. True: with arrays, for which NumPy is imported."},
     {"_hold_start", hold_start, METH_NOARGS, "In front of a fork: no other thread starts them, and no loop is waited for."},
     {"_let_start", let_start, METH_NOARGS, "Behind a fork, in both processes."},
     {"set_errors", set_errors, METH_O, "Exception types by name."},
@@ -240,7 +246,7 @@ static int start_rooms(PyObject *module) {
     if (dyn_arrays_init() < 0 || dyn_cpy_init() < 0) {
         return -1;
     }
-    if (dyn_codegen_init(module) < 0 || dyn_np_init() < 0 || dyn_record_init() < 0 || rec_triton_init(module) < 0) {
+    if (dyn_codegen_init(module) < 0 || rec_triton_init(module) < 0) {
         return -1;
     }
     if (dyn_hit_init() < 0 || dyn_hold_init() < 0 || dyn_follow_init(module) < 0 || dyn_optimizers_init(module) < 0) {
@@ -259,8 +265,21 @@ static int start_rooms(PyObject *module) {
     return dyn_part_init_module(module) < 0 || dyn_guards_init_module(module) < 0 ? -1 : 0;
 }
 
+/* The recorder, too: without arrays there is nothing to record. */
+static int start_arrays(void) {
+    if (dyn_arrays_load() < 0) {
+        return -1;
+    }
+    if (dyn_np_init() < 0 || dyn_record_init() < 0) {
+        dyn_arrays_leave();
+        return -1;
+    }
+    dyn_finder_meet_arrays();
+    return 0;
+}
+
 static struct {
-    bool done;
+    bool rooms, arrays;      /* are started */
     bool forks;              /* The lock is held for a fork. */
     unsigned long by;        /* the thread that starts the rooms now; 0: none */
     PyThread_type_lock lock; /* held by that thread */
@@ -272,35 +291,46 @@ static void lock_start(void) {
     Py_END_ALLOW_THREADS;
 }
 
-/* Started by the first thread that comes; others wait for it. Code that NumPy's import or a room's start runs finds what there
- * is by then. */
-static int start_once(PyObject *module) {
-    unsigned long me = PyThread_get_thread_ident();
-    if (start.done || start.by == me) {
-        return 0;
-    }
-    PyObject *numpy = dyn_import("numpy");
-    if (numpy == NULL) {
-        return -1;
-    }
-    Py_DECREF(numpy);
-    lock_start();
-    if (!start.done) {
-        start.by = me;
-        start.done = start_rooms(module) == 0;
-        start.by = 0;
-    }
-    PyThread_release_lock(start.lock);
-    return start.done ? 0 : -1;
+static int import_numpy(void) {
+    dyn_cpy_hold_signals();
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    dyn_cpy_release_signals();
+    Py_XDECREF(numpy);
+    return numpy == NULL ? -1 : 0;
 }
 
-static PyObject *is_started(PyObject *module, PyObject *none) { return PyBool_FromLong(start.done); }
+/* Started by the first thread that comes; others wait for it. Code that NumPy's import or a room's start runs finds what there
+ * is by then. */
+static int start_once(PyObject *module, bool arrays) {
+    unsigned long me = PyThread_get_thread_ident();
+    if (start.arrays || start.by == me || (start.rooms && !arrays)) {
+        return 0;
+    }
+    if (arrays && import_numpy() < 0) {
+        return -1;
+    }
+    lock_start();
+    start.by = me;
+    start.rooms = start.rooms || start_rooms(module) == 0;
+    start.arrays = start.arrays || (start.rooms && arrays && start_arrays() == 0);
+    start.by = 0;
+    PyThread_release_lock(start.lock);
+    return start.arrays || (start.rooms && !arrays) ? 0 : -1;
+}
+
+static PyObject *is_started(PyObject *module, PyObject *none) { return PyBool_FromLong(start.rooms); }
+
+static PyObject *has_arrays(PyObject *module, PyObject *none) { return PyBool_FromLong(start.arrays); }
+
+static PyObject *start_for(PyObject *module, PyObject *arrays) {
+    return start_once(module, arrays == Py_True) < 0 ? NULL : Py_NewRef(Py_None);
+}
 
 /* A thread that is in the midst of it doesn't exist in the child, which would wait for it for ever. And what waits for a loop to
  * go over is called off: the child has no use for the parent's loops. */
 static PyObject *hold_start(PyObject *module, PyObject *none) {
     dyn_loops_stay();
-    if (!start.done && start.by != PyThread_get_thread_ident()) {
+    if (!start.arrays && start.by != PyThread_get_thread_ident()) {
         lock_start();
         start.forks = true;
     }
@@ -318,7 +348,7 @@ static PyObject *let_start(PyObject *module, PyObject *none) {
 
 static PyObject *get_late(PyObject *module, PyObject *name) {
     bool special = PyUnicode_GetLength(name) > 1 && PyUnicode_READ_CHAR(name, 0) == '_' && PyUnicode_READ_CHAR(name, 1) == '_';
-    if (!special && start_once(module) < 0) { /* the import system asks for __path__ and the like */
+    if (!special && start_once(module, true) < 0) { /* the import system asks for __path__ and the like */
         return NULL;
     }
     PyObject *found = PyDict_GetItemWithError(PyModule_GetDict(module), name);

@@ -721,10 +721,12 @@ void dyn_region_drop_made(DynRegionMade *made) {
 
 const void *const *dyn_region_world(void) {
     static const void *world[DYN_WORLD_COUNT];
-    if (world[0] == NULL) { /* NumPy's types are known when it runs */
+    if (world[0] == NULL) {
         for (int code = 0; code < 256; code++) {
             characters[code] = PyUnicode_FromOrdinal(code);
         }
+    }
+    if (world[DYN_WORLD_NP_F64] != &PyDoubleArrType_Type) { /* NumPy's types are known when it runs, and others when it comes */
         const void *const rows[DYN_WORLD_COUNT] = {
 #define WORLD(NAME, address) (const void *)(address),
 #include "ir/region_world.def"

@@ -167,7 +167,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "dynoc_base_test"
 
 PyMODINIT_FUNC PyInit_dynoc_base_test(void) {
     PyObject *module = PyModule_Create(&definition);
-    if (module == NULL || dyn_arrays_init() < 0 || dyn_log_init(module) < 0)
+    if (module == NULL || dyn_arrays_init() < 0 || dyn_arrays_load() < 0 || dyn_log_init(module) < 0)
         return NULL;
     return module;
 }

@@ -202,7 +202,7 @@ def long(n):
         s = (s * 7 + i) % 1000003
     return s
 began, total = time.monotonic(), 0
-while time.monotonic() - began < 4 and "numpy" not in sys.modules:
+while time.monotonic() - began < 4 and not sys.modules['dynoc']._dynoc.is_started():
     total += long(200_000)
 print(total == 0, 'numpy' in sys.modules, sys.modules['dynoc']._dynoc.is_started())
 """
@@ -213,7 +213,7 @@ def test_long_loops_without_arrays_are_found_where_that_is_wanted(tmp_path, plai
     path = tmp_path / "program.py"
     path.write_text(LONG)
     found = run_python(["-m", "dynoc", str(path)], DYNOC_PLAIN_LOOPS=int(plain_loops))
-    assert found == (0, f"False {plain_loops} {plain_loops}\n", "")
+    assert found == (0, f"False False {plain_loops}\n", "")
 
 
 SIGNAL = """
@@ -225,7 +225,7 @@ signal.signal(signal.SIGALRM, handle)
 class Finder:
     sent = 0
     def find_spec(self, name, path=None, target=None):
-        if name.startswith("numpy.") and Finder.sent < 3:
+        if name in ("cmath", "weakref"):
             Finder.sent += 1
             os.kill(os.getpid(), signal.SIGALRM)
             for _ in range(100):
@@ -242,14 +242,14 @@ while time.monotonic() - began < 20 and caught is None:
         long(200_000)
     except Due as due:
         caught = str(due), traceback.extract_tb(due.__traceback__)[1].name
-print(caught, Finder.sent, 'numpy' in sys.modules)
+print(caught, Finder.sent > 0)
 """
 
 
-def test_what_a_handler_raises_while_numpy_is_imported_is_the_programs(tmp_path):
+def test_what_a_handler_raises_while_modules_are_imported_for_a_loop_is_the_programs(tmp_path):
     path = tmp_path / "program.py"
     path.write_text(SIGNAL)
-    assert run_python(["-m", "dynoc", str(path)]) == (0, "('long', 'long') 3 True\n", "")
+    assert run_python(["-m", "dynoc", str(path)]) == (0, "('long', 'long') True\n", "")
 
 
 OBJECTS = """

@@ -16,6 +16,7 @@ typedef struct Spare {
 struct DynRegionSpares {
     DYN_VEC(Spare) v;
     bool full, failed;
+    bool arrays; /* NumPy was there when they were made. */
 };
 long dyn_region_starve = -1;
 
@@ -276,14 +277,24 @@ static PyObject *make(const DynRegion *r, DynRegionKind kind, uint8_t dtype, uin
     return NULL;
 }
 
+/* Nothing is of NumPy's types as long as there is no NumPy. */
+static bool is_never_wanted(const Spare *spare) {
+    bool numpys = spare->kind == DYN_RK_NP || (spare->kind == DYN_RK_COMPLEX && spare->dtype == DYN_C128);
+    return spare->most == 0 || (numpys && !dyn_arrays_loaded());
+}
+
 static void fill(const DynRegion *r, DynRegionSpares *s) {
     s->full = true;
+    s->arrays = dyn_arrays_loaded();
     for (uint32_t i = 0; i < s->v.n && s->full; i++) {
         Spare *spare = &s->v.at[i];
-        if (spare->o == NULL && spare->most > 0) {
+        if (is_never_wanted(spare)) {
+            continue;
+        }
+        if (spare->o == NULL) {
             spare->o = make(r, (DynRegionKind)spare->kind, spare->dtype, spare->n);
         }
-        s->full = spare->o != NULL || spare->most == 0;
+        s->full = spare->o != NULL;
     }
     if (!s->full) {
         PyErr_Clear();
@@ -293,7 +304,7 @@ static void fill(const DynRegion *r, DynRegionSpares *s) {
 bool dyn_region_take_spares(DynRegion *r, DynRegionRun *run) {
     run->spares = r->spares != NULL ? r->spares : count(r);
     r->spares = NULL;
-    if (run->spares != NULL && !run->spares->full) {
+    if (run->spares != NULL && (!run->spares->full || run->spares->arrays != dyn_arrays_loaded())) {
         fill(r, run->spares);
     }
     bool full = run->spares != NULL && run->spares->full;

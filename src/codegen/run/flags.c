@@ -202,7 +202,12 @@ static int look(void) {
     return 0;
 }
 
-int dyn_flags_wanted(int flags) { return look() < 0 ? -1 : flags & heeded; }
+int dyn_flags_wanted(int flags) {
+    if (!dyn_arrays_loaded()) {
+        return 0;
+    }
+    return look() < 0 ? -1 : flags & heeded;
+}
 
 bool dyn_flags_ignored(void) {
     if (look() < 0) {

@@ -1,5 +1,6 @@
 /* array_calls.c: NumPy's functions of arrays and arrays' methods, by identity: which arguments they take, and what computes them.
- * Called by calls.c and step.c. The tables are filled once, when the first call is followed, and hold references for good. */
+ * Called by calls.c and step.c. The tables are filled once, when the first call is followed in a program with NumPy, and hold
+ * references for good. */
 #include "tracer/region/plan.h"
 #include "base/cpy.h"
 #include "base/cpy_region.h"
@@ -662,7 +663,7 @@ static PyObject *objects[DYN_COUNTOF(rows)]; /* Strong; NULL where the module ha
 static void fill_table(void) {
     static bool filled_once;
     PyObject *module = NULL;
-    for (size_t i = 0; !filled_once && i < DYN_COUNTOF(rows); i++) {
+    for (size_t i = 0; !filled_once && dyn_arrays_loaded() && i < DYN_COUNTOF(rows); i++) {
         if (i == 0 || strcmp(rows[i].module, rows[i - 1].module) != 0) {
             Py_XSETREF(module, dyn_import(rows[i].module));
         }
@@ -670,7 +671,7 @@ static void fill_table(void) {
         PyErr_Clear();
     }
     Py_XDECREF(module);
-    filled_once = true;
+    filled_once = dyn_arrays_loaded();
 }
 
 /* Arguments in the order of parameters; those that aren't given are NULL. */

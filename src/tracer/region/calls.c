@@ -366,14 +366,14 @@ static const struct {
 } drivers[] = {{"sum", PLAN_SUM}, {"any", PLAN_ANY}, {"all", PLAN_ALL},
                {"min", PLAN_MIN}, {"max", PLAN_MAX}, {"list", PLAN_LIST}};
 static PyObject *driver_objects[DYN_COUNTOF(drivers)]; /* Strong. */
-static bool filled;
+static bool filled[2];                                 /* with all but NumPy's, with NumPy's */
 
-static void fill_table(void) {
-    if (filled) {
-        return;
-    }
+static void fill_rows(bool numpys) {
     PyObject *module = NULL;
     for (size_t i = 0; i < DYN_COUNTOF(rows); i++) {
+        if ((strcmp(rows[i].module, "numpy") == 0) != numpys) {
+            continue;
+        }
         if (i == 0 || strcmp(rows[i].module, rows[i - 1].module) != 0) {
             Py_XSETREF(module, dyn_import(rows[i].module));
         }
@@ -381,13 +381,24 @@ static void fill_table(void) {
         PyErr_Clear();
     }
     Py_XDECREF(module);
+}
+
+static void fill_table(void) {
+    if (dyn_arrays_loaded() && !filled[1]) {
+        fill_rows(true);
+        filled[1] = true;
+    }
+    if (filled[0]) {
+        return;
+    }
+    fill_rows(false);
     PyObject *builtins = PyEval_GetBuiltins();
     min_object = Py_XNewRef(PyDict_GetItemString(builtins, "min"));
     max_object = Py_XNewRef(PyDict_GetItemString(builtins, "max"));
     for (size_t i = 0; i < DYN_COUNTOF(drivers); i++) {
         driver_objects[i] = Py_XNewRef(PyDict_GetItemString(builtins, drivers[i].name));
     }
-    filled = true;
+    filled[0] = true;
 }
 
 bool plan_is_len(PyObject *o) {
