@@ -748,28 +748,96 @@ def test_training_without_a_compiler_is_eagers(device, monkeypatch, tmp_path):
 
 
 COMPLEX = {
-    "magnitude": lambda c: c.abs() * 2,
-    "made of reals": lambda c: (c.real + 1j * c.imag).abs() + c.real,
-    "parts": lambda c: c.real * 2 + c.imag,
-    "transform": lambda c: torch.fft.fft(c.real).abs() + 1,
-    "compared": lambda c: (c == c.conj()) & (c.real > 0),
-    "angle": lambda c: torch.angle(c) + 1,
-    "as reals": lambda c: torch.view_as_real(c) * 2,
-    "chosen": lambda c: torch.where(c.real > 0, c, 0).abs() + 1,
-    "spread": lambda c: c.var() + 1,
-    "polar": lambda c: torch.polar(c.abs(), c.real).real + 1,
-    "made of nothing": lambda c: torch.zeros(8, dtype=torch.complex64) + c,
-    "changed": lambda c: c.clone().mul_(2).real + 1,
-    "matrix": lambda c: torch.outer(c, c.conj()).real.sum(0) + 1,
+    "magnitude": (lambda c: c.abs() * 2, 1),
+    "made of reals": (lambda c: (c.real + 1j * c.imag).abs() + c.real, 1),
+    "parts": (lambda c: c.real * 2 + c.imag, 1),
+    "transform": (lambda c: torch.fft.fft(c.real).abs() + 1, 1),
+    "compared": (lambda c: (c == c * 1) & (c.real > 0), 1),
+    "angle": (lambda c: torch.angle(c * 2) + 1, 1),
+    "as reals": (lambda c: torch.view_as_real(c) * 2, 1),
+    "chosen": (lambda c: torch.where(c.real > 0, c, 0).abs() + 1, 1),
+    "spread": (lambda c: c.var() + 1, 0),
+    "polar": (lambda c: torch.polar(c.abs(), c.real).real + 1, 1),
+    "made of nothing": (lambda c: torch.zeros(8, dtype=torch.complex64) + c, 1),
+    "changed": (lambda c: c.clone().mul_(2).real + 1, 1),
+    "matrix": (lambda c: torch.outer(c, c.conj()).real.sum(0) + 1, 1),
+    "chain": (lambda c: torch.exp(c * 0.5j) / (c + 2) - c * c, 1),
+    "quotients": (lambda c: c / 3 + 2 / c + 1j / (c - 0.5) + c.reciprocal() + c / c.real, 1),
+    "functions": (lambda c: (c.sin() + c.cos() * c.tan()) / (c.sinh() - c.cosh() + 3) + c.tanh() + c.sqrt() + c.log(), 1),
+    "logarithms": (lambda c: c.log2() + c.log10() - c.square() + torch.sgn(c), 1),
+    "conjugates": (lambda c: c.conj_physical() * c + c.conj() - c.conj().imag, 1),
+    "sums": (lambda c: (c * 2).sum() + (c[:, None] * c).sum(0) - (c[:, None] + c).sum(1), 1),
+    "mean": (lambda c: (c * 2).mean() + c, 1),
+    "rows": (lambda c: (c[:, None] * c[None]) / (c[:, None] * c[None]).abs().sum(1, keepdim=True), 1),
+    "mixed": (lambda c: c + c.real.double() * (1 + 2j) + torch.arange(8) * c, 1),
+    "strided": (lambda c: c[::2] * c[1::2].flip(0) + 1, 1),
+    "in place": (lambda c: c.clone().add_(1j).div_(2 - 1j).sub_(c), 1),
+    "part written": (lambda c: write_part(c * 2), 1),
+    "filled": (lambda c: torch.full((8,), 2 - 3j) * c + torch.ones(8, dtype=torch.complex64), 1),
+    "truth": (lambda c: torch.where(c != 0, c, 1 + 0j).isfinite() | (c * 0).isnan(), 1),
+    "taken": (lambda c: c[torch.arange(7, -1, -1)] * 2 + 1j, 1),
+    "product": (lambda c: (c * 2).prod() + 1, 0),
 }
 
 
-@pytest.mark.parametrize("name", COMPLEX)
-def test_complex_numbers_are_calls(device, name, caplog):
-    """There are no kernels of them: PyTorch computes them, and what is real between is fused."""
-    c = torch.complex(randn(8), randn(8, seed=1))
-    check(COMPLEX[name], c, least=0)
+def write_part(c):
+    c.imag[2:] = 1
+    c.real *= 2
+    return c + 1
+
+
+@pytest.mark.parametrize("name, dtype", zip(COMPLEX, [torch.complex64, torch.complex128] * len(COMPLEX), strict=False))
+def test_complex_numbers(device, name, dtype, caplog):
+    """What kernels have no operator for, PyTorch computes."""
+    f, least = COMPLEX[name]
+    check(f, torch.complex(randn(8), randn(8, seed=1)).to(dtype), least=least)
     assert not caplog.records
+
+
+def chained_sum(c):
+    return (c * (2 - 1j)).sum(), (c * c).sum(0), (c + 1).sum(1), c.sum((0, 1)) * c
+
+
+@pytest.mark.parametrize(
+    "shape, dtype", [((300, 700), torch.complex64), ((3, 20001), torch.complex128), ((5000, 8), torch.complex128)]
+)
+def test_complex_sums(device, shape, dtype):
+    """Blocks share results, whose accumulators are wider than a word; a sum beside them of real numbers is kept as wide."""
+    c = torch.complex(randn(*shape), randn(*shape, seed=1)).to(dtype)
+    check(chained_sum, c, rtol=1e-4)
+    check(lambda c: ((c.abs() + c.real).sum(), (c * 2).sum(), c.imag.sum()), c, rtol=1e-4)
+
+
+SPECIAL = [0.0, -0.0, 1.0, -2.5, 1e30, float("inf"), -float("inf"), float("nan")]
+SPECIAL_OF = {
+    "sum": lambda c, d: c + d,
+    "difference": lambda c, d: c - d,
+    "product": lambda c, d: c * d,
+    "quotient": lambda c, d: c / d,
+    "by a number": lambda c, d: (c + 0) * 2 + (c * 1j),
+    "magnitude": lambda c, d: (c.abs() + 0, d.abs() * 1),
+    "equal": lambda c, d: (c == d) | (c.isinf() & d.isnan()) | c.isfinite(),
+}
+
+
+@pytest.mark.parametrize("name, dtype", zip(SPECIAL_OF, [torch.complex64, torch.complex128] * 4, strict=False))
+def test_complex_infinities(device, name, dtype):
+    """Each of all pairs of special parts with each other; PyTorch's kernels on the processor give the same of these."""
+    parts = torch.tensor(SPECIAL)
+    c = torch.complex(*(x.reshape(-1) for x in torch.meshgrid(parts, parts, indexing="ij"))).to(dtype)
+    check(SPECIAL_OF[name], c[:, None].expand(64, 64).clone(), c.expand(64, 64).clone())
+
+
+@pytest.mark.parametrize("name", ["chain", "functions", "sums"])
+def test_gradients_of_complex_numbers(device, name):
+    f = COMPLEX[name][0]
+    fast = dynoc.optimize(lambda c: f(c).abs().sum(), wait=True)
+    c = torch.complex(randn(8), randn(8, seed=1)).requires_grad_()
+    for _ in range(3):
+        (got,) = torch.autograd.grad(fast(c), c)
+    (want,) = torch.autograd.grad(f(c).abs().sum(), c)
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+    assert kernels(fast) > 0, fast.refusals
 
 
 def test_guards_name_the_device(device):
