@@ -105,7 +105,7 @@ DYN_HIDDEN bool dyn_cuda_walks(const DynLoops *p, const DynKernel *k, uint32_t o
 DYN_HIDDEN int dyn_cuda_rank(const DynKernel *k);  /* R: its axes, and two more for the patches of an elementwise kernel */
 DYN_HIDDEN int dyn_cuda_words(const DynKernel *k); /* of the struct */
 DYN_HIDDEN int dyn_cuda_results(const DynKernel *k, const DynInsn **results); /* its reductions, at most DYN_MAX_RESULTS */
-DYN_HIDDEN int dyn_cuda_part_size(const DynKernel *k); /* bytes of each of their accumulators */
+DYN_HIDDEN int dyn_cuda_part_size(const DynKernel *k);                        /* bytes of each of their accumulators */
 DYN_HIDDEN int dyn_cuda_group_words(const DynLoops *p, uint32_t step);        /* of its struct, which has its kernels' */
 /* What a thread holds in registers of the rows of a group. */
 typedef struct DynCudaHeld {

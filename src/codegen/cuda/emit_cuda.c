@@ -611,12 +611,13 @@ static int put_reduction(DynStr *out, const DynLoops *p, uint32_t step, uint32_t
             continue;
         }
         put_entry(out, k, form, has_tails);
-        dyn_str_printf(out,
-                       "    alignas(16) __shared__ double shared[%d];\n    const bool stored = k%d_line<%s, %d, %s>(a, (i64)blockIdx.x * "
-                       "blockDim.%c + threadIdx.%c, "
-                       "threadIdx.%c, blockDim.%c, nullptr, shared);\n",
-                       DYN_CUDA_THREADS * dyn_cuda_part_size(k) / 8, k->number, fast_in(form), lanes_in(p, k, form), columns ? "true" : "false",
-                       columns ? 'x' : 'y', columns ? 'x' : 'y', columns ? 'y' : 'x', columns ? 'y' : 'x');
+        dyn_str_printf(
+            out,
+            "    alignas(16) __shared__ double shared[%d];\n    const bool stored = k%d_line<%s, %d, %s>(a, (i64)blockIdx.x * "
+            "blockDim.%c + threadIdx.%c, "
+            "threadIdx.%c, blockDim.%c, nullptr, shared);\n",
+            DYN_CUDA_THREADS * dyn_cuda_part_size(k) / 8, k->number, fast_in(form), lanes_in(p, k, form),
+            columns ? "true" : "false", columns ? 'x' : 'y', columns ? 'x' : 'y', columns ? 'y' : 'x', columns ? 'y' : 'x');
         put_tail_calls(out, p, step);
         dyn_str_puts(out, "}\n");
     }

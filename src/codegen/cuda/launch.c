@@ -214,7 +214,8 @@ static int launch_reduction(const Stream *s, DynCudaLine *l, int n) {
     Grid g = {dyn_cuda_blocks(l->count, results), l->splits, columns ? results : threads, columns ? threads : results, 0};
     PyObject *memory = NULL, *counted = NULL;
     const DynInsn *all[DYN_MAX_RESULTS];
-    int64_t bytes = (int64_t)dyn_cuda_part_size(l->b.k) * dyn_cuda_results(l->b.k, all) * l->count * (columns ? l->lanes : 1) * l->splits;
+    int64_t bytes =
+        (int64_t)dyn_cuda_part_size(l->b.k) * dyn_cuda_results(l->b.k, all) * l->count * (columns ? l->lanes : 1) * l->splits;
     l->parts = shared ? dyn_cuda_memory(s->c, bytes, &memory) : NULL;
     l->done = shared && l->parts != NULL ? take_counts(s, g.x, &counted) : NULL;
     int done = shared && l->done == NULL ? -1 : launch_lines(s, l, n, form, &g);

@@ -279,7 +279,8 @@ DYN_HIDDEN DynDtype dyn_emit_compute(const DynInsn *insn);                      
 DYN_HIDDEN bool dyn_emit_raises(const DynInsn *insn); /* is it an operator that can raise floating-point flags? */
 /* An expression of the operator table that computes in dtype t, where {T} and {s}, the type and the end of a function's name, are
  * as given. */
-DYN_HIDDEN int dyn_emit_op_as(DynStr *out, const char *c, DynDtype t, const char *type, const char *name, const char *const *args);
+DYN_HIDDEN int dyn_emit_op_as(DynStr *out, const char *c, DynDtype t, const char *type, const char *name,
+                              const char *const *args);
 DYN_HIDDEN bool dyn_emit_rounds(const DynInsn *insn); /* does it give a half that dyn_emit_expr rounds? */
 DYN_HIDDEN const char *dyn_emit_type(DynDtype dt);    /* of a value in a kernel: _Bool for BOOL */
 DYN_HIDDEN const char *dyn_emit_memory_type(DynDtype dt);
