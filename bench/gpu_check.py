@@ -336,7 +336,8 @@ def check_specials():
     wrong = 0
     for dtype, large, steep in ((torch.float32, 3e38, 89.5), (torch.float64, 1.5e308, 710.5)):
         inf = float("inf")
-        parts = torch.tensor([0.0, -0.0, 1.0, -2.5, 1e-30, large, -large, steep, inf, -inf, inf - inf], dtype=dtype, device="cuda")
+        parts = [0.0, -0.0, 1.0, -2.5, 1e-30, large, -large, steep, inf, -inf, inf - inf]
+        parts = torch.tensor(parts, dtype=dtype, device="cuda")
         c = torch.complex(*(x.reshape(-1) for x in torch.meshgrid(parts, parts, indexing="ij")))
         n = len(c)
         x, y = c[:, None].expand(n, n).contiguous(), c.expand(n, n).contiguous()
@@ -386,7 +387,8 @@ def check_complex(count, first):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="*", choices=["random", "several", "ddp", "steps", "complex"], help="random if none is given")
+    choices = ["random", "several", "ddp", "steps", "complex"]
+    parser.add_argument("what", nargs="*", choices=choices, help="random if none is given")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--first", type=int, default=0, help="the first seed, so that several processes share the work")
     asked = parser.parse_args()
