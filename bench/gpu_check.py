@@ -1,7 +1,7 @@
 """Programs on CUDA devices, compared with eager: random ones, default and replayed, on one device, on several, under DDP; steps
-of PyTorch's optimisers, to the bit.
+of PyTorch's optimisers, to the bit; complex numbers, with infinities and nans where eager has them.
 
-    python bench/gpu_check.py [random] [several] [ddp] [steps] [--count N] [--first SEED]
+    python bench/gpu_check.py [random] [several] [ddp] [steps] [complex] [--count N] [--first SEED]
 
 Needs PyTorch and a device; `several` and `ddp` need two. Says what differs, and how much was run; the exit status is 1 where
 something differs.
@@ -86,11 +86,11 @@ def differs(got, want, tolerance):
     return None
 
 
-def check_random(count, device="cuda:0", first=0):
+def check_random(count, device="cuda:0", first=0, kinds=KINDS, dtypes=(torch.float32, torch.float64)):
     wrong = 0
     for seed in range(first, first + count):
-        f = program(seed, KINDS)
-        dtype = (torch.float32, torch.float64)[seed % 2]
+        f = program(seed, kinds)
+        dtype = dtypes[seed % 2]
         fast = dynoc.optimize(f, mode=MODES[seed // 2 % 2], wait=True)
         g = torch.Generator(device).manual_seed(seed)
         for turn in range(5):
@@ -98,7 +98,7 @@ def check_random(count, device="cuda:0", first=0):
             x, y = (torch.randn(n, n, device=device, dtype=dtype, generator=g) for _ in range(2))
             with torch.no_grad():
                 got, want = fast(x, y), f(x, y)
-            why = differs(got, want, 2e-3 if dtype == torch.float32 else 1e-7)
+            why = differs(got, want, 2e-3 if dtype == dtypes[0] else 1e-7)
             if why is not None:
                 wrong += 1
                 print(f"seed {seed}, call {turn}, {device}: {why}", flush=True)
@@ -234,9 +234,161 @@ def check_steps():
     return wrong
 
 
+def half(x):
+    """Every second column, of the same sizes again."""
+    return torch.cat([x[:, ::2], x[:, 1::2]], 1)
+
+
+def written(x, y):
+    """Parts changed in place."""
+    x = x * 1
+    x.imag[1:] = y.real[1:]
+    x[:, 0] = 1 - 1j
+    return x.mul_(0.5).add_(y).sub_(1j)
+
+
+COMPLEX_ELEMENTWISE = [
+    lambda x, y: x + y,
+    lambda x, y: x - y,
+    lambda x, y: x * y,
+    lambda x, y: x / (y + 2),
+    lambda x, y: x / 3 + y / (1 + 2j),
+    lambda x, y: 2 / (x + 3) - 1j / (y + 3),
+    lambda x, y: (x + 2).reciprocal() * y,
+    lambda x, y: x * (1 - 1j) + 2 - y * 3,
+    lambda x, y: -x + y.conj_physical(),
+    lambda x, y: x.abs() + 1j * y.real,
+    lambda x, y: x.real * y + x.imag * 1j,
+    lambda x, y: torch.exp(x * 0.1j) * y,
+    lambda x, y: torch.sin(x * 0.3) - torch.cos(y * 0.3),
+    lambda x, y: torch.tanh(x) + torch.sinh(y * 0.1) - torch.cosh(y * 0.1),
+    lambda x, y: torch.sqrt(x) + torch.log(y + 5),
+    lambda x, y: torch.tan(x * 0.2) + torch.log10(y + 7) - torch.log2(x + 9),
+    lambda x, y: torch.sgn(x) + torch.square(y) * 0.1,
+    lambda x, y: torch.where(x.real > 0, x, y * 0.5),
+    lambda x, y: torch.where(x == y, x, y) + (x != y),
+    lambda x, y: x * y.real + torch.arange(x.shape[1], device=x.device) * 0.01,
+    lambda x, y: x.to(torch.complex128).mul(1j).to(x.dtype) + y,
+    lambda x, y: torch.angle(x) + y,
+    written,
+]
+COMPLEX_REDUCING = [
+    lambda x, y: x - x.sum(1, keepdim=True) * 0.1 + y,
+    lambda x, y: x.sum(0, keepdim=True) * 0.1 + y,
+    lambda x, y: x * 0.5 + (x * y).sum() * 0.01,
+    lambda x, y: x - x.mean(-1, keepdim=True) + y.mean(),
+    lambda x, y: x / (1 + x.abs().sum(1, keepdim=True)) + y,
+]
+COMPLEX_MOVING = [
+    lambda x, y: (x - y).t(),
+    lambda x, y: x.t() * 0.5 + y,
+    lambda x, y: x[:, 0:1] * 0.5 + y,
+    lambda x, y: half(x) + y,
+    lambda x, y: x.flip(0) + y.conj(),
+    lambda x, y: x[at(x) * 5 // 7] + y,
+    lambda x, y: torch.view_as_complex(torch.view_as_real(x) * 2) - y,
+    lambda x, y: (x.conj() * y).conj() * 0.5,
+    lambda x, y: x.conj().imag * 0.5 + y,
+    lambda x, y: torch.fft.fft(x) / x.shape[0] + y,
+]
+COMPLEX_KINDS = [COMPLEX_ELEMENTWISE, COMPLEX_ELEMENTWISE, COMPLEX_REDUCING, COMPLEX_MOVING]
+COMPLEX_ONE = [
+    "reciprocal", "sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "sinh", "cosh", "tanh", "sgn", "square", "abs",
+    "neg", "conj_physical", "angle", "isnan", "isinf", "isfinite",
+]  # fmt: skip
+COMPLEX_TWO = {
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "divide": lambda x, y: x / y,
+    "equal": lambda x, y: x == y,
+    "add a number": lambda x, y: x + 2 - (y - 1j),
+    "from a number": lambda x, y: (2 - x) - (1j - y),
+    "multiply by a number": lambda x, y: x * 2 + y * (1 - 1j),
+    "divide by a number": lambda x, y: (x / 2, x / (1 + 1j), y / 0.0, y / 3j),
+    "divide a number": lambda x, y: (2 / x, 1j / y, (1 + 1j) / x),
+    "reals": lambda x, y: (x.real * y, x / y.imag, x.real / y, x + y.real),
+    "sums": lambda x, y: (x.sum(1), y.sum(0), x[:3, :3].sum()),
+    "means": lambda x, y: (x.mean(1), y.mean(0), x[:3, :3].mean()),
+    "choices": lambda x, y: torch.where(x.real > 0, x, y),
+}
+
+
+def pattern(x):
+    """Where infinities, of which sign, and nans are; of a number that is as large as its format ends, nothing."""
+    x = torch.view_as_real(x) if x.is_complex() else x.double() if x.dtype == torch.bool else x
+    return torch.where(x.isnan(), 3, torch.where(x.isinf(), x.sign(), 0)), x
+
+
+def special_differs(got, want):
+    got, want = ((x,) if torch.is_tensor(x) else x for x in (got, want))
+    for g, w in zip(got, want, strict=True):
+        (shape, x), (other, y) = pattern(g), pattern(w)
+        off = (shape != other) | ~torch.isclose(x, y, rtol=1e-4, atol=1e-4, equal_nan=True)
+        if (g.dtype, g.shape) != (w.dtype, w.shape) or off.any():
+            first = off.nonzero()[0].tolist()[:1] if off.any() else None
+            return f"{off.sum().item()} of {off.numel()}, {g[first[0]] if first else g} not {w[first[0]] if first else w}"
+    return None
+
+
+def check_specials():
+    """Each operator of all pairs of special parts."""
+    wrong = 0
+    for dtype, large, steep in ((torch.float32, 3e38, 89.5), (torch.float64, 1.5e308, 710.5)):
+        inf = float("inf")
+        parts = [0.0, -0.0, 1.0, -2.5, 1e-30, large, -large, steep, inf, -inf, inf - inf]
+        parts = torch.tensor(parts, dtype=dtype, device="cuda")
+        c = torch.complex(*(x.reshape(-1) for x in torch.meshgrid(parts, parts, indexing="ij")))
+        n = len(c)
+        x, y = c[:, None].expand(n, n).contiguous(), c.expand(n, n).contiguous()
+        tests = {name: (lambda x, y, name=name: getattr(torch, name)(x[:, 0] * 1)) for name in COMPLEX_ONE} | COMPLEX_TWO
+        for name, f in tests.items():
+            fast = dynoc.optimize(f, wait=True)
+            with torch.no_grad():
+                for _ in range(3):
+                    got = fast(x, y)
+                why = special_differs(got, f(x, y))
+            wrong += why is not None
+            if why is not None:
+                print(f"{name} of {c.dtype}: {why}", flush=True)
+    print(f"{2 * len(tests)} operators of special values, {wrong} wrong", flush=True)
+    return wrong
+
+
+def check_complex_gradients(count, first):
+    """What of elementwise steps the gradients of both operands are."""
+    wrong = made = 0
+    for seed in range(first, first + count):
+        f = program(seed, [COMPLEX_ELEMENTWISE[:16], COMPLEX_REDUCING])
+        dtype = (torch.complex64, torch.complex128)[seed % 2]
+        fast = dynoc.optimize(lambda x, y, f=f: f(x, y)[0].abs().mean(), wait=True)
+        g = torch.Generator("cuda").manual_seed(seed)
+        leaves = [torch.randn(24, 24, device="cuda", dtype=dtype, generator=g).requires_grad_() for _ in range(2)]
+        want = torch.autograd.grad(f(*leaves)[0].abs().mean(), leaves, allow_unused=True)
+        for _ in range(3):
+            got = torch.autograd.grad(fast(*leaves), leaves, allow_unused=True)
+        made += any(entry.kernels for entry in fast.entries)
+        pairs = [(a, b) for a, b in zip(got, want, strict=True) if a is not None and b is not None]
+        why = differs(*zip(*pairs, strict=True), 2e-3 if dtype == torch.complex64 else 1e-7) if pairs else None
+        if why is not None or any((a is None) != (b is None) for a, b in zip(got, want, strict=True)):
+            wrong += 1
+            print(f"gradients of seed {seed}: {why}", flush=True)
+        if seed % 16 == 15:
+            dynoc.reset()
+    print(f"gradients of {count} complex programs, {made} with kernels, {wrong} wrong", flush=True)
+    return wrong
+
+
+def check_complex(count, first):
+    wrong = check_specials()
+    wrong += check_random(count, first=first, kinds=COMPLEX_KINDS, dtypes=(torch.complex64, torch.complex128))
+    return wrong + check_complex_gradients(count // 2, first)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="*", choices=["random", "several", "ddp", "steps"], help="random if none is given")
+    choices = ["random", "several", "ddp", "steps", "complex"]
+    parser.add_argument("what", nargs="*", choices=choices, help="random if none is given")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--first", type=int, default=0, help="the first seed, so that several processes share the work")
     asked = parser.parse_args()
@@ -245,6 +397,7 @@ def main():
     wrong = check_random(asked.count, first=asked.first) if "random" in asked.what else 0
     wrong += check_several(asked.count // 4) if "several" in asked.what else 0
     wrong += check_ddp() if "ddp" in asked.what else 0
+    wrong += check_complex(asked.count, asked.first) if "complex" in asked.what else 0
     if "steps" in asked.what:
         dynoc.config.wait = True
         wrong += check_steps()

@@ -266,7 +266,7 @@ bool dyn_torch_place(PyObject *tensor, DynArrayView *out) {
         out->strides[i] = t.strides == NULL ? step : t.strides[i] * size;
         step *= t.shape[i];
     }
-    size_t align = dyn_dtypes[dyn_dtype_real(dt)].size;
+    size_t align = dyn_dtypes[device == 0 ? dyn_dtype_real(dt) : dt].size; /* a device reads a complex number at once */
     out->aligned = (uintptr_t)out->data % align == 0;
     if (t.data == NULL && !dyn_view_empty(out)) { /* a FakeTensor and the like */
         return false;

@@ -95,7 +95,7 @@ static bool is_analytic(DynOp op) {
 static bool has_known_dtype(const DynGraph *g, const DynNode *n) {
     if (is_complex(n->compute) || is_complex(n->dtype)) {
         bool elementwise = dyn_ops[n->op].kind == DYN_K_ELEMENTWISE;
-        return is_complex(n->compute) && is_complex(n->dtype) && g->device == 0 && (!elementwise || is_analytic((DynOp)n->op));
+        return is_complex(n->compute) && is_complex(n->dtype) && (!elementwise || is_analytic((DynOp)n->op));
     }
     bool half = is_half(n->compute) || is_half(n->dtype);
     bool inexact = dyn_dtype_is_inexact((DynDtype)n->compute) && dyn_dtype_is_inexact((DynDtype)n->dtype);

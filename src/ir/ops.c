@@ -12,7 +12,7 @@ const DynOpInfo dyn_ops[DYN_OP_COUNT] = {
 };
 
 const DynComplexOp dyn_complex_ops[DYN_OP_COUNT] = {
-#define COMPLEX(name, c, fpe) [DYN_OP_##name] = {c, fpe},
+#define COMPLEX(name, c, on_device, fpe) [DYN_OP_##name] = {c, on_device, fpe},
 #include "ir/ops_complex.def"
 #undef COMPLEX
 };
@@ -46,13 +46,13 @@ static bool has_device_expression(DynOp op) {
 bool dyn_op_on_device(DynOp op, uint8_t dtype) {
     bool real = !dyn_dtype_is_complex((DynDtype)dtype);
     switch ((DynOpKind)dyn_ops[op].kind) {
-    case DYN_K_ELEMENTWISE: return real && has_device_expression(op);
-    case DYN_K_REDUCE:
-    case DYN_K_COPY: return real;
-    case DYN_K_STORE: return real && op == DYN_OP_STORE;
-    case DYN_K_CREATE:
-    case DYN_K_GATHER: return real;
+    case DYN_K_ELEMENTWISE: return real ? has_device_expression(op) : dyn_complex_ops[op].on_device != NULL;
+    case DYN_K_REDUCE: return real || dyn_complex_ops[op].on_device != NULL;
+    case DYN_K_STORE: return op == DYN_OP_STORE;
+    case DYN_K_CREATE: return real || op != DYN_OP_IOTA;
     case DYN_K_SCAN: return false;
+    case DYN_K_COPY:
+    case DYN_K_GATHER:
     case DYN_K_INPUT:
     case DYN_K_VIEW:
     case DYN_K_EXTERN:

@@ -59,13 +59,15 @@ typedef struct DynOpInfo {
     uint32_t flags;
 } DynOpInfo;
 extern DYN_HIDDEN const DynOpInfo dyn_ops[DYN_OP_COUNT];
-/* What a row of ops.def is for complex operands: rows of ops_complex.def. c is NULL where NumPy has no such operator. */
+/* What a row of ops.def is for complex operands: rows of ops_complex.def. c is NULL where NumPy has no such operator, on_device
+ * where kernels on a device haven't it. */
 typedef struct DynComplexOp {
-    const char *c, *fpe;
+    const char *c, *on_device, *fpe;
 } DynComplexOp;
 extern DYN_HIDDEN const DynComplexOp dyn_complex_ops[DYN_OP_COUNT];
 DYN_HIDDEN int dyn_op_parse(const char *text); /* row by text, or -1 */
-/* Can a graph have it, giving that dtype (ops.c has dtypes as bytes), whose arrays lie on a device? What can't stays a call. */
+/* Can a graph have it, computing in or giving that dtype (ops.c has dtypes as bytes), whose arrays lie on a device? What can't
+ * stays a call. */
 DYN_HIDDEN bool dyn_op_on_device(DynOp op, uint8_t dtype);
 
 /* The NumPy function that an elementwise row stands for, and which of its results: -1 where it gives one. */

@@ -32,7 +32,7 @@ ucontext_t scheduler;
 size_t current;
 void (*kernel)(const void *);
 const void *argument;
-char exchanged[1024][8];
+char exchanged[1024][16];
 int missed;
 
 void begin() {

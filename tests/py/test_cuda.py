@@ -779,31 +779,6 @@ def test_training_without_a_compiler_is_eagers(device, monkeypatch, tmp_path):
     assert fast.entries[0].hits == 0 and dynoc.counters["build"]["COMPILER_FAILED"] > 0
 
 
-COMPLEX = {
-    "magnitude": lambda c: c.abs() * 2,
-    "made of reals": lambda c: (c.real + 1j * c.imag).abs() + c.real,
-    "parts": lambda c: c.real * 2 + c.imag,
-    "transform": lambda c: torch.fft.fft(c.real).abs() + 1,
-    "compared": lambda c: (c == c.conj()) & (c.real > 0),
-    "angle": lambda c: torch.angle(c) + 1,
-    "as reals": lambda c: torch.view_as_real(c) * 2,
-    "chosen": lambda c: torch.where(c.real > 0, c, 0).abs() + 1,
-    "spread": lambda c: c.var() + 1,
-    "polar": lambda c: torch.polar(c.abs(), c.real).real + 1,
-    "made of nothing": lambda c: torch.zeros(8, dtype=torch.complex64) + c,
-    "changed": lambda c: c.clone().mul_(2).real + 1,
-    "matrix": lambda c: torch.outer(c, c.conj()).real.sum(0) + 1,
-}
-
-
-@pytest.mark.parametrize("name", COMPLEX)
-def test_complex_numbers_are_calls(device, name, caplog):
-    """There are no kernels of them: PyTorch computes them, and what is real between is fused."""
-    c = torch.complex(randn(8), randn(8, seed=1))
-    check(COMPLEX[name], c, least=0)
-    assert not caplog.records
-
-
 def test_guards_name_the_device(device):
     fast = dynoc.optimize(lambda x: torch.sin(x) * 2, wait=True)
     fast(randn(10))

@@ -54,6 +54,7 @@ def check(cp, f, *arrays, kernels=1, breaks=0, calls=3):
 
 X = np.random.default_rng(0).standard_normal((37, 130)).astype("f4")
 Y = np.random.default_rng(1).standard_normal(130).astype("f4")
+Z = (X + 1j * np.random.default_rng(3).standard_normal((37, 130))).astype("c8")
 N = np.random.default_rng(2).integers(-50, 50, (37, 130)).astype("i4")
 CASES = {
     "chain": (lambda cp, x: cp.sin(x) * 2 + cp.cos(x) ** 2 - x / 3, X),
@@ -92,6 +93,9 @@ CASES = {
     "nothing in": (lambda cp, x: (x * 2 + 1).sum(axis=0), X[:0]),
     "rows": (lambda cp, x: [row * 2 for row in x[:3]][1] + 1, X),
     "a lookup": (lambda cp, x: x[[3, 1, 2]] * 2 + x[x.shape[0] - 5], X),
+    "complex numbers": (lambda cp, z, x: abs(z - 1j * x) * 2 + z * x - cp.exp(z * 2j), Z, X),
+    "complex sums": (lambda cp, z: (z * 2 + 1).sum(axis=0) - z.sum() + (z == z).any(), Z),
+    "complex choices": (lambda cp, z: cp.where(z == z[0], z, -z) * (1 - 2j) + z.astype("c16"), Z),
     "an element": (lambda cp, x: x * x[0, 0] + x[-1, -1], X),
 }
 

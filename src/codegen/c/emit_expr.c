@@ -267,12 +267,11 @@ DynDtype dyn_emit_compute(const DynInsn *insn) {
 
 int dyn_emit_op(DynStr *out, const DynInsn *insn, const char *const *args) {
     DynDtype t = dyn_emit_compute(insn);
-    return dyn_emit_op_as(out, insn, dyn_emit_type(t), dyn_dtypes[t].name, args);
+    const char *c = dyn_dtypes[t].kind == 'c' ? dyn_complex_ops[insn->op].c : dyn_ops[insn->op].c;
+    return dyn_emit_op_as(out, c, t, dyn_emit_type(t), dyn_dtypes[t].name, args);
 }
 
-int dyn_emit_op_as(DynStr *out, const DynInsn *insn, const char *type, const char *name, const char *const *args) {
-    DynDtype t = dyn_emit_compute(insn);
-    const char *c = dyn_dtypes[t].kind == 'c' ? dyn_complex_ops[insn->op].c : dyn_ops[insn->op].c;
+int dyn_emit_op_as(DynStr *out, const char *c, DynDtype t, const char *type, const char *name, const char *const *args) {
     if (!c) {
         return -1;
     }

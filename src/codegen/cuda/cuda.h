@@ -7,7 +7,7 @@
  *                 of a map: elements along the last axis
  *     axes        half a word: how many axes are kept and how many reduced (8 bits each); WIDE
  *     splits      half a word, of a reduction: how many blocks share one result, which then goes to `parts`
- *     parts       memory for an accumulator of each split and result
+ *     parts       memory for an accumulator of each split and result (dyn_cuda_part_size)
  *     done        how many of the blocks that share results are done, for each such set of them; 0 before and behind
  *     size[R]     sizes of axes, in groups of the last one
  *     magic[R]    what divides by them (launch.c: magic_of)
@@ -79,6 +79,7 @@ DYN_HIDDEN extern const char *const dyn_cuda_form_names[DYN_CUDA_FORM_COUNT];
 
 /* emit_cuda.c */
 DYN_HIDDEN extern const char dyn_cuda_prologue[]; /* what stands in front of every text */
+DYN_HIDDEN extern const char dyn_cuda_complex[];  /* … and behind that, where there are complex numbers */
 DYN_HIDDEN int dyn_cuda_emit(const DynLoops *p, DynStr *source, DynReason *why, DynStr *error);
 /* Of each kernel the functions that bits of `forms` say, by its number (of a group, its first); NULL: all. */
 DYN_HIDDEN int dyn_cuda_emit_forms(const DynLoops *p, const DynCudaInfo *info, const uint32_t *forms, DynStr *out);
@@ -95,6 +96,7 @@ DYN_HIDDEN const char *dyn_cuda_type(DynDtype dt);
  * with its reciprocal (`divisor`, else DYN_NONE). */
 DYN_HIDDEN uint32_t dyn_cuda_divisor(const DynKernel *k, uint32_t i);
 DYN_HIDDEN int dyn_cuda_put_insn(DynStr *out, const DynKernel *k, uint32_t i, uint32_t divisor, int *result);
+DYN_HIDDEN const char *dyn_cuda_memory_type(DynDtype dt); /* as it lies in memory */
 DYN_HIDDEN int dyn_cuda_put_join(DynStr *out, const DynInsn *insn, const char *a, const char *b);
 DYN_HIDDEN void dyn_cuda_put_identity(DynStr *out, const DynInsn *insn);
 DYN_HIDDEN int dyn_cuda_emit_part(const DynLoops *p, bool first, int64_t whole,
@@ -106,6 +108,7 @@ DYN_HIDDEN bool dyn_cuda_walks(const DynLoops *p, const DynKernel *k, uint32_t o
 DYN_HIDDEN int dyn_cuda_rank(const DynKernel *k);  /* R: its axes, and two more for the patches of an elementwise kernel */
 DYN_HIDDEN int dyn_cuda_words(const DynKernel *k); /* of the struct */
 DYN_HIDDEN int dyn_cuda_results(const DynKernel *k, const DynInsn **results); /* its reductions, at most DYN_MAX_RESULTS */
+DYN_HIDDEN int dyn_cuda_part_size(const DynKernel *k);                        /* bytes of each of their accumulators */
 DYN_HIDDEN int dyn_cuda_group_words(const DynLoops *p, uint32_t step);        /* of its struct, which has its kernels' */
 /* What a thread holds in registers of the rows of a group. */
 typedef struct DynCudaHeld {

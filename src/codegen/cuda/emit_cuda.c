@@ -9,6 +9,9 @@
 const char dyn_cuda_prologue[] =
 #define LINE(text) text "\n"
 #include "codegen/cuda/prologue.def"
+    ;
+const char dyn_cuda_complex[] =
+#include "codegen/cuda/complex.def"
 #undef LINE
     ;
 
@@ -54,6 +57,15 @@ int dyn_cuda_results(const DynKernel *k, const DynInsn **results) {
         }
     }
     return n;
+}
+
+int dyn_cuda_part_size(const DynKernel *k) {
+    const DynInsn *results[DYN_MAX_RESULTS];
+    int size = 8;
+    for (int n = dyn_cuda_results(k, results), r = 0; r < n; r++) {
+        size = dyn_dtypes[results[r]->compute].size > size ? dyn_dtypes[results[r]->compute].size : size;
+    }
+    return size;
 }
 
 uint32_t dyn_cuda_inner(const DynKernel *k) {
@@ -253,7 +265,7 @@ static void put_row_elements(DynStr *out, const DynLoops *p, const DynKernel *k)
         const DynOperand *o = &k->operands.at[i];
         if (stands_in_row(p, k, i)) {
             dyn_str_printf(out, "    %s c%u[1] = {}; if (FAST && groups > 0) %s<1, 0>(c%u, b%u);\n",
-                           dyn_emit_memory_type((DynDtype)o->dtype), i, taken(p, o), i, i);
+                           dyn_cuda_memory_type((DynDtype)o->dtype), i, taken(p, o), i, i);
         }
         if (stands_in_row(p, k, i) && is_row_divisor(p, k, i)) {
             dyn_str_printf(out, "    const %s q%u = dyn_inverse(c%u[0]);\n", dyn_cuda_type((DynDtype)o->dtype), i, i);
@@ -278,7 +290,7 @@ static void put_load(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_
     const DynOperand *o = &k->operands.at[i];
     const char *take = taken(p, o);
     int last = dyn_cuda_rank(k) - 1;
-    dyn_str_printf(out, "        %s x%u[V]; ", dyn_emit_memory_type((DynDtype)o->dtype), i);
+    dyn_str_printf(out, "        %s x%u[V]; ", dyn_cuda_memory_type((DynDtype)o->dtype), i);
     if (holds(p, k, i)) {
         dyn_str_printf(out, "if (HELD) dyn_copy<V>(x%u, held.h%d[h]); else ", i, row_number(p, k->group, o->place));
     }
@@ -302,7 +314,7 @@ static void put_lookup(DynStr *out, const DynLoops *p, const DynKernel *k, uint3
     for (uint32_t before = 0; before < i; before++) {
         scalar += k->operands.at[before].indirect ? 2 : 0;
     }
-    dyn_str_printf(out, "        %s x%u[V]; if (FAST) dyn_find<V, ", dyn_emit_memory_type((DynDtype)o->dtype), i);
+    dyn_str_printf(out, "        %s x%u[V]; if (FAST) dyn_find<V, ", dyn_cuda_memory_type((DynDtype)o->dtype), i);
     put_walks(out, p, k, i);
     dyn_str_puts(out, " && !");
     put_walks(out, p, k, o->by);
@@ -321,7 +333,7 @@ static void put_loads(DynStr *out, const DynLoops *p, const DynKernel *k) {
             put_load(out, p, k, i);
         }
         if (is_stored(k, i)) {
-            dyn_str_printf(out, "        %s y%u[V];\n", dyn_emit_memory_type((DynDtype)k->operands.at[i].dtype), i);
+            dyn_str_printf(out, "        %s y%u[V];\n", dyn_cuda_memory_type((DynDtype)k->operands.at[i].dtype), i);
         }
     }
     for (uint32_t i = 0; i < k->operands.n; i++) {
@@ -523,7 +535,7 @@ static int put_line_end(DynStr *out, const DynKernel *k, const DynInsn *insn, in
                        "        const i64 width = COLUMNS ? V : 1, all = a.count * width;\n"
                        "        if (a.splits > 1) ((%s *)(a.parts + %d * all * a.splits))[blockIdx.y * all + row * width + j] = "
                        "t; else *to = t;\n    }\n",
-                       type, 8 * r);
+                       type, dyn_cuda_part_size(k) * r);
     } else {
         dyn_str_puts(out, "        *to = t;\n    }\n");
     }
@@ -531,16 +543,16 @@ static int put_line_end(DynStr *out, const DynKernel *k, const DynInsn *insn, in
 }
 
 /* Where blocks share a result the last of them to be done puts together what all have left. */
-static int put_last(DynStr *out, const DynInsn *insn, int r) {
+static int put_last(DynStr *out, const DynKernel *k, const DynInsn *insn, int r) {
     const char *type = dyn_cuda_type((DynDtype)insn->compute);
     dyn_str_printf(out, "        _Pragma(\"unroll\") for (int j = 0; j < (COLUMNS ? V : 1); j++) {\n            %s q = ", type);
     dyn_cuda_put_identity(out, insn);
     dyn_str_printf(
         out,
         ";\n            const i64 width = COLUMNS ? V : 1, all = a.count * width;\n"
-        "            for (u32 s = lane; in && s < a.splits; s += lanes) { const %s p = ((const volatile %s *)(a.parts + %d "
-        "* all * a.splits))[s * all + row * width + j]; q = ",
-        type, type, 8 * r);
+        "            for (u32 s = lane; in && s < a.splits; s += lanes) { const %s p = Left<%s>::at(a.parts + %d * all "
+        "* a.splits + (s * all + row * width + j) * sizeof(%s)); q = ",
+        type, type, dyn_cuda_part_size(k) * r, type);
     int failed = dyn_cuda_put_join(out, insn, "q", "p");
     dyn_str_printf(out, "; }\n            const %s t = dyn_across(q, ", type);
     failed |= put_lambda(out, insn);
@@ -570,7 +582,7 @@ static int put_line(DynStr *out, const DynLoops *p, const DynKernel *k) {
         dyn_str_puts(out, "    const bool last = a.splits == 1 || dyn_is_last(a.done + blockIdx.x, a.splits, (int *)shared);\n"
                           "    if (a.splits > 1 && last) {\n");
         for (int r = 0; r < n; r++) {
-            failed |= put_last(out, results[r], r);
+            failed |= put_last(out, k, results[r], r);
         }
         dyn_str_puts(out, "    }\n    return last && in && lane == 0;\n");
     }
@@ -625,12 +637,13 @@ static int put_reduction(DynStr *out, const DynLoops *p, uint32_t step, uint32_t
             continue;
         }
         put_entry(out, k, form, has_tails);
-        dyn_str_printf(out,
-                       "    __shared__ double shared[%d];\n    const bool stored = k%d_line<%s, %d, %s>(a, (i64)blockIdx.x * "
-                       "blockDim.%c + threadIdx.%c, "
-                       "threadIdx.%c, blockDim.%c, nullptr, shared);\n",
-                       DYN_CUDA_THREADS, k->number, fast_in(form), lanes_in(p, k, form), columns ? "true" : "false",
-                       columns ? 'x' : 'y', columns ? 'x' : 'y', columns ? 'y' : 'x', columns ? 'y' : 'x');
+        dyn_str_printf(
+            out,
+            "    alignas(16) __shared__ double shared[%d];\n    const bool stored = k%d_line<%s, %d, %s>(a, (i64)blockIdx.x * "
+            "blockDim.%c + threadIdx.%c, "
+            "threadIdx.%c, blockDim.%c, nullptr, shared);\n",
+            DYN_CUDA_THREADS * dyn_cuda_part_size(k) / 8, k->number, fast_in(form), lanes_in(p, k, form),
+            columns ? "true" : "false", columns ? 'x' : 'y', columns ? 'x' : 'y', columns ? 'y' : 'x', columns ? 'y' : 'x');
         put_tail_calls(out, p, step);
         dyn_str_puts(out, "}\n");
     }
@@ -662,7 +675,7 @@ static void put_group_entry(DynStr *out, const DynLoops *p, uint32_t step, DynCu
     DynCudaHeld h = form >= DYN_CUDA_HELD_GROUP ? dyn_cuda_held(p, step) : (DynCudaHeld){0};
     int first = dyn_loops_kernel_at(p, step)->number, held = form == DYN_CUDA_HELD_GROUP ? h.groups : h.singles;
     dyn_str_printf(out,
-                   "DYN_KERNEL(%d, k%d_%s, G%d) {\n    DYN_ROW_MEMORY;\n    __shared__ double shared[256];\n"
+                   "DYN_KERNEL(%d, k%d_%s, G%d) {\n    DYN_ROW_MEMORY;\n    alignas(16) __shared__ double shared[256];\n"
                    "    const int lane = threadIdx.x, lanes = blockDim.x;\n"
                    "    for (i64 first = (i64)blockIdx.x * blockDim.y; first < a.rows; first += (i64)gridDim.x * blockDim.y) {\n"
                    "        const i64 row = first + threadIdx.y;\n        H%d<%d, %d> held;\n"
@@ -688,7 +701,7 @@ static void put_held(DynStr *out, const DynLoops *p, uint32_t step, uint32_t end
         for (uint32_t i = 0; i < k->operands.n; i++) {
             const DynOperand *o = &k->operands.at[i];
             if (o->out && holds(p, k, i)) {
-                const char *type = dyn_emit_memory_type((DynDtype)o->dtype);
+                const char *type = dyn_cuda_memory_type((DynDtype)o->dtype);
                 dyn_str_printf(out, "%s h%d[K][GROUPED ? %d : 1]; ", type, row_number(p, k->group, o->place),
                                dyn_cuda_lanes(p, k));
             }
@@ -734,9 +747,21 @@ int dyn_cuda_emit_step(const DynLoops *p, uint32_t step, uint32_t forms, DynStr 
     return k->reduced ? put_reduction(out, p, step, forms) : put_elementwise(out, p, k, forms);
 }
 
+static bool has_complex(const DynLoops *p) {
+    for (uint32_t s = 0; s < p->steps.n; s++) {
+        const DynKernel *k = dyn_loops_kernel_at(p, s);
+        for (uint32_t i = 0; k != NULL && i < k->insns.n; i++) {
+            if (k->insns.at[i].kind != DYN_L_STORE && dyn_dtype_is_complex((DynDtype)k->insns.at[i].dtype)) {
+                return true; /* a value that a store or a reduction takes has been made */
+            }
+        }
+    }
+    return false;
+}
+
 int dyn_cuda_emit_forms(const DynLoops *p, const DynCudaInfo *info, const uint32_t *forms, DynStr *out) {
     int failed = 0, next = 0;
-    dyn_str_printf(out, "// sm_%d\n%s", info->capability, dyn_cuda_prologue);
+    dyn_str_printf(out, "// sm_%d\n%s%s", info->capability, dyn_cuda_prologue, has_complex(p) ? dyn_cuda_complex : "");
     for (uint32_t s = 0; s < p->steps.n; s++) {
         const DynKernel *k = dyn_loops_kernel_at(p, s);
         if (k == NULL) {

@@ -6,12 +6,22 @@
 
 static const DynInsn *at(const DynKernel *k, uint32_t i) { return &k->insns.at[i]; }
 
-const char *dyn_cuda_type(DynDtype dt) { return dt == DYN_BOOL ? "bool" : dyn_emit_type(dt); }
+static const char *complex_type(DynDtype dt) { return dt == DYN_C64 ? "Complex<float>" : "Complex<double>"; }
+
+const char *dyn_cuda_type(DynDtype dt) {
+    return dt == DYN_BOOL ? "bool" : dyn_dtype_is_complex(dt) ? complex_type(dt) : dyn_emit_type(dt);
+}
+
+const char *dyn_cuda_memory_type(DynDtype dt) { return dyn_dtype_is_complex(dt) ? complex_type(dt) : dyn_emit_memory_type(dt); }
 
 /* As PyTorch's kernels convert: floats to narrow integers by way of a wide one. */
 static void put_cast(DynStr *out, DynDtype to, DynDtype from, const char *value) {
     if (to == DYN_BOOL) {
         dyn_str_printf(out, "%s != 0", value);
+    } else if (dyn_dtype_is_complex(from) && !dyn_dtype_is_complex(to)) {
+        char part[32];
+        snprintf(part, sizeof(part), "%s.re", value);
+        put_cast(out, to, dyn_dtype_real(from), part);
     } else if (dyn_dtype_is_half(to)) {
         dyn_str_printf(out, to == DYN_F16 ? "dyn_half((float)%s)" : "dyn_bf16((float)%s)", value);
     } else if (dyn_dtypes[from].kind == 'f' && dyn_dtype_is_integer(to) && dyn_dtypes[to].size < 4) {
@@ -23,10 +33,12 @@ static void put_cast(DynStr *out, DynDtype to, DynDtype from, const char *value)
 
 /* The functions of prologue.def are templates. */
 static int put_operator(DynStr *out, const DynInsn *insn, const char *const *args) {
-    const char *type = dyn_cuda_type(dyn_emit_compute(insn));
+    DynDtype compute = dyn_emit_compute(insn);
+    bool is_complex = dyn_dtype_is_complex(compute) || insn->op == DYN_OP_COMPLEX;
+    const char *type = dyn_cuda_type(compute), *c = is_complex ? dyn_complex_ops[insn->op].on_device : dyn_ops[insn->op].c;
     char template[32];
     snprintf(template, sizeof(template), "t<%s>", type);
-    return dyn_emit_op_as(out, insn, type, template, args);
+    return dyn_emit_op_as(out, c, compute, type, template, args);
 }
 
 /* A difference has no zeros to speak of, and nothing is gained where it is divided. */

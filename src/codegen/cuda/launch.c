@@ -214,7 +214,8 @@ static int launch_reduction(const Stream *s, DynCudaLine *l, int n) {
     Grid g = {dyn_cuda_blocks(l->count, results), l->splits, columns ? results : threads, columns ? threads : results, 0};
     PyObject *memory = NULL, *counted = NULL;
     const DynInsn *all[DYN_MAX_RESULTS];
-    int64_t bytes = 8 * dyn_cuda_results(l->b.k, all) * l->count * (columns ? l->lanes : 1) * l->splits;
+    int64_t bytes =
+        (int64_t)dyn_cuda_part_size(l->b.k) * dyn_cuda_results(l->b.k, all) * l->count * (columns ? l->lanes : 1) * l->splits;
     l->parts = shared ? dyn_cuda_memory(s->c, bytes, &memory) : NULL;
     l->done = shared && l->parts != NULL ? take_counts(s, g.x, &counted) : NULL;
     int done = shared && l->done == NULL ? -1 : launch_lines(s, l, n, form, &g);
@@ -230,9 +231,23 @@ static int begin(DynCall *c, Stream *s) {
     return known ? 0 : -1;
 }
 
+/* Does each element lie where one access reads it? Real pairs that are looked at as complex numbers may begin anywhere. */
+static bool is_aligned(const DynBound *b) {
+    uint64_t rest = 0;
+    for (int i = 0; i < b->nops; i++) {
+        uint64_t within = (uint64_t)dyn_dtypes[b->k->operands.at[i].dtype].size - 1;
+        rest |= (uint64_t)(uintptr_t)b->base[i] & within;
+        for (int d = 0; d < b->ndim; d++) {
+            rest |= b->dims[d] > 1 ? (uint64_t)b->strides[i][d] & within : 0;
+        }
+    }
+    return rest == 0;
+}
+
 static int bind_line(const DynCall *c, DynCudaLine *l, const DynKernel *k) {
     *l = (DynCudaLine){.p = c->p, .splits = 1};
-    return dyn_exec_bind(k, NULL, c->geoms, c->run->sym, &l->b);
+    int done = dyn_exec_bind(k, NULL, c->geoms, c->run->sym, &l->b);
+    return done == 0 && !is_aligned(&l->b) ? -1 : done;
 }
 
 /* Is there nothing to compute? A reduction of nothing gives what it begins with. */

@@ -277,8 +277,10 @@ DYN_HIDDEN int dyn_emit_expr(DynStr *out, const DynInsn *insn, DynDtype from,
 DYN_HIDDEN int dyn_emit_op(DynStr *out, const DynInsn *insn, const char *const *args); /* of an operator; not rounded to half */
 DYN_HIDDEN DynDtype dyn_emit_compute(const DynInsn *insn);                             /* what it computes with */
 DYN_HIDDEN bool dyn_emit_raises(const DynInsn *insn); /* is it an operator that can raise floating-point flags? */
-/* The same where {T} and {s} of ops.def, the type and the end of a function's name, are others. */
-DYN_HIDDEN int dyn_emit_op_as(DynStr *out, const DynInsn *insn, const char *type, const char *name, const char *const *args);
+/* An expression of the operator table that computes in dtype t, where {T} and {s}, the type and the end of a function's name, are
+ * as given. */
+DYN_HIDDEN int dyn_emit_op_as(DynStr *out, const char *c, DynDtype t, const char *type, const char *name,
+                              const char *const *args);
 DYN_HIDDEN bool dyn_emit_rounds(const DynInsn *insn); /* does it give a half that dyn_emit_expr rounds? */
 DYN_HIDDEN const char *dyn_emit_type(DynDtype dt);    /* of a value in a kernel: _Bool for BOOL */
 DYN_HIDDEN const char *dyn_emit_memory_type(DynDtype dt);

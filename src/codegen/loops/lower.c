@@ -131,9 +131,9 @@ static int lower_node(DynLower *L, uint32_t id) {
 /* Is it an operator of tensors that kernels on a device have? What NumPy's scalars and arrays hold isn't there, but for a scalar
  * that comes in, which is a number as others are. */
 static bool runs_on_device(const DynNode *n, bool computes) {
-    bool of_numpy = n->flags & DYN_NODE_NPSCALAR && n->op != DYN_OP_SCALAR,
-         of_complex = computes && dyn_dtype_is_complex((DynDtype)n->compute);
-    return dyn_op_on_device((DynOp)n->op, n->dtype) && !of_complex && !of_numpy;
+    bool number = n->op == DYN_OP_SCALAR || n->op == DYN_OP_COMPLEX, of_numpy = n->flags & DYN_NODE_NPSCALAR && !number;
+    bool computable = !computes || dyn_op_on_device((DynOp)n->op, n->compute);
+    return dyn_op_on_device((DynOp)n->op, n->dtype) && computable && !of_numpy;
 }
 
 /* Half precision is not accumulated in (the recorder reduces in float), and of complex numbers not every operator exists. */

@@ -102,7 +102,31 @@ bool dyn_cupy_is_bound(const DynBinding *b) { return dyn_bindings_find(&bindings
 
 /* bench/gpu_cupy.py compares all ufuncs. Of floats CuPy's quotient is floor(x / y), which is infinite for a division by zero, and
  * the remainder follows from it. */
+/* Of complex numbers quotients and other functions give infinities elsewhere than PyTorch's, which kernels follow. */
+static bool is_other_complex(DynOp op) {
+    switch (op) {
+    case DYN_OP_ADD:
+    case DYN_OP_SUBTRACT:
+    case DYN_OP_MULTIPLY:
+    case DYN_OP_SQUARE:
+    case DYN_OP_NEGATIVE:
+    case DYN_OP_POSITIVE:
+    case DYN_OP_CONJUGATE:
+    case DYN_OP_ABSOLUTE:
+    case DYN_OP_EQUAL:
+    case DYN_OP_NOT_EQUAL:
+    case DYN_OP_ISNAN:
+    case DYN_OP_ISINF:
+    case DYN_OP_ISFINITE:
+    case DYN_OP_WHERE: return false;
+    default: return true;
+    }
+}
+
 bool dyn_cupy_computes_otherwise(DynOp op, DynDtype compute) {
+    if (dyn_dtype_is_complex(compute)) {
+        return is_other_complex(op);
+    }
     switch (op) {
     case DYN_OP_FLOOR_DIVIDE:
     case DYN_OP_REMAINDER: return dyn_dtype_is_inexact(compute);

@@ -82,8 +82,8 @@ DYN_HIDDEN uint32_t dyn_np_op(DynRec *r, DynSymOp op, uint32_t a, uint32_t b);
 DYN_HIDDEN int64_t dyn_np_hint(DynRec *r, uint32_t sym);
 /* A node of the running instruction. compute is the dtype till the rule says otherwise. */
 DYN_HIDDEN uint32_t dyn_np_add(DynRec *r, DynOp op, DynDtype dtype, int ndim, int nargs, int naux);
-/* Complex numbers on a device, of which there are no kernels: the call stays one. */
-DYN_HIDDEN bool dyn_np_stays_call(DynRec *r, uint32_t operand);
+/* Is it an operator that kernels on the graph's device haven't, of that dtype? The call stays one. */
+DYN_HIDDEN bool dyn_np_stays_call(DynRec *r, DynOp op, DynDtype compute);
 DYN_HIDDEN uint32_t dyn_np_unary_node(DynRec *r, DynOp op, DynDtype dtype, uint32_t operand, int ndim,
                                       int naux);                    /* views, copies, reductions */
 DYN_HIDDEN uint32_t dyn_np_node(DynRec *r, DynOperand o);           /* the node of an array or NumPy scalar */

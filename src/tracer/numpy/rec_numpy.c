@@ -282,13 +282,12 @@ uint32_t dyn_np_add(DynRec *r, DynOp op, DynDtype dtype, int ndim, int nargs, in
     return id;
 }
 
-bool dyn_np_stays_call(DynRec *r, uint32_t operand) {
-    const DynGraph *g = dyn_rec_graph(r);
-    return g->device != 0 && dyn_dtype_is_complex((DynDtype)dyn_graph_node(g, operand)->dtype);
+bool dyn_np_stays_call(DynRec *r, DynOp op, DynDtype compute) {
+    return dyn_rec_graph(r)->device != 0 && !dyn_op_on_device(op, (uint8_t)compute);
 }
 
 uint32_t dyn_np_unary_node(DynRec *r, DynOp op, DynDtype dtype, uint32_t operand, int ndim, int naux) {
-    if (dyn_ops[op].kind != DYN_K_VIEW && dyn_np_stays_call(r, operand)) {
+    if (dyn_np_stays_call(r, op, (DynDtype)dyn_graph_node(dyn_rec_graph(r), operand)->dtype)) {
         *dyn_rec_why(r) = DYN_R_UNSUPPORTED_OP;
         return DYN_NONE;
     }

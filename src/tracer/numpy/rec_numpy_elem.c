@@ -228,10 +228,8 @@ uint32_t dyn_np_elementwise_as(DynRec *r, DynOp op, DynDtype compute, DynDtype r
     if (dyn_rec_graph(r)->cupy && dyn_cupy_computes_otherwise(op, compute)) {
         return dyn_np_unsupported(r), DYN_NONE;
     }
-    for (int i = 0; i < nnodes; i++) {
-        if (dyn_np_stays_call(r, nodes[i])) {
-            return dyn_np_unsupported(r), DYN_NONE;
-        }
+    if (dyn_np_stays_call(r, op, compute)) {
+        return dyn_np_unsupported(r), DYN_NONE;
     }
     int ndim = dyn_np_broadcast(r, nodes, nnodes, shape);
     uint32_t id = ndim < 0 ? DYN_NONE : dyn_np_add(r, op, result, ndim, n, 0);

@@ -127,17 +127,24 @@ static int read_alpha(DynRec *r, DynOperand alpha, DynDtype dt, NpArg *out) {
     return 0;
 }
 
+/* A number as a complex one. */
+static int complex_number(DynRec *r, double real, NpArg *out) {
+    PyObject *number = PyComplex_FromDoubles(real, 0);
+    DynVal *v = number == NULL ? NULL : dyn_rec_const(r, number);
+    int made = v == NULL ? -1 : dyn_np_operand(r, (DynOperand){v, number}, out);
+    Py_XDECREF(number);
+    return made;
+}
+
+static bool is_number(NpArg a) { return a.arg.kind == DYN_ARG_SYM || a.code == NP_WEAK_COMPLEX; }
+
 /* Of complex numbers PyTorch adds other * (1 + 0j), and subtracts by adding other * (-1 + 0j), which makes infinite parts nan. */
 static uint32_t add_complex(DynRec *r, DynOp op, NpArg *args, DynDtype dt) {
-    PyObject *one = PyComplex_FromDoubles(op == DYN_OP_SUBTRACT ? -1 : 1, 0);
-    DynVal *v = one == NULL ? NULL : dyn_rec_const(r, one);
-    bool reflected = args[0].arg.kind == DYN_ARG_SYM || args[0].code == NP_WEAK_COMPLEX; /* number + tensor is tensor + number */
+    bool reflected = is_number(args[0]); /* number + tensor is tensor + number */
     NpArg sum[2] = {args[op == DYN_OP_ADD && reflected], args[op == DYN_OP_SUBTRACT || !reflected]}, product[2] = {sum[1]};
-    if (v == NULL || dyn_np_operand(r, (DynOperand){v, one}, &product[1]) < 0) {
-        Py_XDECREF(one);
+    if (complex_number(r, op == DYN_OP_SUBTRACT ? -1 : 1, &product[1]) < 0) {
         return DYN_NONE;
     }
-    Py_DECREF(one);
     uint32_t t = dyn_tt_elementwise(r, DYN_OP_MULTIPLY, dt, dt, product, 2);
     if (t == DYN_NONE) {
         return t;
@@ -195,9 +202,29 @@ DynVal *tt_rule_rsub(DynRec *r, NpCall *c) {
                                              : dyn_tt_finish(r, c, add_scaled(r, DYN_OP_SUBTRACT, turned, (DynOperand){0}));
 }
 
+/* On a device PyTorch takes a number by which complex ones are divided as a factor; number / tensor is that tensor's reciprocal,
+ * times the number. Both show where infinities are. */
+static uint32_t divide_complex(DynRec *r, const NpArg *args, DynDtype dt) {
+    NpArg quotient[2] = {args[1], args[1]};
+    bool reflected = is_number(args[0]);
+    if (!reflected && complex_number(r, 1, &quotient[0]) < 0) {
+        return DYN_NONE;
+    }
+    uint32_t t = dyn_tt_elementwise(r, reflected ? DYN_OP_RECIPROCAL : DYN_OP_DIVIDE, dt, dt, quotient, reflected ? 1 : 2);
+    if (t == DYN_NONE) {
+        return t;
+    }
+    NpArg product[2] = {args[0], dyn_np_node_arg(r, t)};
+    return dyn_tt_elementwise(r, DYN_OP_MULTIPLY, dt, dt, product, 2);
+}
+
 static uint32_t divide(DynRec *r, const NpArg *args) {
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     dt = dt == DYN_NO_DTYPE ? dt : dyn_tt_float(r, dt);
+    bool by_number = is_number(args[0]) || is_number(args[1]);
+    if (dt != DYN_NO_DTYPE && dyn_dtype_is_complex(dt) && by_number && dyn_rec_graph(r)->device != 0) {
+        return divide_complex(r, args, dt);
+    }
     if (dt != DYN_NO_DTYPE && dyn_dtype_is_half(dt) && args[0].arg.kind == DYN_ARG_SYM) { /* Tensor.__rdiv__ */
         uint32_t t = dyn_tt_elementwise(r, DYN_OP_RECIPROCAL, dt, dt, &args[1], 1);
         return dyn_tt_binary(r, DYN_OP_MULTIPLY, t, args[0]);

@@ -162,7 +162,8 @@ DynVal *tt_rule_mean(DynRec *r, NpCall *c) {
         return NULL;
     }
     DynDtype dt = x.dtype != DYN_NO_DTYPE ? x.dtype : (DynDtype)dyn_np_node_at(r, x.a)->dtype;
-    return is_whole(dt) ? dyn_np_unsupported(r) : dyn_tt_finish(r, c, mean_in(r, &x, dt));
+    bool scales = dyn_dtype_is_complex(dt) && dyn_rec_graph(r)->device != 0; /* each part by the count, which DIVIDE doesn't */
+    return is_whole(dt) || scales ? dyn_np_unsupported(r) : dyn_tt_finish(r, c, mean_in(r, &x, dt));
 }
 
 /* unbiased=True is correction=1, which is what there is without either; var(x, True) gives it in the place of dim. */
