@@ -457,12 +457,10 @@ static int dot(char *data, int64_t stride, int64_t n, double *d) {
 /* Numbers side by side, the last first, four at a time. */
 static void lay_backwards(char *to, const char *from, int64_t n) {
     typedef double Pair __attribute__((vector_size(16)));
-    typedef int64_t Order __attribute__((vector_size(16)));
-    const Order back = {1, 0};
     for (int64_t i = 0; i < n; i += 4) {
         Pair pairs[2];
         memcpy(pairs, from - (i + 3) * (int64_t)sizeof(double), sizeof(pairs));
-        Pair turned[2] = {__builtin_shuffle(pairs[1], back), __builtin_shuffle(pairs[0], back)};
+        Pair turned[2] = {{pairs[1][1], pairs[1][0]}, {pairs[0][1], pairs[0][0]}};
         memcpy(to + i * (int64_t)sizeof(double), turned, sizeof(turned));
     }
 }

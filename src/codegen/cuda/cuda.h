@@ -116,6 +116,10 @@ typedef struct DynCudaHeld {
     int singles;   /* … or elements, where V is 1 */
     uint64_t rows; /* a bit for each of the group's rows, in the order of places */
 } DynCudaHeld;
-DYN_HIDDEN bool dyn_cuda_is_row(const DynLoops *p, uint32_t group, uint32_t place); /* is the place one of the group's rows? */
-DYN_HIDDEN DynCudaHeld dyn_cuda_held(const DynLoops *p, uint32_t first);            /* of the group whose first step is given */
+/* held.c: is the place one of the group's rows? Which of them, or -1: none that may be held. Does the operand lie in one that is?
+ */
+DYN_HIDDEN bool dyn_cuda_is_row(const DynLoops *p, uint32_t group, uint32_t place);
+DYN_HIDDEN int dyn_cuda_row_number(const DynLoops *p, uint32_t group, uint32_t place);
+DYN_HIDDEN bool dyn_cuda_holds(const DynLoops *p, const DynKernel *k, uint32_t operand);
+DYN_HIDDEN DynCudaHeld dyn_cuda_held(const DynLoops *p, uint32_t first); /* of the group whose first step is given */
 #endif

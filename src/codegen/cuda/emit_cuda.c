@@ -100,115 +100,6 @@ bool dyn_cuda_walks(const DynLoops *p, const DynKernel *k, uint32_t operand, uin
     return walks;
 }
 
-/* ---- rows that threads hold in registers */
-
-/* Each thread reads what it wrote itself where all kernels of the group that touch the row walk over the whole of it in groups of
- * as many lanes: so many; else 0. */
-static int held_lanes(const DynLoops *p, uint32_t first, uint32_t end, uint32_t place) {
-    int lanes = 0;
-    bool held = p->places[place].kind == DYN_P_ROW;
-    for (uint32_t s = first; s < end && held; s++) {
-        const DynKernel *k = dyn_loops_kernel_at(p, s);
-        for (uint32_t i = 0; i < k->operands.n && held; i++) {
-            const DynOperand *o = &k->operands.at[i];
-            if (dyn_loops_storage(p, o->place) != place) {
-                continue;
-            }
-            int own = dyn_cuda_lanes(p, k);
-            bool whole = o->place == place && !o->result && !o->indirect && !o->window;
-            held = whole && dyn_cuda_walks(p, k, i, dyn_cuda_inner(k)) && (lanes == 0 || lanes == own);
-            lanes = own;
-        }
-    }
-    return held ? lanes : 0;
-}
-
-/* Groups of V elements of the longest row, by the sizes seen first. */
-static int64_t longest_row(const DynLoops *p, uint32_t first, uint32_t end) {
-    int64_t longest = 0;
-    for (uint32_t s = first; s < end; s++) {
-        const DynKernel *k = dyn_loops_kernel_at(p, s);
-        int64_t n = 1;
-        for (int d = k->outer; d < k->ndim; d++) {
-            n *= dyn_sym_at(p->graph->syms, k->shape[d])->hint.i;
-        }
-        n /= dyn_cuda_lanes(p, k);
-        longest = n > longest ? n : longest;
-    }
-    return longest;
-}
-
-/* A warp is to have a whole row of n, where each thread then has at most so many: all of what it holds is computed for each row.
- */
-static int each_of(int64_t n, int most) {
-    int each = 2;
-    while (each < most && (int64_t)each * 32 < n) {
-        each *= 2;
-    }
-    return each < most ? each : most;
-}
-
-/* Of so many numbers of a group in all rows, groups that fit into registers for so many. */
-static int most_held(int numbers, int room) {
-    int most = DYN_CUDA_MOST_HELD;
-    while (most > 0 && most * numbers > room) {
-        most /= 2;
-    }
-    return most;
-}
-
-DynCudaHeld dyn_cuda_held(const DynLoops *p, uint32_t first) {
-    uint32_t end = dyn_loops_group_end(p, first), group = dyn_loops_kernel_at(p, first)->group;
-    DynCudaHeld h = {.rows = 0};
-    int numbers = 0, widest = 1, row = 0;
-    for (uint32_t i = 0; i < p->nplaces && row < DYN_CUDA_MOST_ROWS; i++) {
-        if (!dyn_cuda_is_row(p, group, i)) {
-            continue;
-        }
-        int lanes = held_lanes(p, first, end, i);
-        h.rows |= (uint64_t)(lanes > 0) << row++;
-        widest = lanes > widest ? lanes : widest;
-        numbers += lanes;
-    }
-    int most = most_held(numbers, DYN_CUDA_HELD_NUMBERS), more = most_held(numbers, 2 * DYN_CUDA_HELD_NUMBERS);
-    int64_t longest = longest_row(p, first, end);
-    most = longest > (int64_t)most * DYN_CUDA_HELD_THREADS ? more : most;
-    if (numbers == 0 || longest > (int64_t)most * DYN_CUDA_HELD_THREADS) {
-        return (DynCudaHeld){0};
-    }
-    h.groups = each_of(longest, most);
-    h.singles = each_of(longest * widest, more * widest);
-    return h;
-}
-
-bool dyn_cuda_is_row(const DynLoops *p, uint32_t group, uint32_t place) {
-    return p->places[place].kind == DYN_P_ROW && p->places[place].group == group;
-}
-
-/* Which of its group's rows it is, or -1: none that may be held. */
-static int row_number(const DynLoops *p, uint32_t group, uint32_t place) {
-    int row = 0;
-    for (uint32_t i = 0; i < place; i++) {
-        row += dyn_cuda_is_row(p, group, i);
-    }
-    return dyn_cuda_is_row(p, group, place) && row < DYN_CUDA_MOST_ROWS ? row : -1;
-}
-
-/* … of a kernel's group. */
-static DynCudaHeld held_of(const DynLoops *p, const DynKernel *k) {
-    uint32_t first = 0;
-    while (dyn_loops_kernel_at(p, first) == NULL || dyn_loops_kernel_at(p, first)->group != k->group) {
-        first++;
-    }
-    return dyn_cuda_held(p, first);
-}
-
-/* Does the kernel's operand lie in such a row? */
-static bool holds(const DynLoops *p, const DynKernel *k, uint32_t operand) {
-    int row = k->group == DYN_NONE ? -1 : row_number(p, k->group, k->operands.at[operand].place);
-    return row >= 0 && (held_of(p, k).rows >> row & 1);
-}
-
 /* ---- the body for one group of lanes */
 
 static bool is_stored(const DynKernel *k, uint32_t operand) {
@@ -291,8 +182,8 @@ static void put_load(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_
     const char *take = taken(p, o);
     int last = dyn_cuda_rank(k) - 1;
     dyn_str_printf(out, "        %s x%u[V]; ", dyn_cuda_memory_type((DynDtype)o->dtype), i);
-    if (holds(p, k, i)) {
-        dyn_str_printf(out, "if (HELD) dyn_copy<V>(x%u, held.h%d[h]); else ", i, row_number(p, k->group, o->place));
+    if (dyn_cuda_holds(p, k, i)) {
+        dyn_str_printf(out, "if (HELD) dyn_copy<V>(x%u, held.h%d[h]); else ", i, dyn_cuda_row_number(p, k->group, o->place));
     }
     if (stands_in_row(p, k, i)) {
         dyn_str_printf(out, "if (FAST) dyn_spread<V>(x%u, c%u[0]); else ", i, i);
@@ -347,9 +238,9 @@ static void put_stores(DynStr *out, const DynLoops *p, const DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
         if (is_stored(k, i)) {
             dyn_str_puts(out, "        ");
-            if (holds(p, k, i)) {
+            if (dyn_cuda_holds(p, k, i)) {
                 dyn_str_printf(out, "if (HELD) dyn_copy<V>(held.h%d[h], y%u); else ",
-                               row_number(p, k->group, k->operands.at[i].place), i);
+                               dyn_cuda_row_number(p, k->group, k->operands.at[i].place), i);
             } else if (k->group != DYN_NONE) {
                 dyn_str_puts(out, "if (!here) {} else ");
             }
@@ -664,7 +555,7 @@ int dyn_cuda_group_words(const DynLoops *p, uint32_t step) {
  * thread's. */
 static bool touches_held(const DynLoops *p, const DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
-        if (holds(p, k, i)) {
+        if (dyn_cuda_holds(p, k, i)) {
             return true;
         }
     }
@@ -700,9 +591,9 @@ static void put_held(DynStr *out, const DynLoops *p, uint32_t step, uint32_t end
         const DynKernel *k = dyn_loops_kernel_at(p, s);
         for (uint32_t i = 0; i < k->operands.n; i++) {
             const DynOperand *o = &k->operands.at[i];
-            if (o->out && holds(p, k, i)) {
+            if (o->out && dyn_cuda_holds(p, k, i)) {
                 const char *type = dyn_cuda_memory_type((DynDtype)o->dtype);
-                dyn_str_printf(out, "%s h%d[K][GROUPED ? %d : 1]; ", type, row_number(p, k->group, o->place),
+                dyn_str_printf(out, "%s h%d[K][GROUPED ? %d : 1]; ", type, dyn_cuda_row_number(p, k->group, o->place),
                                dyn_cuda_lanes(p, k));
             }
         }
