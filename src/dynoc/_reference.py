@@ -72,6 +72,31 @@ def modulus(x):
         return np.hypot(x.real, x.imag)
 
 
+def scalar_power(x, y):
+    """Powers of floats, each as ``**`` of two NumPy scalars gives it.
+
+    Parameters
+    ----------
+    x, y : numpy.ndarray
+        Bases and exponents, of one float dtype and of shapes that broadcast.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of the same dtype.
+
+    Examples
+    --------
+    >>> float(scalar_power(np.array([2.0]), np.array([0.5]))[0])
+    1.4142135623730951
+    """
+    x, y = np.broadcast_arrays(x, y)
+    out = np.empty(x.shape, x.dtype)
+    with np.errstate(all="ignore"):
+        out.flat = [a**b for a, b in zip(x.flat, y.flat, strict=True)]
+    return out
+
+
 def philox(key, counter):
     """Random bits by a counter: equal arguments give equal bits, and nothing else does in any way that shows.
 

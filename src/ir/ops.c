@@ -34,8 +34,8 @@ int dyn_op_parse(const char *text) {
 
 /* Have kernels on a device the operator, by the functions that codegen/cuda/prologue.def has? */
 static bool has_device_expression(DynOp op) {
-    static const DynOp none[] = {DYN_OP_NEXTAFTER, DYN_OP_SPACING, DYN_OP_FREXP_MANTISSA, DYN_OP_FREXP_EXPONENT,
-                                 DYN_OP_BITWISE_COUNT};
+    static const DynOp none[] = {DYN_OP_NEXTAFTER,      DYN_OP_SPACING,       DYN_OP_FREXP_MANTISSA,
+                                 DYN_OP_FREXP_EXPONENT, DYN_OP_BITWISE_COUNT, DYN_OP_SCALAR_POWER};
     bool has = (dyn_ops[op].flags & DYN_OPF_SCALAR) == 0;
     for (size_t i = 0; i < DYN_COUNTOF(none) && has; i++) {
         has = op != none[i];

@@ -23,7 +23,7 @@ NUMPY = {
 ELEMENTWISE, REDUCE = 1, 2
 FLOAT, COMPARE, LOGICAL, WHERE, BOOL = 2, 3, 4, 5, 7
 VECTOR_CALL = 2
-FLOATS_ONLY = {"power", "uniform_power", "floor", "ceil", "trunc", "signbit"}
+FLOATS_ONLY = {"power", "uniform_power", "scalar_power", "floor", "ceil", "trunc", "signbit"}
 INTS_ONLY = {
     "invert", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "int_power", "gcd", "lcm", "bitwise_count",
     "scalar_add", "scalar_subtract", "scalar_multiply", "scalar_negative", "scalar_absolute",
@@ -118,7 +118,7 @@ def eager(text, args):
         return np.array([np.clip(x, low, high) for x, low, high in zip(*args, strict=True)])
     if text == "uniform_power":
         return np.array([np.power(np.array([x]), np.array(e))[0] for x, e in zip(*args, strict=True)])
-    if text in ("erf", "erfc", "modulus", "philox"):
+    if text in ("erf", "erfc", "modulus", "philox", "scalar_power"):
         return getattr(_reference, text)(*args)
     if text == "ldexp":
         args = args[0], args[1].astype(np.int64)

@@ -536,6 +536,7 @@ uint32_t dyn_np_elementwise_in(DynRec *r, DynOp op, DynDtype compute, DynDtype r
     if (row == DYN_OP_POWER && form != NP_SCALARS) {
         return float_power(r, compute, args, form);
     }
+    row = row == DYN_OP_POWER && dyn_dtypes[compute].kind == 'f' ? DYN_OP_SCALAR_POWER : row;
     if (row == DYN_OP_INT_POWER && form != NP_SCALARS) {
         bool known;
         uint32_t id = small_power(r, compute, args, &known);
