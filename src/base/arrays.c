@@ -98,16 +98,12 @@ static void fill_tables(void) {
 
 void dyn_arrays_leave(void) {
     loaded = false;
+    dyn_import_refuse("numpy");
     PyArray_API = none_of_arrays;
     PyUFunc_API = none_of_ufuncs;
 }
 
 bool dyn_arrays_loaded(void) { return loaded; }
-
-bool dyn_arrays_may_import(const char *module) {
-    bool numpys = strncmp(module, "numpy", 5) == 0 && (module[5] == '\0' || module[5] == '.');
-    return loaded || !numpys;
-}
 
 int dyn_arrays_init(void) {
     number_dtypes();
@@ -123,6 +119,8 @@ int dyn_arrays_load(void) {
     loaded = _import_array() == 0 && _import_umath() == 0;
     if (!loaded) {
         dyn_arrays_leave(); /* of a NumPy that doesn't fit nothing is used */
+    } else {
+        dyn_import_refuse(NULL);
     }
     return loaded ? 0 : -1;
 }

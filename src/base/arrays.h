@@ -51,9 +51,8 @@ DYN_HIDDEN int dyn_arrays_load(void);   /* NumPy is imported: its C API is used 
 DYN_HIDDEN void dyn_arrays_leave(void); /* It isn't used any more, as what works on arrays couldn't be started. */
 /* Is NumPy used? Until then no object is an array or of another type of NumPy's. */
 DYN_HIDDEN bool dyn_arrays_loaded(void);
-DYN_HIDDEN bool dyn_arrays_may_import(const char *module); /* Not what is NumPy's, before the program has. */
-DYN_HIDDEN DynDtype dyn_dtype_of(PyArray_Descr *descr);    /* DYN_NO_DTYPE: not native byte order, or not ours */
-DYN_HIDDEN DynDtype dyn_dtype_parse(const char *name);     /* from the short name; DYN_NO_DTYPE */
+DYN_HIDDEN DynDtype dyn_dtype_of(PyArray_Descr *descr); /* DYN_NO_DTYPE: not native byte order, or not ours */
+DYN_HIDDEN DynDtype dyn_dtype_parse(const char *name);  /* from the short name; DYN_NO_DTYPE */
 
 /* What a module has under a name, importing it: new, or NULL with an exception. */
 DYN_HIDDEN PyObject *dyn_module_attr(const char *module, const char *name);

@@ -128,7 +128,8 @@ DYN_HIDDEN void dyn_cpy_look_again(void); /* from any thread: the main thread is
  * calls for itself. What comes waits until the program goes on. They nest. */
 DYN_HIDDEN void dyn_cpy_hold_signals(void);
 DYN_HIDDEN void dyn_cpy_release_signals(void);
-DYN_HIDDEN PyObject *dyn_import(const char *module); /* in between */
+DYN_HIDDEN PyObject *dyn_import(const char *module);    /* in between */
+DYN_HIDDEN void dyn_import_refuse(const char *package); /* … but for this package and its modules: ImportError; NULL: for none */
 
 /* f, or the nearest below it on the stack that is a Python function's and has begun; who called it. NULL: none. */
 DYN_HIDDEN DynFrame *dyn_frame_complete(DynFrame *f);

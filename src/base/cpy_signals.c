@@ -3,7 +3,6 @@
  * Called with the GIL by whoever runs Python code of dynoc's own (imports, logs, ticks) and by native loops, which look for
  * signals themselves. Owns nothing; what CPython's record of its main thread says is changed and put back. */
 #include "base/cpy_internal.h"
-#include "base/arrays.h"
 
 static unsigned holds;            /* in the main thread; that many */
 static unsigned long main_thread; /* CPython's own, while there are some */
@@ -39,9 +38,18 @@ void dyn_cpy_release_signals(void) {
 #endif
 }
 
+static const char *refused;
+
+void dyn_import_refuse(const char *package) { refused = package; }
+
+static bool is_refused(const char *module) {
+    size_t n = refused == NULL ? 0 : strlen(refused);
+    return n > 0 && strncmp(module, refused, n) == 0 && (module[n] == '\0' || module[n] == '.');
+}
+
 PyObject *dyn_import(const char *module) {
-    if (!dyn_arrays_may_import(module)) {
-        PyErr_Format(PyExc_ImportError, "dynoc: the program hasn't imported NumPy, so %s isn't used", module);
+    if (is_refused(module)) {
+        PyErr_Format(PyExc_ImportError, "dynoc: the program hasn't imported %s, so %s isn't used", refused, module);
         return NULL;
     }
     dyn_cpy_hold_signals();

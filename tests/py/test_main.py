@@ -225,7 +225,7 @@ signal.signal(signal.SIGALRM, handle)
 class Finder:
     sent = 0
     def find_spec(self, name, path=None, target=None):
-        if name in ("cmath", "weakref"):
+        if name in ("math", "gc"):
             Finder.sent += 1
             os.kill(os.getpid(), signal.SIGALRM)
             for _ in range(100):

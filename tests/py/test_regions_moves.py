@@ -136,3 +136,21 @@ def test_memory_is_flat():
     for _ in range(300):
         fast(list(things), 60)
     assert (sys.getrefcount(marker), sys.getrefcount(things[3])) == before
+
+
+def test_a_call_gives_the_list_that_it_was_handed():
+    def rest(x, n):
+        return x if n == 0 else rest(x[1:] + [n], n - 1)
+
+    def ends(a, n):
+        s = 0
+        for k in range(n):
+            t = rest(a[k % 3 :], 2)
+            u = max(a[1:], a[:-1])
+            s += t[0] + len(t) + u[0] + len(u)
+        return s
+
+    fast, alone = dynoc.optimize(wait=True)(ends), dynoc.optimize(wait=True)(rest)
+    for n in (0, 1, 5, 200, 200, 200):
+        assert fast([3, 1, 4, 1, 5, 9], n) == ends([3, 1, 4, 1, 5, 9], n)
+        assert alone([3, 1, 4, 1, 5], n % 7) == rest([3, 1, 4, 1, 5], n % 7)

@@ -656,10 +656,16 @@ static uint32_t made_operands(Plan *p, const DynInstr *in, uint32_t regs[MOST_OP
     return found;
 }
 
+/* What a call gives may be a list that it was handed, by another register. */
+static bool gives_none_of_them(Plan *p, const DynInstr *in) {
+    const PlanValue *given = plan_top(p, 0);
+    return in->op != DYN_I_CALL || plan_is_number(given) || plan_object(p, given) == Py_None;
+}
+
 Went plan_step(Plan *p, const DynInstr *in) {
     uint32_t regs[MOST_OPERANDS], n = made_operands(p, in, regs), frames = p->s.nframes, block = p->block;
     Went went = step(p, in);
-    bool behind = went == WENT_ON && p->s.nframes == frames && p->block == block;
+    bool behind = n > 0 && went == WENT_ON && p->s.nframes == frames && p->block == block && gives_none_of_them(p, in);
     for (uint32_t i = 0; behind && i < n; i++) {
         if (!is_in_state(&p->s, regs[i]) && (p->resume_at == DYN_NONE || !is_in_state(&p->resume, regs[i]))) {
             plan_emit(p, DYN_RO_LDROP, regs[i], DYN_NONE, DYN_NONE);
