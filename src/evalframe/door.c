@@ -122,7 +122,7 @@ static PyObject *miss(DynCache *c, PyObject *func, bool frozen, DynBound *b, PyO
         dyn_bind_free(b);
         return dyn_loops_call(c, func, args, PyVectorcall_NARGS(nargsf), kwnames);
     }
-    bool record = begins && dyn_arrays_loaded();
+    bool record = begins && dyn_record_is_started();
     if (record && c->entries.n > 0) {
         explain_miss(c, func, b->slots);
     }

@@ -480,7 +480,7 @@ static PyObject *enabled_miss(PyThreadState *ts, DynFrame *f, DynCache *c, PyObj
         count_eager(c);
         return dyn_loops_frame(c, ts, f);
     }
-    if (!dyn_arrays_loaded()) { /* there is nothing to record */
+    if (!dyn_record_is_started()) { /* there are no arrays to record */
         dyn_profit_missed(c);
         return eager_frame(ts, f, c);
     }

@@ -307,3 +307,33 @@ import numpy
 print(numpy.float64(1), total(plain), _dynoc.has_arrays())
 """
     assert output(LIST.replace("{then}", then)).splitlines()[-1] == "1.0 1000.0 False"
+
+
+# What the recorder's start imports runs Python code: it finds functions that can't be recorded yet.
+WHILE_IT_STARTS = """
+import builtins
+import collections
+import enum
+import functools
+class Color(enum.Enum):
+    RED = 1
+def work(x, d):
+    c = collections.OrderedDict(a=x)
+    return sorted([x * 2, x + 1]), c["a"], Color.RED, functools.partial(max, x)(2), len(d), isinstance(x, int)
+called, plain_import = [], builtins.__import__
+def watched(name, *args, **keywords):
+    if sys._getframe(1).f_code.co_name == "start_late" and not name.startswith("numpy") and not _dynoc.has_arrays():
+        f = dynoc.optimize(lambda x, d: work(x, d), wait=True)
+        called.append((f, [f(3, {1: 2}) == work(3, {1: 2}) for _ in range(3)]))
+    return plain_import(name, *args, **keywords)
+builtins.__import__ = watched
+import numpy as np
+builtins.__import__ = plain_import
+print(_dynoc.has_arrays(), len(called) > 3, {len(f.entries) for f, _ in called}, all(all(same) for _, same in called))
+f = dynoc.optimize(lambda x: x * 2 + 1, wait=True)
+print(f(np.arange(3)).tolist(), len(f.entries))
+"""
+
+
+def test_nothing_is_recorded_while_the_recorder_starts():
+    assert output(WHILE_IT_STARTS) == "True True {0} True\n[1, 3, 5] 1"

@@ -620,6 +620,10 @@ PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f) {
     return result;
 }
 
+static bool started;
+
+bool dyn_record_is_started(void) { return started; }
+
 int dyn_record_init(void) {
     /* In this order. Each gives 0, or -1 with an exception. */
     static int (*const inits[])(void) = {
@@ -631,5 +635,6 @@ int dyn_record_init(void) {
     for (size_t i = 0; status == 0 && i < DYN_COUNTOF(inits); i++) {
         status = inits[i]();
     }
+    started = status == 0;
     return status;
 }

@@ -70,6 +70,8 @@ DYN_HIDDEN PyObject *dyn_record_inlined(PyThreadState *ts, DynFrame *f);
 DYN_HIDDEN bool dyn_record_active(void);          /* dynoc.is_tracing() */
 DYN_HIDDEN int rec_triton_init(PyObject *module); /* adds what tests call; -1 with an exception */
 DYN_HIDDEN int dyn_record_init(void);
+/* Nothing is recorded before: what the imports of dyn_record_init run, or other threads meanwhile, is CPython's. */
+DYN_HIDDEN bool dyn_record_is_started(void);
 extern DYN_HIDDEN PyObject *dyn_unsupported_error; /* dynoc.Unsupported, set by the module */
 /* dynoc.allow_in_graph: calls of it are one node; dynoc.disallow_in_graph: breaks. -1 with an exception. */
 typedef enum DynMark { DYN_MARK_NONE, DYN_MARK_ALLOW, DYN_MARK_DISALLOW } DynMark;
