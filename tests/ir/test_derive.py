@@ -63,7 +63,8 @@ NOT_OF_FLOATS = {"int_power", "clip", "ldexp"}  # an operand of another kind: of
 DOMAIN = {  # where a row's value is a number, away from where it has no derivative
     "arcsin": (-0.9, 0.9), "arccos": (-0.9, 0.9), "arctanh": (-0.9, 0.9), "arccosh": (1.2, 3.0), "log": (0.2, 3.0),
     "log2": (0.2, 3.0), "log10": (0.2, 3.0), "log1p": (-0.5, 3.0), "sqrt": (0.2, 3.0), "power": (0.3, 2.5),
-    "uniform_power": (0.3, 2.5), "float_power": (0.3, 2.5), "cbrt": (0.2, 3.0), "fmod": (2.3, 2.9), "remainder": (2.3, 2.9),
+    "uniform_power": (0.3, 2.5), "scalar_power": (0.3, 2.5), "float_power": (0.3, 2.5),
+    "cbrt": (0.2, 3.0), "fmod": (2.3, 2.9), "remainder": (2.3, 2.9),
     "floor_divide": (2.3, 2.9), "modf_fraction": (0.1, 0.9), "modf_whole": (0.1, 0.9), "spacing": (1.1, 1.9),
     "arctan2": (0.2, 2.0),
     "nextafter": (1.1, 1.9), "frexp_exponent": (0.6, 0.9), "floor": (0.1, 0.9), "ceil": (0.1, 0.9), "rint": (0.1, 0.4),
