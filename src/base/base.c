@@ -130,6 +130,15 @@ void dyn_vec_shrink(void **at, uint32_t *cap, uint32_t n, size_t item) {
     *cap = n;
 }
 
+int dyn_index_empty(DynIndex *x, uint32_t size) {
+    if (dyn_vec_reserve(x, size) < 0) {
+        return -1;
+    }
+    x->n = size;
+    memset(x->at, 0xFF, size * sizeof(*x->at)); /* DYN_NONE */
+    return 0;
+}
+
 /* Room for `more` characters and the NUL. */
 static bool str_reserve(DynStr *s, size_t more) {
     if (s->failed) {

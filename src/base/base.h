@@ -86,6 +86,20 @@ DYN_HIDDEN void dyn_vec_shrink(void **at, uint32_t *cap, uint32_t n, size_t item
 /* Gives back what it has room for and doesn't hold; its items may move. */
 #define dyn_vec_trim(v) dyn_vec_shrink((void **)&(v)->at, &(v)->cap, (v)->n, sizeof(*(v)->at))
 #define dyn_vec_bytes(v) ((size_t)(v)->cap * sizeof(*(v)->at))
+/* Rows by their hash: a power of two of slots, at least half of them free. Each has the number of a row, or DYN_NONE. */
+typedef DYN_VEC(uint32_t) DynIndex;
+DYN_HIDDEN int dyn_index_empty(DynIndex *x,
+                               uint32_t size); /* so many slots, all of them free; -1: no memory, and it is as before */
+/* The slot of the row that is `what`, or where it would be. */
+static inline uint32_t *dyn_index_slot(const DynIndex *x, uint32_t hash,
+                                       bool (*is)(const void *rows, uint32_t id, const void *what), const void *rows,
+                                       const void *what) {
+    uint32_t mask = x->n - 1, at = hash & mask;
+    while (x->at[at] != DYN_NONE && !is(rows, x->at[at], what)) {
+        at = (at + 1) & mask;
+    }
+    return &x->at[at];
+}
 #define dyn_vec_free(v) (PyMem_RawFree((v)->at), (v)->at = NULL, (v)->n = (v)->cap = 0)
 
 /* Str: a growing, always NUL-terminated string; a failed allocation sets `failed` and later appends do nothing. */

@@ -72,7 +72,7 @@ def modulus(x):
         return np.hypot(x.real, x.imag)
 
 
-def scalar_power(x, y):
+def power(x, y):
     """Powers of floats, each as ``**`` of two NumPy scalars gives it.
 
     Parameters
@@ -87,7 +87,7 @@ def scalar_power(x, y):
 
     Examples
     --------
-    >>> float(scalar_power(np.array([2.0]), np.array([0.5]))[0])
+    >>> float(power(np.array([2.0]), np.array([0.5]))[0])
     1.4142135623730951
     """
     x, y = np.broadcast_arrays(x, y)

@@ -245,15 +245,12 @@ static bool same_guard(const DynGuard *a, const DynGuard *b) {
     return !dyn_guard_has_layout(a) || dyn_layout_same(&a->layout, &b->layout, DYN_MAX_NDIM);
 }
 
-/* The place in the index where the guard is or would be. The index has a power of two of slots, at least half of them free. */
-static uint32_t guard_slot(const DynCapture *c, const DynGuard *g) {
+static bool is_guard(const void *c, uint32_t id, const void *g) { return same_guard(&((const DynCapture *)c)->guards.at[id], g); }
+
+static uint32_t *guard_slot(const DynCapture *c, const DynGuard *g) {
     const uint64_t words[4] = {(uint64_t)g->kind | (uint64_t)g->source << 32, g->source2, (uint64_t)g->number,
                                (uint64_t)(uintptr_t)g->obj};
-    uint32_t mask = c->guard_index.n - 1, at = (uint32_t)dyn_words_hash(words, DYN_COUNTOF(words)) & mask;
-    while (c->guard_index.at[at] != DYN_NONE && !same_guard(&c->guards.at[c->guard_index.at[at]], g)) {
-        at = (at + 1) & mask;
-    }
-    return at;
+    return dyn_index_slot(&c->guard_index, (uint32_t)dyn_words_hash(words, DYN_COUNTOF(words)), is_guard, c, g);
 }
 
 /* Makes the index, for all guards that there are and at least as many again. */
@@ -262,14 +259,11 @@ static int index_guards(DynCapture *c) {
     while (size <= 4 * c->guards.n) {
         size *= 2;
     }
-    c->guard_index.n = 0;
-    if (dyn_vec_reserve(&c->guard_index, size) < 0) {
+    if (dyn_index_empty(&c->guard_index, size) < 0) {
         return -1;
     }
-    c->guard_index.n = size;
-    memset(c->guard_index.at, 0xFF, size * sizeof(*c->guard_index.at)); /* DYN_NONE */
     for (uint32_t i = 0; i < c->guards.n; i++) {
-        c->guard_index.at[guard_slot(c, &c->guards.at[i])] = i;
+        *guard_slot(c, &c->guards.at[i]) = i;
     }
     return 0;
 }
@@ -281,7 +275,7 @@ int dyn_capture_guard(DynCapture *c, const DynGuard *g) {
     if (2 * c->guards.n >= c->guard_index.n && index_guards(c) < 0) {
         return -1;
     }
-    uint32_t *slot = &c->guard_index.at[guard_slot(c, g)];
+    uint32_t *slot = guard_slot(c, g);
     if (*slot != DYN_NONE) {
         c->guards.at[*slot].lasting |= g->lasting;
         return 0;

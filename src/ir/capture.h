@@ -204,8 +204,7 @@ typedef struct DynCapture {
     DynGraph graph;
     DYN_VEC(DynGuard)
     guards;
-    DYN_VEC(uint32_t)
-    guard_index; /* by hash: rows of guards, or DYN_NONE; empty: nobody has looked for one since some were taken back */
+    DynIndex guard_index; /* of no slots: nobody has looked for one since some were taken back */
     DYN_VEC(DynRecipe)
     recipes;
     DYN_VEC(DynSnapshot)

@@ -74,6 +74,7 @@ const char *dyn_op_function(DynOp op, int *result) {
         {DYN_OP_FREXP_EXPONENT, "frexp", 1},
         {DYN_OP_MODF_FRACTION, "modf", 0},
         {DYN_OP_MODF_WHOLE, "modf", 1},
+        {DYN_OP_SCALAR_POWER, "power", -1},
         {DYN_OP_SCALAR_ADD, "add", -1},
         {DYN_OP_SCALAR_SUBTRACT, "subtract", -1},
         {DYN_OP_SCALAR_MULTIPLY, "multiply", -1},

@@ -84,31 +84,25 @@ static uint64_t hash_source(const DynSource *s) {
 
 #define FEW 16 /* rows are looked at one by one */
 
-/* The place in the index where the row is or would be. The index has a power of two of slots, at least half of them free. */
-static uint32_t find_slot(const DynSources *t, const DynSource *s) {
-    uint32_t mask = t->index.n - 1, at = (uint32_t)hash_source(s) & mask;
-    while (t->index.at[at] != DYN_NONE && !same_source(&t->v.at[t->index.at[at]], s)) {
-        at = (at + 1) & mask;
-    }
-    return at;
+static bool is_source(const void *t, uint32_t id, const void *s) { return same_source(&((const DynSources *)t)->v.at[id], s); }
+
+static uint32_t *find_slot(const DynSources *t, const DynSource *s) {
+    return dyn_index_slot(&t->index, (uint32_t)hash_source(s), is_source, t, s);
 }
 
 static int grow_index(DynSources *t) {
-    uint32_t size = t->index.n == 0 ? 4 * FEW : t->index.n * 2;
-    if (dyn_vec_reserve(&t->index, size) < 0) {
+    if (dyn_index_empty(&t->index, t->index.n == 0 ? 4 * FEW : t->index.n * 2) < 0) {
         return -1;
     }
-    t->index.n = size;
-    memset(t->index.at, 0xFF, size * sizeof(*t->index.at)); /* DYN_NONE */
     for (uint32_t id = 0; id < t->v.n; id++) {
-        t->index.at[find_slot(t, &t->v.at[id])] = id;
+        *find_slot(t, &t->v.at[id]) = id;
     }
     return 0;
 }
 
 static uint32_t find(const DynSources *t, const DynSource *s) {
     if (t->index.n > 0) {
-        return t->index.at[find_slot(t, s)];
+        return *find_slot(t, s);
     }
     for (uint32_t id = t->v.n; id-- > 0;) {
         if (same_source(&t->v.at[id], s)) {
@@ -140,7 +134,7 @@ uint32_t dyn_source_intern(DynSources *t, DynSourceKind kind, uint32_t base, uin
     Py_XINCREF(obj);
     Py_XINCREF(key);
     if (t->index.n > 0) {
-        t->index.at[find_slot(t, &s)] = t->v.n - 1;
+        *find_slot(t, &s) = t->v.n - 1;
     }
     return t->v.n - 1;
 }

@@ -46,8 +46,7 @@ extern DYN_HIDDEN PyTypeObject *dyn_cached_type; /* … and of what functools.lr
 typedef struct DynSources {
     DYN_VEC(DynSource)
     v;
-    DYN_VEC(uint32_t)
-    index; /* finds rows for those who add some, where there are many */
+    DynIndex index; /* finds rows for those who add some, where there are many */
 } DynSources;
 /* The id of the source with these operands, new or old; DYN_NONE when memory is out. Takes its own references. */
 DYN_HIDDEN uint32_t dyn_source_intern(DynSources *t, DynSourceKind kind, uint32_t base, uint32_t index, PyObject *obj,

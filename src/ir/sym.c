@@ -69,24 +69,16 @@ static bool same_row(const DynSym *x, const DynSym *y) {
     return same_operands && same_operator && x->value.i == y->value.i;
 }
 
-/* The place in the index where the row is or would be. The index has a power of two of slots, at least half of them free. */
-static uint32_t find_slot(const DynSyms *t, const DynSym *s) {
-    uint32_t mask = t->index.n - 1, at = hash_row(s) & mask;
-    while (t->index.at[at] != DYN_NONE && !same_row(&t->v.at[t->index.at[at]], s)) {
-        at = (at + 1) & mask;
-    }
-    return at;
-}
+static bool is_row(const void *t, uint32_t id, const void *s) { return same_row(&((const DynSyms *)t)->v.at[id], s); }
+
+static uint32_t *find_slot(const DynSyms *t, const DynSym *s) { return dyn_index_slot(&t->index, hash_row(s), is_row, t, s); }
 
 static int grow_index(DynSyms *t) {
-    uint32_t size = t->index.n == 0 ? 64 : t->index.n * 2;
-    if (dyn_vec_reserve(&t->index, size) < 0) {
+    if (dyn_index_empty(&t->index, t->index.n == 0 ? 64 : t->index.n * 2) < 0) {
         return -1;
     }
-    t->index.n = size;
-    memset(t->index.at, 0xFF, size * sizeof(*t->index.at)); /* DYN_NONE */
     for (uint32_t id = 0; id < t->v.n; id++) {
-        t->index.at[find_slot(t, &t->v.at[id])] = id;
+        *find_slot(t, &t->v.at[id]) = id;
     }
     return 0;
 }
@@ -122,15 +114,15 @@ static uint32_t intern(DynSyms *t, const DynSym *s) {
     if ((t->v.n + 1) * 2 > t->index.n && grow_index(t) < 0) {
         return DYN_NONE;
     }
-    uint32_t at = find_slot(t, s);
-    if (t->index.at[at] != DYN_NONE) {
-        return t->index.at[at];
+    uint32_t *slot = find_slot(t, s);
+    if (*slot != DYN_NONE) {
+        return *slot;
     }
     if (dyn_vec_reserve(&t->v, t->v.n + 1) < 0 || (s->after != 0 && list_late(t, s) < 0)) {
         return DYN_NONE;
     }
     t->v.at[t->v.n++] = *s;
-    return t->index.at[at] = t->v.n - 1;
+    return *slot = t->v.n - 1;
 }
 
 uint32_t dyn_sym_constant(DynSyms *t, DynSymType type, DynScalar value) {

@@ -29,8 +29,7 @@ typedef struct DynSym {
 typedef struct DynSyms {
     DYN_VEC(DynSym)
     v;
-    DYN_VEC(uint32_t)
-    index; /* hash index, private */
+    DynIndex index; /* private */
     DYN_VEC(uint32_t)
     same; /* symbols that guards make equal: each names an equal one, itself at last; private */
     DYN_VEC(uint32_t)

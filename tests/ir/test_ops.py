@@ -118,8 +118,10 @@ def eager(text, args):
         return np.array([np.clip(x, low, high) for x, low, high in zip(*args, strict=True)])
     if text == "uniform_power":
         return np.array([np.power(np.array([x]), np.array(e))[0] for x, e in zip(*args, strict=True)])
-    if text in ("erf", "erfc", "modulus", "philox", "scalar_power"):
+    if text in ("erf", "erfc", "modulus", "philox"):
         return getattr(_reference, text)(*args)
+    if text == "scalar_power":
+        return _reference.power(*args)
     if text == "ldexp":
         args = args[0], args[1].astype(np.int64)
     return np.asarray(getattr(np, UFUNCS.get(text, text))(*args))

@@ -3,8 +3,8 @@
 import re
 
 import pytest
+from test_region_text import optimised
 
-from dynoc import _dynoc
 
 # for r9 in …: r10 = 0.0; for r12 in range(r15): r10 += a[r9 + r12]
 NEST = """\
@@ -49,12 +49,6 @@ b6 @12:
 exit x0 at 30 stack=0 more=1 OK: array.f64.1.c(r0 r1 r2 r3) float(r10) int(r15) | iter.1:3(r4 r5 r6)
 exit x1 at 16 stack=1 more=0 EXCEPTION: array.f64.1.c(r0 r1 r2 r3) float(r10) int(r15) | iter.1:3(r4 r5 r6)
 """
-
-
-def optimised(text):
-    region = _dynoc._region_parse(text)
-    _dynoc._region_optimise(region)
-    return _dynoc._region_text(region)
 
 
 def parts_of(text):

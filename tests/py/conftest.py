@@ -16,3 +16,12 @@ def clean():
     yield
     for name, value in CHANGED.items():
         setattr(dynoc.config, name, value)
+
+
+@pytest.fixture(params=["native", "builtin"])
+def tier(request, monkeypatch):
+    """Who runs kernels: code of the compiler's, or the built-in tier, as there is no compiler."""
+    if request.param == "builtin":
+        monkeypatch.setattr(dynoc.config, "compiler", "/nonexistent/cc")
+    dynoc.reset()
+    return request.param

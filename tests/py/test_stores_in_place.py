@@ -70,14 +70,6 @@ def check(function, fast, m, k):
     np.testing.assert_array_equal(base, want)
 
 
-@pytest.fixture(params=["native", "builtin"])
-def tier(request, monkeypatch):
-    if request.param == "builtin":
-        monkeypatch.setattr(dynoc.config, "compiler", "/nonexistent/cc")
-    dynoc.reset()
-    return request.param
-
-
 @pytest.mark.parametrize("dtype", ["f8", "f4", "i1", "i4"])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_sizes(function, dtype, tier):

@@ -10,14 +10,6 @@ pytestmark = pytest.mark.any_interpreter
 DTYPES = [np.int8, np.uint16, np.float32, np.float64, np.complex128]
 
 
-@pytest.fixture(params=["native", "builtin"])
-def tier(request, monkeypatch):
-    if request.param == "builtin":
-        monkeypatch.setattr(dynoc.config, "compiler", "/nonexistent/cc")
-    dynoc.reset()
-    return request.param
-
-
 @pytest.fixture(params=DTYPES, ids=lambda t: np.dtype(t).name)
 def dtype(request):
     return request.param

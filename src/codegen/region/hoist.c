@@ -432,9 +432,7 @@ static void drop_checks(Loop *l, uint32_t from, uint32_t to) {
         bool hoisted = is_hoisted(l, in, regs, &c);
         follow(in, regs);
         if (hoisted) {
-            in->op = in->op == DYN_RO_IDX ? DYN_RO_IMOV : in->op == DYN_RO_IADD ? DYN_RO_IADDW : DYN_RO_ISUBW;
-            in->arg[1] = in->op == DYN_RO_IMOV ? DYN_NONE : in->arg[1];
-            in->exit = DYN_NONE;
+            dyn_region_drop_check(in);
         }
     }
 }

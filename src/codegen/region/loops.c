@@ -1,5 +1,5 @@
-/* loops.c: which blocks of a region form a loop, and changes of the ways to one, for the passes that copy loops. Called by
- * hoist.c, ahead.c and nest.c. Nothing is owned. */
+/* loops.c: which blocks of a region form a loop, and changes of the ways to one and of its copy, for the passes that copy loops.
+ * Called by hoist.c, ahead.c and nest.c. Nothing is owned. */
 #include "codegen/region/region_code.h"
 
 static void see(uint32_t head, uint32_t block, uint8_t *seen, uint32_t *work, uint32_t *n) {
@@ -75,6 +75,17 @@ void dyn_region_copy_block(DynRegion *r, uint32_t from, uint32_t to, const uint3
         }
         *failed = dyn_vec_push(&r->blocks.at[to].v, in) < 0;
     }
+}
+
+void dyn_region_drop_check(DynRegionInstr *in) {
+    switch (in->op) {
+    case DYN_RO_IADD: in->op = DYN_RO_IADDW; break;
+    case DYN_RO_ISUB: in->op = DYN_RO_ISUBW; break;
+    case DYN_RO_IMUL: in->op = DYN_RO_IMULW; break;
+    case DYN_RO_I2DX: in->op = DYN_RO_I2D; break;
+    default: in->op = DYN_RO_IMOV; in->arg[1] = DYN_NONE;
+    }
+    in->exit = in->to[0] = DYN_NONE;
 }
 
 void dyn_region_empty_unreached(DynRegion *r, uint8_t *seen) {

@@ -229,18 +229,6 @@ static bool is_check(uint16_t op) {
     return op == DYN_RO_IADD || op == DYN_RO_ISUB || op == DYN_RO_IMUL || op == DYN_RO_IDX || op == DYN_RO_I2DX;
 }
 
-/* The instruction without its check, which is never needed. */
-static void drop_check(DynRegionInstr *in) {
-    switch (in->op) {
-    case DYN_RO_IADD: in->op = DYN_RO_IADDW; break;
-    case DYN_RO_ISUB: in->op = DYN_RO_ISUBW; break;
-    case DYN_RO_IMUL: in->op = DYN_RO_IMULW; break;
-    case DYN_RO_I2DX: in->op = DYN_RO_I2D; break;
-    default: in->op = DYN_RO_IMOV; in->arg[1] = DYN_NONE;
-    }
-    in->exit = in->to[0] = DYN_NONE;
-}
-
 /* Gives whether the check of an instruction passes where all holds that is asked; `out` is what it makes. */
 static bool follow(Nest *s, const DynRegionInstr *in, const DynNestForm *regs, Stage stage, DynNestForm *out) {
     DynNestForm args[3] = {{.known = false}, {.known = false}, {.known = false}};
@@ -389,7 +377,7 @@ static void follow_loop(Nest *s, uint32_t root, Stage stage) {
                 regs[in->dst] = out;
             }
             if (passes && stage == CHANGE) {
-                drop_check(&s->r->blocks.at[s->copies[block]].v.at[k]);
+                dyn_region_drop_check(&s->r->blocks.at[s->copies[block]].v.at[k]);
             }
         }
         follow_ways(s, block, root, regs, stage == FIND_STEPS ? &first : NULL);

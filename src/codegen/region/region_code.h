@@ -104,6 +104,7 @@ DYN_HIDDEN bool dyn_region_loop(const DynRegion *r, uint32_t head, uint8_t *in, 
 DYN_HIDDEN void dyn_region_redirect(DynRegion *r, uint32_t from, uint32_t to, const uint8_t *in, uint32_t nblocks);
 /* Block `to` gets the instructions of `from`, and goes to the copies of those blocks that have one (else DYN_NONE). */
 DYN_HIDDEN void dyn_region_copy_block(DynRegion *r, uint32_t from, uint32_t to, const uint32_t *copies, bool *failed);
+DYN_HIDDEN void dyn_region_drop_check(DynRegionInstr *in); /* which is never needed: an index, or an int that may overflow */
 /* Blocks that nothing comes to any more aren't looked at, or compiled. `seen` is room for a byte for each block. */
 DYN_HIDDEN void dyn_region_empty_unreached(DynRegion *r, uint8_t *seen);
 DYN_HIDDEN void dyn_region_unroll(DynRegion *r); /* unroll.c: where memory is out, loops stay loops */

@@ -36,7 +36,7 @@ static void operator_name(const DynNode *n, char *name, size_t size) {
     const DynOpInfo *op = &dyn_ops[n->op];
     int which;
     bool at = n->op == DYN_OP_SCATTER; /* ufunc.at has loops of its own over one axis */
-    DynOp of = at ? (DynOp)n->aux[0] : n->op == DYN_OP_SCALAR_POWER ? DYN_OP_POWER : (DynOp)n->op;
+    DynOp of = at ? (DynOp)n->aux[0] : (DynOp)n->op;
     const char *function;
     if (op->kind == DYN_K_REDUCE) {
         function = "reduce";
