@@ -40,7 +40,7 @@
 #define DYN_CUDA_GROUP_THREADS 1024 /* … and of a group at the most */
 #define DYN_CUDA_HELD_THREADS 512   /* of a group whose threads hold rows in registers: */
 #define DYN_CUDA_MOST_HELD 8        /* so many groups of V elements of each row at the most, … */
-#define DYN_CUDA_HELD_NUMBERS 32    /* … which are so many numbers, twice as many where rows are too long or read singly */
+#define DYN_CUDA_HELD_NUMBERS 32    /* … which are so many numbers, twice as many where rows are too long */
 #define DYN_CUDA_MOST_ROWS 64       /* of a group that are held, or laid anew; of more, all lie where the plan has them */
 #define DYN_CUDA_HEAD 5             /* words in front of size */
 #define DYN_CUDA_GROUP_HEAD 3       /* words of a group in front of its kernels' */
@@ -92,10 +92,7 @@ DYN_HIDDEN int dyn_cuda_number_alike(const DynLoops *p);
 /* emit_values.c: the type of a value, instruction i, for lane j of its group (`result` counts reductions), and of a reduction
  * what combines two values and what it begins with. -1: an expression can't be written. */
 DYN_HIDDEN const char *dyn_cuda_type(DynDtype dt);
-/* The operand that instruction i divides floats by, as it lies, or DYN_NONE. Where it stands in the row, the quotient is made
- * with its reciprocal (`divisor`, else DYN_NONE). */
-DYN_HIDDEN uint32_t dyn_cuda_divisor(const DynKernel *k, uint32_t i);
-DYN_HIDDEN int dyn_cuda_put_insn(DynStr *out, const DynKernel *k, uint32_t i, uint32_t divisor, int *result);
+DYN_HIDDEN int dyn_cuda_put_insn(DynStr *out, const DynKernel *k, uint32_t i, bool divides_by_row, int *result);
 DYN_HIDDEN const char *dyn_cuda_memory_type(DynDtype dt); /* as it lies in memory */
 DYN_HIDDEN int dyn_cuda_put_join(DynStr *out, const DynInsn *insn, const char *a, const char *b);
 DYN_HIDDEN void dyn_cuda_put_identity(DynStr *out, const DynInsn *insn);
@@ -110,11 +107,20 @@ DYN_HIDDEN int dyn_cuda_words(const DynKernel *k); /* of the struct */
 DYN_HIDDEN int dyn_cuda_results(const DynKernel *k, const DynInsn **results); /* its reductions, at most DYN_MAX_RESULTS */
 DYN_HIDDEN int dyn_cuda_part_size(const DynKernel *k);                        /* bytes of each of their accumulators */
 DYN_HIDDEN int dyn_cuda_group_words(const DynLoops *p, uint32_t step);        /* of its struct, which has its kernels' */
+/* Is it one element for the whole of a group's row, which is read in front of the row's loop? */
+DYN_HIDDEN bool dyn_cuda_stands_in_row(const DynLoops *p, const DynKernel *k, uint32_t operand);
+/* quotients.c: does instruction i divide by such an element? What is computed of it, q<operand>, in front of the loop (nothing
+ * where nothing is divided by it), and in the loop all such quotients, d<i>, in front of the instructions. -1: can't be written.
+ */
+DYN_HIDDEN bool dyn_cuda_divides_by_row(const DynLoops *p, const DynKernel *k, uint32_t i);
+DYN_HIDDEN void dyn_cuda_put_divisor(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_t operand);
+DYN_HIDDEN int dyn_cuda_put_quotients(DynStr *out, const DynLoops *p, const DynKernel *k);
 /* What a thread holds in registers of the rows of a group. */
 typedef struct DynCudaHeld {
     int groups; /* of V elements of each row, by the sizes seen first; 0: none, for there are no such rows or they are too long */
     int singles;   /* … or elements, where V is 1 */
     uint64_t rows; /* a bit for each of the group's rows, in the order of places */
+    bool small;    /* the others have one element each, which one thread writes: they fit into the memory of a block */
 } DynCudaHeld;
 /* held.c: is the place one of the group's rows? Which of them, or -1: none that may be held. Does the operand lie in one that is?
  */

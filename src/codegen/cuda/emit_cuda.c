@@ -125,8 +125,7 @@ static bool is_fetched(const DynKernel *k, uint32_t operand) {
     return dyn_kernel_is_loaded(k, operand) || dyn_kernel_is_index(k, operand);
 }
 
-/* Is it one element for the whole of a row, which is read in front of the row's loop? */
-static bool stands_in_row(const DynLoops *p, const DynKernel *k, uint32_t operand) {
+bool dyn_cuda_stands_in_row(const DynLoops *p, const DynKernel *k, uint32_t operand) {
     bool fetched = k->group != DYN_NONE && is_fetched(k, operand) && !k->operands.at[operand].indirect;
     return fetched && !is_stored(k, operand) && !dyn_cuda_walks(p, k, operand, dyn_cuda_inner(k));
 }
@@ -136,30 +135,13 @@ static const char *taken(const DynLoops *p, const DynOperand *o) {
     return p->places[dyn_loops_storage(p, o->place)].kind == DYN_P_COUNT ? "dyn_count" : "dyn_take";
 }
 
-/* The operand that instruction i divides by and that stands in the row, or DYN_NONE. */
-static uint32_t row_divisor(const DynLoops *p, const DynKernel *k, uint32_t i) {
-    uint32_t operand = dyn_cuda_divisor(k, i);
-    return operand != DYN_NONE && stands_in_row(p, k, operand) ? operand : DYN_NONE;
-}
-
-static bool is_row_divisor(const DynLoops *p, const DynKernel *k, uint32_t operand) {
-    for (uint32_t i = 0; i < k->insns.n; i++) {
-        if (row_divisor(p, k, i) == operand) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void put_row_elements(DynStr *out, const DynLoops *p, const DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const DynOperand *o = &k->operands.at[i];
-        if (stands_in_row(p, k, i)) {
+        if (dyn_cuda_stands_in_row(p, k, i)) {
             dyn_str_printf(out, "    %s c%u[1] = {}; if (FAST && groups > 0) %s<1, 0>(c%u, b%u);\n",
                            dyn_cuda_memory_type((DynDtype)o->dtype), i, taken(p, o), i, i);
-        }
-        if (stands_in_row(p, k, i) && is_row_divisor(p, k, i)) {
-            dyn_str_printf(out, "    const %s q%u = dyn_inverse(c%u[0]);\n", dyn_cuda_type((DynDtype)o->dtype), i, i);
+            dyn_cuda_put_divisor(out, p, k, i);
         }
     }
 }
@@ -185,7 +167,7 @@ static void put_load(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_
     if (dyn_cuda_holds(p, k, i)) {
         dyn_str_printf(out, "if (HELD) dyn_copy<V>(x%u, held.h%d[h]); else ", i, dyn_cuda_row_number(p, k->group, o->place));
     }
-    if (stands_in_row(p, k, i)) {
+    if (dyn_cuda_stands_in_row(p, k, i)) {
         dyn_str_printf(out, "if (FAST) dyn_spread<V>(x%u, c%u[0]); else ", i, i);
     } else {
         dyn_str_printf(out, is_map(k) ? "if (FAST) %s_some<V, " : "if (FAST) %s<V, ", take);
@@ -255,9 +237,10 @@ static void put_stores(DynStr *out, const DynLoops *p, const DynKernel *k) {
 static int put_group(DynStr *out, const DynLoops *p, const DynKernel *k) {
     int failed = 0, result = 0;
     put_loads(out, p, k);
+    failed |= dyn_cuda_put_quotients(out, p, k);
     dyn_str_puts(out, "        _Pragma(\"unroll\") for (int j = 0; j < V; j++) {\n");
     for (uint32_t i = 0; i < k->insns.n; i++) {
-        failed |= dyn_cuda_put_insn(out, k, i, row_divisor(p, k, i), &result);
+        failed |= dyn_cuda_put_insn(out, k, i, dyn_cuda_divides_by_row(p, k, i), &result);
     }
     dyn_str_puts(out, "        }\n");
     put_stores(out, p, k);
@@ -342,6 +325,13 @@ static int put_lambda(DynStr *out, const DynInsn *insn) {
     return failed;
 }
 
+/* Does an operand lie elsewhere for each of a group's rows? What all of them share is known to, so that its address is the
+ * launch's and not a thread's. */
+static bool moves_with_row(const DynLoops *p, const DynKernel *k, uint32_t operand) {
+    bool in_row = p->places[dyn_loops_storage(p, k->operands.at[operand].place)].kind == DYN_P_ROW;
+    return k->group == DYN_NONE || (!in_row && dyn_cuda_walks(p, k, operand, ~dyn_cuda_inner(k)));
+}
+
 /* A reduction over rows or columns, or the part of a group that is one kernel: what one line of threads does, which has a row.
  * FAST: there is one axis of either kind. */
 static void put_line_head(DynStr *out, const DynLoops *p, const DynKernel *k) {
@@ -359,12 +349,16 @@ static void put_line_head(DynStr *out, const DynLoops *p, const DynKernel *k) {
     put_pointers(out, p, k);
     put_scalars(out, k);
     if (rank > 1) {
+        dyn_str_puts(out, "    if (FAST) { ");
+        for (uint32_t i = 0; i < nops; i++) {
+            if (moves_with_row(p, k, i)) {
+                dyn_str_printf(out, "base[%u] = row * a.step[%u][COLUMNS ? R - 1 : R - 2]; ", i, i);
+            }
+        }
         dyn_str_printf(out,
-                       "    if (FAST) { _Pragma(\"unroll\") for (int j = 0; j < %u; j++) base[j] = row * a.step[j][COLUMNS ? R - "
-                       "1 : R - 2]; }\n"
-                       "    else if (in) dyn_place<%d, %u>(a.size, a.magic, a.step, COLUMNS ? R - kept : R - reduced - kept, "
+                       "}\n    else if (in) dyn_place<%d, %u>(a.size, a.magic, a.step, COLUMNS ? R - kept : R - reduced - kept, "
                        "COLUMNS ? R : R - reduced, DYN_WIDE(a), row, base);\n",
-                       nops, rank, nops);
+                       rank, nops);
     }
     for (uint32_t i = 0; i < nops; i++) {
         dyn_str_printf(out, "    b%u += base[%u];\n", i, i);
@@ -419,7 +413,8 @@ static int put_line_end(DynStr *out, const DynKernel *k, const DynInsn *insn, in
     dyn_str_puts(out, ";\n    _Pragma(\"unroll\") for (int j = 0; j < (COLUMNS ? V : 1); j++) {\n");
     dyn_str_printf(out, "        const %s t = dyn_across(r%d[j], ", type, r);
     failed |= put_lambda(out, insn);
-    dyn_str_puts(out, ", lane, lanes, COLUMNS ? blockDim.x : 1, (char *)shared);\n        if (lane != 0 || !in) continue;\n");
+    dyn_str_printf(out, ", lane, lanes, COLUMNS ? blockDim.x : 1, (char *)shared, (%d * V + j) & 1);\n", r);
+    dyn_str_puts(out, "        if (lane != 0 || !in) continue;\n");
     dyn_str_printf(out, "        %s *const to = (%s *)b%u + j;\n", type, type, to);
     if (k->group == DYN_NONE) {
         dyn_str_printf(out,
@@ -448,9 +443,9 @@ static int put_last(DynStr *out, const DynKernel *k, const DynInsn *insn, int r)
     dyn_str_printf(out, "; }\n            const %s t = dyn_across(q, ", type);
     failed |= put_lambda(out, insn);
     dyn_str_printf(out,
-                   ", lane, lanes, COLUMNS ? blockDim.x : 1, (char *)shared);\n            if (lane == 0 && in) ((%s *)b%u)[j] = "
-                   "t;\n        }\n",
-                   type, insn->a[0]);
+                   ", lane, lanes, COLUMNS ? blockDim.x : 1, (char *)shared, (%d * V + j) & 1);\n"
+                   "            if (lane == 0 && in) ((%s *)b%u)[j] = t;\n        }\n",
+                   r, type, insn->a[0]);
     return failed;
 }
 
@@ -562,24 +557,36 @@ static bool touches_held(const DynLoops *p, const DynKernel *k) {
     return false;
 }
 
+/* Does one thread do it, with what that thread has? Then the others needn't have come as far. */
+static bool is_one_threads(const DynLoops *p, const DynKernel *k, DynCudaHeld h) {
+    const DynInsn *results[DYN_MAX_RESULTS];
+    return h.small && dyn_kernel_is_one(p, k, k->outer) && dyn_cuda_results(k, results) == 0;
+}
+
+static const char walk_over_rows[] =
+    "    for (i64 first = (i64)blockIdx.x * blockDim.y; first < a.rows; first += (i64)gridDim.x * blockDim.y) {\n"
+    "        char *const block = a.memory != nullptr ? a.memory + (i64)blockIdx.x * blockDim.y * a.bytes : (char *)row_memory;\n";
+/* There is a block for every row, or for as many as it has lines: what keeps its place takes a third of the registers. */
+static const char take_a_row[] = "    {\n        const i64 first = (i64)blockIdx.x * blockDim.y;\n"
+                                 "        char *const block = (char *)row_memory;\n";
+
 static void put_group_entry(DynStr *out, const DynLoops *p, uint32_t step, DynCudaForm form) {
     DynCudaHeld h = form >= DYN_CUDA_HELD_GROUP ? dyn_cuda_held(p, step) : (DynCudaHeld){0};
     int first = dyn_loops_kernel_at(p, step)->number, held = form == DYN_CUDA_HELD_GROUP ? h.groups : h.singles;
+    uint32_t end = dyn_loops_group_end(p, step);
     dyn_str_printf(out,
                    "DYN_KERNEL(%d, k%d_%s, G%d) {\n    DYN_ROW_MEMORY;\n    alignas(16) __shared__ double shared[256];\n"
-                   "    const int lane = threadIdx.x, lanes = blockDim.x;\n"
-                   "    for (i64 first = (i64)blockIdx.x * blockDim.y; first < a.rows; first += (i64)gridDim.x * blockDim.y) {\n"
+                   "    const int lane = threadIdx.x, lanes = blockDim.x;\n%s"
                    "        const i64 row = first + threadIdx.y;\n        H%d<%d, %d> held;\n"
-                   "        char *const memory = (a.memory != nullptr ? a.memory + (i64)blockIdx.x * blockDim.y * a.bytes : "
-                   "(char *)row_memory) + threadIdx.y * a.bytes;\n",
-                   held ? DYN_CUDA_HELD_THREADS : DYN_CUDA_GROUP_THREADS, first, dyn_cuda_form_names[form], first, first,
-                   held ? held : 1, form == DYN_CUDA_HELD_GROUP);
-    for (uint32_t s = step; s < dyn_loops_group_end(p, step); s++) {
-        const DynKernel *k = dyn_loops_kernel_at(p, s);
-        dyn_str_printf(
-            out,
-            "        k%d_line<%s, %d, false, %d>(a.k%d, row, lane, lanes, memory, shared, held);\n        __syncthreads();\n",
-            k->number, fast_in(form), lanes_in(p, k, form), held > 0 && touches_held(p, k) ? held : 0, k->number);
+                   "        char *const memory = block + threadIdx.y * a.bytes;\n",
+                   held ? DYN_CUDA_HELD_THREADS : DYN_CUDA_GROUP_THREADS, first, dyn_cuda_form_names[form], first,
+                   h.small ? take_a_row : walk_over_rows, first, held ? held : 1, form == DYN_CUDA_HELD_GROUP);
+    for (uint32_t s = step; s < end; s++) {
+        const DynKernel *k = dyn_loops_kernel_at(p, s), *next = s + 1 < end ? dyn_loops_kernel_at(p, s + 1) : NULL;
+        bool waits = next == NULL ? !h.small : !is_one_threads(p, next, h);
+        dyn_str_printf(out, "        k%d_line<%s, %d, false, %d>(a.k%d, row, lane, lanes, memory, shared, held);\n%s", k->number,
+                       fast_in(form), lanes_in(p, k, form), held > 0 && touches_held(p, k) ? held : 0, k->number,
+                       waits ? "        __syncthreads();\n" : "");
     }
     dyn_str_puts(out, "    }\n}\n");
 }

@@ -31,40 +31,42 @@ static void put_cast(DynStr *out, DynDtype to, DynDtype from, const char *value)
     }
 }
 
+/* Operators that a device has functions of its own for, as templates of prologue.def. */
+static const char *const of_floats[DYN_OP_COUNT] = {
+    [DYN_OP_MAX] = "dyn_most_{s}({0}, {1})",
+    [DYN_OP_MAXIMUM] = "dyn_most_{s}({0}, {1})",
+    [DYN_OP_MIN] = "dyn_least_{s}({0}, {1})",
+    [DYN_OP_MINIMUM] = "dyn_least_{s}({0}, {1})",
+};
+
+static const char *expression_of(const DynInsn *insn, DynDtype compute) {
+    if (dyn_dtype_is_complex(compute) || insn->op == DYN_OP_COMPLEX) {
+        return dyn_complex_ops[insn->op].on_device;
+    }
+    const char *own = dyn_dtypes[compute].kind == 'f' ? of_floats[insn->op] : NULL;
+    return own != NULL ? own : dyn_ops[insn->op].c;
+}
+
 /* The functions of prologue.def are templates. */
 static int put_operator(DynStr *out, const DynInsn *insn, const char *const *args) {
     DynDtype compute = dyn_emit_compute(insn);
-    bool is_complex = dyn_dtype_is_complex(compute) || insn->op == DYN_OP_COMPLEX;
-    const char *type = dyn_cuda_type(compute), *c = is_complex ? dyn_complex_ops[insn->op].on_device : dyn_ops[insn->op].c;
+    const char *type = dyn_cuda_type(compute), *c = expression_of(insn, compute);
     char template[32];
     snprintf(template, sizeof(template), "t<%s>", type);
     return dyn_emit_op_as(out, c, compute, type, template, args);
 }
 
-/* A difference has no zeros to speak of, and nothing is gained where it is divided. */
-static bool may_divide_zeros(const DynKernel *k, const DynInsn *insn) {
-    const DynInsn *divided = at(k, insn->a[0]);
-    bool quotient = insn->kind == DYN_L_OP && insn->op == DYN_OP_DIVIDE && dyn_dtypes[dyn_emit_compute(insn)].kind == 'f';
-    return quotient && !(divided->kind == DYN_L_OP && divided->op == DYN_OP_SUBTRACT);
-}
-
-uint32_t dyn_cuda_divisor(const DynKernel *k, uint32_t i) {
-    const DynInsn *insn = at(k, i), *by = insn->kind == DYN_L_OP && insn->nargs == 2 ? at(k, insn->a[1]) : NULL;
-    bool loaded = by != NULL && by->kind == DYN_L_LOAD && (DynDtype)by->dtype == dyn_emit_compute(insn);
-    return loaded && !dyn_dtype_is_half((DynDtype)by->dtype) && may_divide_zeros(k, insn) ? by->a[0] : DYN_NONE;
-}
-
-/* A quotient by what stands in the row (q<operand> is its reciprocal where FAST), or what its operator's row says. */
-static int put_value(DynStr *out, const DynInsn *insn, const char *const *args, uint32_t divisor) {
-    if (divisor == DYN_NONE) {
+/* A quotient that has been computed with its row's others, or what the operator's row says. */
+static int put_value(DynStr *out, const DynInsn *insn, const char *const *args, uint32_t i, bool divides_by_row) {
+    if (!divides_by_row) {
         return put_operator(out, insn, args);
     }
-    dyn_str_printf(out, "FAST && (!HELD || HELD * V >= 16) ? dyn_over(%s, %s, q%u) : %s / %s", args[0], args[1], divisor, args[0],
-                   args[1]);
+    dyn_str_printf(out, "BY_ROW ? d%u.at[j] : %s / %s", i, args[0], args[1]);
     return 0;
 }
 
-static int put_expression(DynStr *out, const DynKernel *k, const DynInsn *insn, uint32_t divisor) {
+static int put_expression(DynStr *out, const DynKernel *k, uint32_t i, bool divides_by_row) {
+    const DynInsn *insn = at(k, i);
     char names[3][24];
     const char *args[3] = {NULL, NULL, NULL};
     for (int a = 0; a < insn->nargs; a++) {
@@ -79,7 +81,7 @@ static int put_expression(DynStr *out, const DynKernel *k, const DynInsn *insn, 
     if (rounds) {
         dyn_str_puts(out, insn->dtype == DYN_F16 ? "dyn_half(" : "dyn_bf16(");
     }
-    int failed = put_value(out, insn, args, divisor);
+    int failed = put_value(out, insn, args, i, divides_by_row);
     dyn_str_puts(out, rounds ? ")" : "");
     return failed;
 }
@@ -155,7 +157,7 @@ static void put_both(DynStr *out, const DynInsn *insn, uint32_t i, uint32_t othe
                    insn->dtype == DYN_F64 ? "" : "f", insn->a[0], s, c);
 }
 
-int dyn_cuda_put_insn(DynStr *out, const DynKernel *k, uint32_t i, uint32_t divisor, int *result) {
+int dyn_cuda_put_insn(DynStr *out, const DynKernel *k, uint32_t i, bool divides_by_row, int *result) {
     const DynInsn *insn = at(k, i);
     int failed = 0;
     char a[32], b[32];
@@ -186,7 +188,7 @@ int dyn_cuda_put_insn(DynStr *out, const DynKernel *k, uint32_t i, uint32_t divi
     } else if (insn->kind == DYN_L_SCALAR) {
         dyn_str_printf(out, "s%u", insn->a[0]);
     } else {
-        failed = put_expression(out, k, insn, divisor);
+        failed = put_expression(out, k, i, divides_by_row);
     }
     dyn_str_puts(out, ";\n");
     return failed;

@@ -60,6 +60,27 @@ static int most_held(int numbers, int room) {
     return most;
 }
 
+/* Does each row that isn't held have one element, and has every row a number? */
+static bool rest_is_small(const DynLoops *p, uint32_t first, uint32_t end, uint64_t held) {
+    uint32_t group = dyn_loops_kernel_at(p, first)->group;
+    for (uint32_t s = first; s < end; s++) {
+        const DynKernel *k = dyn_loops_kernel_at(p, s);
+        for (uint32_t i = 0; i < k->operands.n; i++) {
+            const DynOperand *o = &k->operands.at[i];
+            uint32_t place = dyn_loops_storage(p, o->place);
+            if (!o->out || !dyn_cuda_is_row(p, group, place)) {
+                continue;
+            }
+            int row = dyn_cuda_row_number(p, group, place);
+            bool is_held = row >= 0 && (held >> row & 1), one = o->result || dyn_kernel_is_one(p, k, k->outer);
+            if (row < 0 || !(is_held || one)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 DynCudaHeld dyn_cuda_held(const DynLoops *p, uint32_t first) {
     uint32_t end = dyn_loops_group_end(p, first), group = dyn_loops_kernel_at(p, first)->group;
     DynCudaHeld h = {.rows = 0};
@@ -79,8 +100,9 @@ DynCudaHeld dyn_cuda_held(const DynLoops *p, uint32_t first) {
     if (numbers == 0 || longest > (int64_t)most * DYN_CUDA_HELD_THREADS) {
         return (DynCudaHeld){0};
     }
+    h.small = rest_is_small(p, first, end, h.rows);
     h.groups = each_of(longest, most);
-    h.singles = each_of(longest * widest, more * widest);
+    h.singles = each_of(longest * widest, most * widest);
     return h;
 }
 
