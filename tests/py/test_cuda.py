@@ -5,6 +5,7 @@ import copy
 import ctypes
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -429,6 +430,17 @@ def test_quotients_by_what_stands_in_the_row_are_rounded(device, dtype):
             same = (got == want) & (torch.signbit(got) == torch.signbit(want)) | (got.isnan() & want.isnan())
             assert same.all(), (got[~same][:5], want[~same][:5])
     assert fast.entries[0].source.count("dyn_quotients<V>(d") == 2
+
+
+def test_results_of_a_row_meet_in_turns(device):
+    """Warps leave what they have of a result in one half of a block's memory or the other, so that one barrier is enough."""
+
+    def f(x):
+        return torch.tanh(x) + x.amax(-1, keepdim=True) * x.amin(-1, keepdim=True) + x.sum(-1, keepdim=True)
+
+    fast = check(f, randn(9, 4096))
+    turns = set(re.findall(r"\(char \*\)shared, \((\d) \* \(COLUMNS \? V : 1\) \+ j\) & 1\)", fast.entries[0].source))
+    assert turns == {"0", "1", "2"}
 
 
 def test_held_rows_have_a_line_of_threads_each(device):

@@ -135,12 +135,14 @@ static const char *taken(const DynLoops *p, const DynOperand *o) {
     return p->places[dyn_loops_storage(p, o->place)].kind == DYN_P_COUNT ? "dyn_count" : "dyn_take";
 }
 
+/* A kernel of one element is one thread's, which needn't have waited for others. */
 static void put_row_elements(DynStr *out, const DynLoops *p, const DynKernel *k) {
+    const char *reader = k->group != DYN_NONE && dyn_kernel_is_one(p, k, k->outer) ? "lane" : "0";
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const DynOperand *o = &k->operands.at[i];
         if (dyn_cuda_stands_in_row(p, k, i)) {
-            dyn_str_printf(out, "    %s c%u[1] = {}; if (FAST && groups > 0) %s<1, 0>(c%u, b%u);\n",
-                           dyn_cuda_memory_type((DynDtype)o->dtype), i, taken(p, o), i, i);
+            dyn_str_printf(out, "    %s c%u[1] = {}; if (FAST && %s < groups) %s<1, 0>(c%u, b%u);\n",
+                           dyn_cuda_memory_type((DynDtype)o->dtype), i, reader, taken(p, o), i, i);
             dyn_cuda_put_divisor(out, p, k, i);
         }
     }
@@ -413,7 +415,7 @@ static int put_line_end(DynStr *out, const DynKernel *k, const DynInsn *insn, in
     dyn_str_puts(out, ";\n    _Pragma(\"unroll\") for (int j = 0; j < (COLUMNS ? V : 1); j++) {\n");
     dyn_str_printf(out, "        const %s t = dyn_across(r%d[j], ", type, r);
     failed |= put_lambda(out, insn);
-    dyn_str_printf(out, ", lane, lanes, COLUMNS ? blockDim.x : 1, (char *)shared, (%d * V + j) & 1);\n", r);
+    dyn_str_printf(out, ", lane, lanes, COLUMNS ? blockDim.x : 1, (char *)shared, (%d * (COLUMNS ? V : 1) + j) & 1);\n", r);
     dyn_str_puts(out, "        if (lane != 0 || !in) continue;\n");
     dyn_str_printf(out, "        %s *const to = (%s *)b%u + j;\n", type, type, to);
     if (k->group == DYN_NONE) {
@@ -443,7 +445,7 @@ static int put_last(DynStr *out, const DynKernel *k, const DynInsn *insn, int r)
     dyn_str_printf(out, "; }\n            const %s t = dyn_across(q, ", type);
     failed |= put_lambda(out, insn);
     dyn_str_printf(out,
-                   ", lane, lanes, COLUMNS ? blockDim.x : 1, (char *)shared, (%d * V + j) & 1);\n"
+                   ", lane, lanes, COLUMNS ? blockDim.x : 1, (char *)shared, (%d * (COLUMNS ? V : 1) + j) & 1);\n"
                    "            if (lane == 0 && in) ((%s *)b%u)[j] = t;\n        }\n",
                    r, type, insn->a[0]);
     return failed;
