@@ -412,7 +412,7 @@ DYN_HIDDEN int64_t dyn_region_array_search(int64_t right, double x); /* in the o
 /* The ops whose imm is printed, and written in C. */
 static inline bool dyn_region_has_imm(uint16_t op) {
     return op == DYN_RO_IFITS || op == DYN_RO_WRAP || op == DYN_RO_DPOWN || op == DYN_RO_SLICE || op == DYN_RO_SAVE ||
-           op == DYN_RO_RESTORE || op == DYN_RO_LASK || op == DYN_RO_ARGI || op == DYN_RO_ARGD ||
+           op == DYN_RO_RESTORE || op == DYN_RO_APART || op == DYN_RO_LASK || op == DYN_RO_ARGI || op == DYN_RO_ARGD ||
            (op >= DYN_RO_ARGP && op <= DYN_RO_BOXEDC) || (op >= DYN_RO_ROUTINE && op <= DYN_RO_RESULTP);
 }
 /* Where the block goes on: how many, at most two. */
