@@ -41,6 +41,7 @@ typedef struct DynRegionBlock {
     DYN_VEC(DynRegionInstr)
     v;
     uint32_t at; /* The canonical instruction that it begins with, for whoever reads it. */
+    bool rare;   /* It is of a nest that has a copy, which is chosen where what is asked in front of it holds. */
 } DynRegionBlock;
 
 /* What a value is: for an entry what has to be in a slot, for an exit what is put there. */

@@ -170,7 +170,7 @@ bool dyn_region_hold_element(DynRegion *r, const DynRegionQuick *q, DynRegionEle
     Element s = {.r = r, .e = e};
     DynAccesses all = {0};
     *e = (DynRegionElement){.reg = DYN_NONE, .q = *q};
-    if (is_plain(r, q)) {
+    if (!r->blocks.at[q->slow].rare && is_plain(r, q)) { /* the nest's copy has it already */
         e->blocks = PyMem_RawCalloc(q->n, sizeof(uint32_t));
         e->q.blocks = e->blocks;
         e->q.front = dyn_region_add_block(r, r->blocks.at[q->head].at, &s.failed);

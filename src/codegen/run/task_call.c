@@ -190,7 +190,7 @@ static DynTaskEnd bind_call(DynCall *c, DynTask *t) {
     bool silent = n->snapshot != DYN_NONE && !acts && dyn_extern_warns_by_flags(c->p->graph, node);
     dyn_call_be_strict(c, silent && !c->p->tensors);
     dyn_torch_grad_back(c->grad && x->marked);
-    PyObject *given = NULL, *memory = silent && !c->p->tensors && is_large(c, n) ? dyn_arrays_lend_pool() : NULL;
+    PyObject *given = NULL, *memory = !acts && !c->p->tensors && is_large(c, n) ? dyn_arrays_lend_pool() : NULL;
     DynExternStatus status = dyn_extern_run(c->p->graph, node, extern_operand, c, c->objects, c->run->sym, silent, &given);
     dyn_arrays_own(memory);
     status = dyn_run_opened(c->run, status, given);
