@@ -306,16 +306,12 @@ PyObject *dyn_arrays_lend_pool(void) {
 }
 
 void dyn_arrays_own(PyObject *before) {
-    if (before != NULL) {
-        DynRaised raised = dyn_callback_begin();
-        PyObject *pool = PyDataMem_SetHandler(before);
-        if (pool == NULL) { /* memory is out; the pool's arrays are as good */
-            PyErr_Clear();
-        }
-        Py_XDECREF(pool);
-        Py_DECREF(before);
-        dyn_callback_end(raised);
+    PyObject *pool = PyDataMem_SetHandler(before);
+    if (pool == NULL) { /* memory is out; the pool's arrays are as good */
+        PyErr_Clear();
     }
+    Py_XDECREF(pool);
+    Py_DECREF(before);
 }
 
 /* A large array over memory of the pool, which it owns as any array owns its own. */

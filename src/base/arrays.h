@@ -107,7 +107,7 @@ DYN_HIDDEN PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, c
 /* Until dyn_arrays_own gets what this gives, the memory of NumPy's new arrays is the pool's, too, in this context. NULL, without
  * an exception: it isn't, as the program has a memory handler of its own. */
 DYN_HIDDEN PyObject *dyn_arrays_lend_pool(void);
-DYN_HIDDEN void dyn_arrays_own(PyObject *before); /* keeps an exception that is set */
+DYN_HIDDEN void dyn_arrays_own(PyObject *before); /* with no exception set */
 /* The same as NumPy makes it of what an index names behind whole axes: a view of one in C order. */
 DYN_HIDDEN PyObject *dyn_array_turned(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
 /* An array of the elements that v says, in memory that `owner` keeps alive. */
