@@ -297,6 +297,23 @@ static bool is_plain_memory(void) {
     return plain;
 }
 
+PyObject *dyn_arrays_lend_pool(void) {
+    PyObject *before = is_plain_memory() ? PyDataMem_SetHandler(handler_capsule) : NULL;
+    if (before == NULL) {
+        PyErr_Clear();
+    }
+    return before;
+}
+
+void dyn_arrays_own(PyObject *before) {
+    PyObject *pool = PyDataMem_SetHandler(before);
+    if (pool == NULL) { /* memory is out; the pool's arrays are as good */
+        PyErr_Clear();
+    }
+    Py_XDECREF(pool);
+    Py_DECREF(before);
+}
+
 /* A large array over memory of the pool, which it owns as any array owns its own. */
 static PyObject *array_of_pool(PyArray_Descr *descr, int ndim, npy_intp *shape, npy_intp *strides, void *data, size_t bytes) {
     PyObject *a =

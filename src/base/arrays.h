@@ -104,6 +104,10 @@ DYN_HIDDEN bool dyn_layout_dense(const DynLayout *l, DynDtype dt, int ndim, cons
 static inline bool dyn_array_write_warns(PyArrayObject *a) { return (PyArray_FLAGS(a) & DYN_ARRAY_WARN_ON_WRITE) != 0; }
 /* A new array with the memory order of `layout` (dense), as NumPy allocates an elementwise result. */
 DYN_HIDDEN PyObject *dyn_array_new(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
+/* Until dyn_arrays_own gets what this gives, the memory of NumPy's new arrays is the pool's, too, in this context. NULL, without
+ * an exception: it isn't, as the program has a memory handler of its own. */
+DYN_HIDDEN PyObject *dyn_arrays_lend_pool(void);
+DYN_HIDDEN void dyn_arrays_own(PyObject *before); /* with no exception set */
 /* The same as NumPy makes it of what an index names behind whole axes: a view of one in C order. */
 DYN_HIDDEN PyObject *dyn_array_turned(DynDtype dt, int ndim, const int64_t *dims, const DynLayout *layout);
 /* An array of the elements that v says, in memory that `owner` keeps alive. */

@@ -41,6 +41,7 @@ typedef struct DynRegionBlock {
     DYN_VEC(DynRegionInstr)
     v;
     uint32_t at; /* The canonical instruction that it begins with, for whoever reads it. */
+    bool rare;   /* It is of a nest that has a copy, which is chosen where what is asked in front of it holds. */
 } DynRegionBlock;
 
 /* What a value is: for an entry what has to be in a slot, for an exit what is put there. */
@@ -412,7 +413,7 @@ DYN_HIDDEN int64_t dyn_region_array_search(int64_t right, double x); /* in the o
 /* The ops whose imm is printed, and written in C. */
 static inline bool dyn_region_has_imm(uint16_t op) {
     return op == DYN_RO_IFITS || op == DYN_RO_WRAP || op == DYN_RO_DPOWN || op == DYN_RO_SLICE || op == DYN_RO_SAVE ||
-           op == DYN_RO_RESTORE || op == DYN_RO_LASK || op == DYN_RO_ARGI || op == DYN_RO_ARGD ||
+           op == DYN_RO_RESTORE || op == DYN_RO_APART || op == DYN_RO_LASK || op == DYN_RO_ARGI || op == DYN_RO_ARGD ||
            (op >= DYN_RO_ARGP && op <= DYN_RO_BOXEDC) || (op >= DYN_RO_ROUTINE && op <= DYN_RO_RESULTP);
 }
 /* Where the block goes on: how many, at most two. */

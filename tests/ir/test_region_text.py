@@ -218,6 +218,39 @@ def test_a_loop_that_writes_where_nobody_knows_is_left_where_it_is(old, new):
     assert "poll" not in blocks["b5"] and "dwarn r10 r11 r11 else x1" in blocks["b5"]
 
 
+ELEMENT = "r13 = int 16\n  r14 = ld.f64 r1 r13\n  r14 = dadd r14 r11\n  dwarn r14 r14 r11 else x1\n  st.f64 r1 r13 r14\n"
+
+
+def test_an_element_that_stays_is_held_where_nothing_else_is_in_its_place():
+    text = optimised(SUM.replace("IIDDI\n", "IIDDIID\n").replace("r10 = dadd r10 r11\n", ELEMENT))
+    blocks = blocks_of(text)
+    assert blocks["b6"].endswith(" b8 b1\n")  # indices first
+    begin, without = re.search(r"br r\d+ (b\d+) (b\d+)\n", blocks["b8"]).groups()
+    place, zero = re.search(r"apart (r\d+) r\d+ r\d+ 8\n", blocks["b8"])[1], re.search(r"(r\d+) = int 0\n", blocks["b8"])[1]
+    held = re.search(rf"(r\d+) = ld.f64 {place} {zero}\n", blocks[begin])[1]
+    trip = blocks["b10"]
+    assert f"  r14 = dmov {held}\n" in trip and f"  {held} = dmov r14\n" in trip
+    assert "st.f64" not in trip and trip.count("ld.f64") == 1 and "dwarn" not in trip
+    assert f"  st.f64 {place} {zero} {held}\n  br r5 b6 b3\n" in "".join(blocks.values())
+    assert blocks[without].endswith("jmp b4\n") and "  st.f64 r1 r13 r14\n" in blocks["b5"]
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("r13 = int 16", "r13 = imov r9"),  # it doesn't stay
+        ("r14 = ld.f64 r1 r13\n  r14 = dadd r14 r11", "r14 = dadd r11 r11"),  # it isn't read
+        ("r14 = dadd r14 r11", "r12 = ld.i64 r1 r9\n  r11 = ld.f64 r1 r12\n  r14 = dadd r14 r11"),  # something else is read
+        ("r14 = dadd r14 r11", "r12 = ld.i64 r1 r13\n  r14 = dadd r14 r11"),  # it is read as something else
+        ("  dwarn", "  poll else x1\n  r12 = dict.size r0\n  dwarn"),  # a call
+    ],
+)
+def test_elements_that_are_not_held(old, new):
+    assert old in ELEMENT
+    text = SUM.replace("IIDDI\n", "IIDDIID\n").replace("r10 = dadd r10 r11\n", ELEMENT.replace(old, new))
+    assert "apart" not in optimised(text)
+
+
 def test_intermediate_numbers_that_are_looked_at_together_count_by_what_is_made_of_them():
     made = "r13 = dadd r11 r11\n  r10 = dadd r10 r13\n  r14 = dfinite r10\n  br r14 b4 b3\nb3 @7:\n  dwarn r13 r11 r11 else x1\n"
     made += "  dwarn r10 r10 r13 else x1\n  jmp b4\nb4 @7:\n"

@@ -110,6 +110,45 @@ def test_temporaries_are_kept_too(fast):
     assert _dynoc.kept_memory() > 0
 
 
+def handler_of(*array):
+    return np._core.multiarray.get_handler_name(*array)
+
+
+def test_large_results_of_numpys_own_functions_are_kept_too(fast):
+    def product(a, b):
+        return (a * 2.0) @ b
+
+    other = dynoc.optimize(product, wait=True)
+    a = np.arange(90000, dtype=complex).reshape(300, 300)
+    other(a, a)
+    y = other(a, a)
+    assert handler_of(y) == "dynoc_pool" and handler_of() == handler_of(product(a, a)) == "default_allocator"
+    at, kept = y.ctypes.data, _dynoc.kept_memory()
+    np.testing.assert_array_equal(y, product(a, a))
+    del y
+    assert _dynoc.kept_memory() > kept
+    assert at in [other(a, a).ctypes.data for _ in range(2)]
+    assert handler_of(other(a[:20], a[:, :20])) == "default_allocator"  # a small one
+
+
+def test_memory_is_numpys_again_behind_a_call_that_raises(fast):
+    def repeated(x, times):
+        return np.repeat(x * 2.0, times)
+
+    other = dynoc.optimize(repeated, wait=True)
+    x = np.arange(MANY, dtype=float)
+    np.testing.assert_array_equal(other(x, 2), repeated(x, 2))
+    for times in (3, -1, 2):
+        try:
+            wanted = repeated(x, times).sum()
+        except ValueError as error:
+            with pytest.raises(ValueError, match=str(error)):
+                other(x, times)
+        else:
+            assert other(x, times).sum() == wanted
+        assert handler_of() == "default_allocator"
+
+
 def peak_of(fn, *args):
     fn(*args)
     tracemalloc.start()

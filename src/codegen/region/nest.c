@@ -631,6 +631,7 @@ static bool copy_nest(DynRegion *r, uint32_t head, uint8_t *done, uint32_t ndone
     }
     for (uint32_t i = 0; i < ndone && made; i++) {
         done[i] |= s.loops[0].in[i];
+        r->blocks.at[i].rare = r->blocks.at[i].rare || s.loops[0].in[i];
     }
     free_room(&s);
     return made;

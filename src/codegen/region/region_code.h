@@ -139,7 +139,16 @@ DYN_HIDDEN uint32_t dyn_region_trips(DynRegion *r, DynRegionQuick *q);
 DYN_HIDDEN bool dyn_region_ahead(DynRegion *r, const DynRegionQuick *q);
 /* ranges.c: checks of such a loop that ranges of ints take out; front gets what they take, and `all` asks for more. */
 DYN_HIDDEN bool dyn_region_ranges(DynRegion *r, DynRegionQuick *q);
-/* stores.c: how many bytes an instruction stores in an array; 0: it is another one. */
+/* element.c: a copy of such a loop in which an element of an array that it loads and stores in its trips is in a register. */
+typedef struct DynRegionElement {
+    uint32_t reg;         /* The register; DYN_NONE: there is no such element, and no copy. */
+    uint32_t place, zero; /* Its address, as operands of a load or store: registers that q.front makes. */
+    uint16_t load, store; /* The instructions that do that. */
+    DynRegionQuick q;     /* The copy, whose block in front asks, and tells in q.all, whether nothing else is in that place. */
+    uint32_t *blocks;     /* Its own, freed by who asked for it (PyMem_RawFree). */
+} DynRegionElement;
+DYN_HIDDEN bool dyn_region_hold_element(DynRegion *r, const DynRegionQuick *q, DynRegionElement *e); /* false: memory is out */
+/* lines.c: how many bytes an instruction stores in an array; 0: it is another one. */
 DYN_HIDDEN uint32_t dyn_region_stored(uint16_t op);
 /* What the stores of such a loop find is saved in block `begin`, for the trips down to `until`, and put back in block `again`.
  * Stores that write to one place in all trips get imm 1. false: their places can't be told, or memory is out; what was added is

@@ -18,15 +18,17 @@ enum { LEAST_ADDED = 8 };          /* … or than the checks in front, where fla
 typedef struct Trips {
     DynRegion *r;
     DynRegionQuick *q;
-    uint8_t *carried;   /* For each register: the loop assigns it, and the loop with checks needs it at its head. */
-    uint8_t *assigned;  /* For each register: the loop assigns it. */
-    uint8_t *told;      /* For each register: what isn't finite makes it so, too, behind the trips. */
-    DynRegionLive live; /* No rows: not found yet. */
-    uint32_t nstores;   /* So many instructions of the loop store in arrays. */
-    bool asks;          /* Some number is doubtful, or something may fail. */
-    bool telling;       /* All doubtful numbers make some register that is `told` one that isn't finite. */
-    uint32_t nregs;     /* So many registers there were. */
-    uint32_t first;     /* The block by which all of this is entered. */
+    const DynRegionElement *e; /* Of an array, which is held in a register; or NULL. */
+    uint32_t begin, other;     /* Where the trips begin, and where they do instead: without the element, or with it. */
+    uint8_t *carried;          /* For each register: the loop assigns it, and the loop with checks needs it at its head. */
+    uint8_t *assigned;         /* For each register: the loop assigns it. */
+    uint8_t *told;             /* For each register: what isn't finite makes it so, too, behind the trips. */
+    DynRegionLive live;        /* No rows: not found yet. */
+    uint32_t nstores;          /* So many instructions of the loop store in arrays. */
+    bool asks;                 /* Some number is doubtful, or something may fail. */
+    bool telling;              /* All doubtful numbers make some register that is `told` one that isn't finite. */
+    uint32_t nregs;            /* So many registers there were. */
+    uint32_t first;            /* The block by which all of this is entered. */
     bool failed;
 } Trips;
 
@@ -82,7 +84,7 @@ static void find_carried(Trips *t) {
             uint32_t dst = b->v.at[k].dst;
             if (dst != DYN_NONE) {
                 t->assigned[dst] = 1;
-                t->carried[dst] = dyn_region_is_live(&t->live, t->q->slow, dst);
+                t->carried[dst] = dyn_region_is_live(&t->live, t->q->slow, dst) || (t->e != NULL && dst == t->e->reg);
             }
         }
     }
@@ -322,7 +324,23 @@ static void save(Trips *t, uint32_t begin, uint32_t again) {
 
 /* Is the register needed where the block goes, or, of a block that doesn't end yet, at the head of the loop with checks? */
 static bool is_needed_behind(const Trips *t, const uint32_t *to, uint32_t reg) {
+    if (t->e != NULL && reg == t->e->reg) {
+        return true;
+    }
     return to == NULL ? t->carried[reg] : dyn_region_is_live(&t->live, to[0], reg) || dyn_region_is_live(&t->live, to[1], reg);
+}
+
+/* The element is loaded or stored. */
+static void move_element(Trips *t, uint32_t block, bool store) {
+    const DynRegionElement *e = t->e;
+    if (e != NULL) {
+        DynRegionInstr in = {.op = store ? e->store : e->load,
+                             .dst = store ? DYN_NONE : e->reg,
+                             .arg = {e->place, e->zero, store ? e->reg : DYN_NONE},
+                             .exit = DYN_NONE,
+                             .to = {DYN_NONE, DYN_NONE}};
+        t->failed = dyn_vec_push(&t->r->blocks.at[block].v, in) < 0 || t->failed;
+    }
 }
 
 /* Nothing that is needed behind the question is computed there. `to`: where it goes; NULL: to the head. */
@@ -344,8 +362,12 @@ static void ask_outside(Trips *t, uint32_t again) {
         uint32_t block = t->q->blocks[i], to[2], ways = dyn_region_ways(&t->r->blocks.at[block], to);
         for (uint32_t w = 0; block != t->q->head && ways == 2 && w < 2 && !t->failed; w++) {
             if (place_of(t, to[w]) == DYN_NONE) {
-                uint32_t asks = add_block(t);
-                add_end(t, asks, add_question(t, asks, to), again, to[w]);
+                uint32_t asks = add_block(t), out = t->e == NULL ? to[w] : add_block(t);
+                add_end(t, asks, add_question(t, asks, to), again, out);
+                if (t->e != NULL) {
+                    move_element(t, out, true);
+                    add_end(t, out, DYN_NONE, to[w], DYN_NONE);
+                }
                 DynRegionBlock *b = &t->r->blocks.at[block];
                 b->v.at[b->v.n - 1].to[w] = asks;
             }
@@ -394,9 +416,19 @@ static void ask_behind(Trips *t, uint32_t done, uint32_t next, uint32_t again) {
     add_end(t, asks, add_question(t, asks, NULL), again, next);
 }
 
+/* Loops of fewer trips aren't worth being asked about flags; DYN_NONE: any is. */
+static uint32_t add_enough(Trips *t, uint32_t block) {
+    if (t->q->short_loop && t->telling) {
+        return DYN_NONE;
+    }
+    uint32_t few = add(t, block, DYN_RO_ICONST, DYN_NONE, DYN_NONE, (t->telling ? LEAST_ADDED : LEAST) - 1);
+    return add(t, block, DYN_RO_ILT, few, t->q->left, 0);
+}
+
 /* The block in front chooses: the trips that ask less, or the loop with checks, to which a loop of a few trips goes at once. */
-static void choose(Trips *t, uint32_t begin, bool again) {
+static void choose(Trips *t, bool again) {
     const DynRegionQuick *q = t->q;
+    uint32_t begin = t->other;
     if (q->short_loop && !again && !q->demands) {
         add_end(t, q->front, DYN_NONE, begin, DYN_NONE);
     } else {
@@ -404,27 +436,46 @@ static void choose(Trips *t, uint32_t begin, bool again) {
     }
     t->first = q->front;
     if (again && !(q->short_loop && t->telling)) { /* a loop of a few trips isn't asked about anything */
-        uint32_t first = add_block(t),
-                 few = add(t, first, DYN_RO_ICONST, DYN_NONE, DYN_NONE, (t->telling ? LEAST_ADDED : LEAST) - 1);
-        add_end(t, first, add(t, first, DYN_RO_ILT, few, q->left, 0), q->front, q->slow);
+        uint32_t first = add_block(t);
+        add_end(t, first, add_enough(t, first), q->front, q->slow);
         t->first = first;
     }
 }
 
-static void make_trips(Trips *t) {
+/* Where the element can't be held, or too few trips are left, they are made without. */
+static void choose_held(Trips *t) {
+    uint32_t enough = add_enough(t, t->q->front), all = t->q->all;
+    all = enough == DYN_NONE ? all : add(t, t->q->front, DYN_RO_IAND, all, enough, 0);
+    add_end(t, t->q->front, all, t->begin, t->other);
+    t->first = t->q->front;
+}
+
+/* Trips that can't be done again would have to store the element at each exit, so there are none that hold it. */
+static void drop_held(Trips *t) {
+    for (uint32_t i = 0; i < t->q->n; i++) {
+        t->r->blocks.at[t->q->blocks[i]].v.n = 0;
+    }
+    t->r->blocks.at[t->begin].v.n = t->r->blocks.at[t->q->front].v.n = 0;
+    t->first = t->other;
+}
+
+/* `front`: where the loop goes on behind the trips. */
+static void make_trips(Trips *t, uint32_t front) {
     DynRegionQuick *q = t->q;
     bool polls = calls(t);
-    uint32_t begin = add_block(t), done = add_block(t), next = done;
-    if (t->failed) {
-        return;
-    }
+    uint32_t begin = t->begin, done = add_block(t), next = done;
     uint32_t most = add(t, begin, DYN_RO_ICONST, DYN_NONE, DYN_NONE, q->short_loop ? 0 : TRIPS), until = most;
     if (!q->short_loop) {
         uint32_t rest = add(t, begin, DYN_RO_ISUBW, q->left, most, 0);
         until = add(t, begin, DYN_RO_IMAX0, rest, DYN_NONE, 0);
     }
     q->until = until;
+    move_element(t, begin, false);
     uint32_t again = make_again(t, begin, until, polls);
+    if (t->failed || (again == DYN_NONE && t->e != NULL)) {
+        drop_held(t);
+        return;
+    }
     if (again != DYN_NONE && t->nstores > 0 && !q->short_loop) { /* there is room for fewer */
         t->r->blocks.at[begin].v.at[0].imm.i = DYN_REGION_SAVED;
     }
@@ -438,25 +489,51 @@ static void make_trips(Trips *t) {
         next = add_block(t);
         ask_behind(t, done, next, again);
     }
+    move_element(t, next, true);
     add_end(t, begin, DYN_NONE, q->head, DYN_NONE);
     if (q->short_loop) {
         add_end(t, next, DYN_NONE, q->after, DYN_NONE);
     } else {
-        add_end(t, next, q->left, q->front, q->after);
+        add_end(t, next, q->left, front, q->after);
     }
-    choose(t, begin, again != DYN_NONE);
+    if (t->e != NULL) {
+        choose_held(t);
+    } else {
+        choose(t, again != DYN_NONE);
+    }
 }
 
-uint32_t dyn_region_trips(DynRegion *r, DynRegionQuick *q) {
+/* The loop's trips, which begin at `begin`, and go on at `front`; `other` is where the block in front goes instead. */
+static uint32_t trips_of(DynRegion *r, DynRegionQuick *q, const DynRegionElement *e, uint32_t begin, uint32_t other,
+                         uint32_t front) {
     uint32_t n = r->regs.n;
     uint8_t *rows = PyMem_RawCalloc(3, n);
     if (rows == NULL) {
         return DYN_NONE;
     }
-    Trips t = {.r = r, .q = q, .carried = rows, .assigned = rows + n, .told = rows + 2 * (size_t)n};
+    Trips t = {.r = r, .q = q, .e = e, .begin = begin, .other = other};
+    t.carried = rows;
+    t.assigned = rows + n;
+    t.told = rows + 2 * (size_t)n;
     t.nregs = n;
-    make_trips(&t);
+    make_trips(&t, front);
     PyMem_RawFree(t.live.rows);
     PyMem_RawFree(rows);
     return t.failed ? DYN_NONE : t.first;
+}
+
+uint32_t dyn_region_trips(DynRegion *r, DynRegionQuick *q) {
+    bool failed = false;
+    DynRegionElement e = {.reg = DYN_NONE};
+    uint32_t begin = dyn_region_add_block(r, r->blocks.at[q->head].at, &failed), chosen = begin, first = DYN_NONE;
+    failed = failed || !dyn_region_hold_element(r, q, &e);
+    if (!failed && e.reg != DYN_NONE) {
+        uint32_t held = dyn_region_add_block(r, r->blocks.at[q->head].at, &failed);
+        chosen = failed ? DYN_NONE : trips_of(r, &e.q, &e, held, begin, q->front);
+    }
+    if (!failed && chosen != DYN_NONE) {
+        first = trips_of(r, q, NULL, begin, chosen, q->front);
+    }
+    PyMem_RawFree(e.blocks);
+    return first;
 }

@@ -2,6 +2,8 @@
  * Here a graph can be left, before the call or because it raised.
  *
  * Called by run.c through tasks.def, with the GIL; task_product.c shares how a call begins and ends. Owns nothing. */
+#include "base/cpy.h"
+#include "base/pool.h"
 #include "base/torch.h"
 #include "codegen/run/call.h"
 #include "codegen/run/flags.h"
@@ -167,6 +169,24 @@ static DynRunStatus call_failed(DynCall *c, uint32_t node, DynExternStatus statu
     return DYN_RUN_ERROR;
 }
 
+/* The result is an array for whose memory the C library would ask the kernel, and give it back, at each call. */
+static bool is_large(const DynCall *c, const DynNode *n) {
+    double bytes = n->flags & DYN_NODE_OBJECT ? 0.0 : dyn_dtypes[n->dtype].size;
+    for (int d = 0; d < n->ndim; d++) {
+        bytes *= (double)c->run->sym[n->shape[d]].i;
+    }
+    return bytes >= (double)DYN_POOL_LEAST;
+}
+
+/* The call may have raised. */
+static void take_pool_back(PyObject *before) {
+    if (before != NULL) {
+        DynRaised raised = dyn_callback_begin();
+        dyn_arrays_own(before);
+        dyn_callback_end(raised);
+    }
+}
+
 static DynTaskEnd bind_call(DynCall *c, DynTask *t) {
     uint32_t node = c->p->steps.at[t->first].id;
     const DynNode *n = dyn_graph_node(c->p->graph, node);
@@ -180,8 +200,9 @@ static DynTaskEnd bind_call(DynCall *c, DynTask *t) {
     bool silent = n->snapshot != DYN_NONE && !acts && dyn_extern_warns_by_flags(c->p->graph, node);
     dyn_call_be_strict(c, silent && !c->p->tensors);
     dyn_torch_grad_back(c->grad && x->marked);
-    PyObject *given = NULL;
+    PyObject *given = NULL, *memory = !acts && !c->p->tensors && is_large(c, n) ? dyn_arrays_lend_pool() : NULL;
     DynExternStatus status = dyn_extern_run(c->p->graph, node, extern_operand, c, c->objects, c->run->sym, silent, &given);
+    take_pool_back(memory);
     status = dyn_run_opened(c->run, status, given);
     c->grad = (c->grad && x->marked) ? dyn_torch_grad_off() : c->grad;
     dyn_flags_clear();
