@@ -219,6 +219,66 @@ def test_long_loops_without_arrays_are_found_where_that_is_wanted(tmp_path, plai
     assert found == (0, f"False False {plain_loops}\n", "")
 
 
+FRAMES = """
+import time
+class Items:
+    def __init__(self, n):
+        self.n = n
+    def __iter__(self):
+        return self
+    def __next__(self):
+        self.n -= 1
+        if self.n < 0:
+            raise StopIteration
+        return self.n
+    def __del__(self):
+        sum(range(2000))
+class Manager:
+    def __enter__(self):
+        return self
+    def __exit__(self, *_):
+        return False
+def managed(n):
+    with Manager():
+        for i in [1, 2, 3]:
+            for j in range(n):
+                yield_less(j)
+def yield_less(j):
+    for k in (1, 2):
+        j += k
+    return j
+def own(n):
+    for i, item in enumerate(Items(n)):
+        for other in list(range(20)):
+            i += other
+    return [i * x for x in range(n)]
+def caught(n):
+    i = 0
+    for i in range(n):
+        try:
+            for x in Items(3):
+                1 // x
+        except ZeroDivisionError:
+            pass
+        finally:
+            for y in range(5):
+                i += y
+    return i
+began = time.process_time()
+while time.process_time() - began < 1:
+    for f in managed, own, caught:
+        for n in 0, 1, 1000:
+            f(n)
+print("done")
+"""
+
+
+def test_who_looks_at_frames_leaves_them_alone(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(FRAMES)
+    assert run_python(["-m", "dynoc", str(path)]) == (0, "done\n", "")
+
+
 SIGNAL = """
 import os, signal, sys, time, traceback
 class Due(Exception): pass
