@@ -27,8 +27,6 @@ else:
 
 from dynoc._errors import BackendError, CompileError, ConfigError, Error, InternalError, Unsupported
 from dynoc._config import config
-from dynoc._control import allow_in_graph, disallow_in_graph, graph_break, is_tracing, reset, run, set_logs, skip, wait
-from dynoc._optimize import disable, enable, enabled, optimize
 
 __version__ = "0.1.0"
 __all__ = [
@@ -69,11 +67,20 @@ __all__ = [
 ]
 
 counters = _dynoc.counters
-LATER = {  # not needed by a program that only runs
-    "explain": "_explain", "Explanation": "_explain", "Graph": "_graph", "GraphModule": "_graph", "Interpreter": "_interpreter",
-    "Node": "_graph", "grad": "_gradient", "list_backends": "_backends", "profile": "_profile", "register_backend": "_backends",
-    "report": "_report", "trace": "_backends", "value_and_grad": "_gradient",
+graph_break = _dynoc.graph_break  # The recorder is to find these two in this module.
+is_tracing = _dynoc.is_tracing
+MODULES = {  # imported when one of their names is asked for: a short program under ``python -m dynoc`` needs few of them
+    "_backends": ("list_backends", "register_backend", "trace"),
+    "_control": ("allow_in_graph", "disallow_in_graph", "reset", "run", "set_logs", "skip", "wait"),
+    "_explain": ("Explanation", "explain"),
+    "_gradient": ("grad", "value_and_grad"),
+    "_graph": ("Graph", "GraphModule", "Node"),
+    "_interpreter": ("Interpreter",),
+    "_optimize": ("disable", "enable", "enabled", "optimize"),
+    "_profile": ("profile",),
+    "_report": ("report",),
 }  # fmt: skip
+LATER = {name: module for module, names in MODULES.items() for name in names}
 
 
 def __getattr__(name):

@@ -181,7 +181,9 @@ def compiled(source, name):
         if source[:4] != MAGIC_NUMBER:
             raise RuntimeError("Bad magic number in .pyc file")
         return marshal.loads(source[16:])
-    return compile(source, name, "exec", dont_inherit=True)
+    if b"\0" in source:
+        return compile(source, name, "exec", dont_inherit=True)
+    return _dynoc.compile_program(source, name)
 
 
 def without_own_frames(hook):

@@ -3,9 +3,6 @@
 from dynoc import _dynoc
 from dynoc._errors import ConfigError
 
-graph_break = _dynoc.graph_break
-is_tracing = _dynoc.is_tracing
-
 
 def function_only(fn, caller):
     if not callable(fn):

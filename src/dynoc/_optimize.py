@@ -298,8 +298,8 @@ def enable(
 
     Arrays themselves tell who makes them: a function is found when it (or what it calls) has made some, and is recorded at its
     next call. A program without arrays pays next to nothing. Unless ``config.plain_loops`` is off, its long loops are found too:
-    when a function with a loop over numbers has run for about a fifth of a second (over objects: when the program has taken ten
-    seconds), such loops are looked at. NumPy is not imported for that. On
+    when a function with a loop over numbers has run for about a fifth of a second, or for less where it is seen to have long to
+    go (over objects: when the program has taken ten seconds), such loops are looked at. NumPy is not imported for that. On
     CPython 3.11 found functions are served by the frame-evaluation hook, which is in only while it pays.
 
     With ``wait=True``, or with ``config.record_all``, every function is offered to the recorder at its first call: the hook stays

@@ -5,12 +5,16 @@
 #include "evalframe/looks.h"
 #include "base/cpy_region.h"
 #include "ir/region_strings.h"
+#include "tracer/bytecode/asm_loops.h"
 #include "tracer/bytecode/decode.h"
 
 #define DEPTH 5 /* so deep in lists, tuples and functions is looked, */
 #define ITEMS 4 /* at so many items of each */
 #define NAMES 32
-#define MOST 400 /* objects that are looked at in all: a function that comes to more isn't one of numbers */
+#define COMPILE_NS 40000000    /* that a compiler takes for any loop, … */
+#define INSTRUCTION_NS 1000000 /* … for each of its instructions, … */
+#define COSTLY_NS 7000000      /* … and for some: for the loops of docs/lab/loops.md it took .03 to .25 s */
+#define MOST 400               /* objects that are looked at in all: a function that comes to more isn't one of numbers */
 
 typedef struct Look {
     int depth, *left;   /* how many more may be looked at */
@@ -220,6 +224,61 @@ bool dyn_looks_refused(DynFrame *f) {
     }
     PyErr_Clear();
     return refused;
+}
+
+/* The outermost loop around that place, as canonical instructions; DYN_NONE: there is none. */
+static uint32_t outermost_loop(const DynCode *c, uint32_t at, uint32_t *to) {
+    uint32_t from = DYN_NONE;
+    for (uint32_t i = 0; i < c->v.n; i++) {
+        const DynInstr *in = &c->v.at[i];
+        bool around = dyn_has_target(in) && in->target <= i && c->v.at[in->target].start <= at && at <= in->next;
+        from = around && in->target < from ? in->target : from;
+        *to = around && in->target == from ? i : *to;
+    }
+    return from;
+}
+
+/* What lies on the stack of a frame that runs, where its loop has its iterator. */
+static PyObject *iterator_in(DynFrame *f, const DynCode *c, uint32_t loop) {
+    int32_t *depths = dyn_decode_depths(c), iterator = (int32_t)dyn_iterator_slots();
+    uint32_t slot = (uint32_t)dyn_code_nlocalsplus(c->code);
+    bool there = depths != NULL && depths[loop] >= iterator;
+    slot += there ? (uint32_t)(depths[loop] - iterator) : 0;
+    PyMem_RawFree(depths);
+    return there && !dyn_frame_has_number(f, slot) ? dyn_frame_get(f, slot) : NULL;
+}
+
+/* Only iterators whose ends run no code: a frame may be about to drop its own. */
+static Py_ssize_t trips_left(PyObject *it) {
+    bool tells = it != NULL &&
+                 (Py_IS_TYPE(it, &PyRangeIter_Type) || Py_IS_TYPE(it, &PyListIter_Type) || Py_IS_TYPE(it, &PyTupleIter_Type));
+    Py_ssize_t left = tells ? PyObject_LengthHint(it, -1) : -1;
+    PyErr_Clear();
+    return left;
+}
+
+/* Items of containers, attributes and calls become much code. */
+static bool is_costly(DynOpcode op) {
+    return op == DYN_I_BINARY_SUBSCR || op == DYN_I_STORE_SUBSCR || op == DYN_I_LOAD_ATTR || op == DYN_I_STORE_ATTR ||
+           op == DYN_I_CALL;
+}
+
+DynLoopAhead dyn_looks_ahead(DynFrame *f) {
+    DynCode *c = dyn_decode(dyn_frame_code(f));
+    uint32_t to = 0, from = c == NULL ? DYN_NONE : outermost_loop(c, dyn_frame_position(f), &to);
+    DynLoopAhead ahead = {.left = -1, .cost_ns = COMPILE_NS};
+    for (uint32_t i = from; from != DYN_NONE && i <= to; i++) {
+        ahead.cost_ns += is_costly(c->v.at[i].op) ? COSTLY_NS : INSTRUCTION_NS;
+    }
+    if (from != DYN_NONE && c->v.at[from].op == DYN_I_FOR_ITER) {
+        ahead.over = iterator_in(f, c, from);
+        ahead.left = trips_left(ahead.over);
+    }
+    if (c != NULL) {
+        dyn_decode_free(c);
+    }
+    PyErr_Clear();
+    return ahead;
 }
 
 DynLooks dyn_looks_of_frame(DynFrame *f) {

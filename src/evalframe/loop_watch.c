@@ -11,7 +11,9 @@
 #include "tracer/bytecode/decode.h"
 #include <time.h>
 
-#define MANY 20   /* meetings with a function that make its loop worth it if it is over numbers: .16 s, */
+#define MANY 20   /* meetings with a function that make its loop worth it if it is over numbers: .16 s, … */
+#define SOON 4    /* … or so many, or 8, 16, if its loop is seen to run for long yet, … */
+#define TIMES 2   /* … so many times as long as a compiler takes: it has a processor of its own, or shares the program's; … */
 #define LONG_S 10 /* or over objects, when the program has run for so long that starting takes a hundredth of that */
 #define MEETING_NS 7000000
 #define DEPTH 6    /* functions on the stack that are looked at */
@@ -21,7 +23,10 @@ static PyObject *callback; /* strong; NULL: nobody waits */
 static struct {
     PyObject *code; /* strong */
     unsigned n, when, tick;
-    DynLooks looks; /* when it was met last, of the times that it is looked at */
+    DynLooks looks; /* when it was met last, of the times that it is looked at; … */
+    PyObject *over; /* … and then: the iterator of its outermost loop, borrowed and only compared, … */
+    Py_ssize_t left;
+    int64_t began; /* … the trips that this had left when it was met first, and the time then */
 } met[COUNTED];
 static unsigned meetings, tick;
 
@@ -44,6 +49,7 @@ static int place_of(PyObject *code) {
     }
     Py_XSETREF(met[oldest].code, Py_NewRef(code));
     met[oldest].n = met[oldest].tick = 0;
+    met[oldest].over = NULL;
     return oldest;
 }
 
@@ -67,8 +73,27 @@ static bool has_computed(void) {
     return has;
 }
 
+typedef enum Rest { REST_UNKNOWN, REST_SHORT, REST_LONG } Rest;
+
+/* Will the loop that the frame is in run for long enough yet to be worth a compiler's time, by the time that its trips took since
+ * it was met first? A trip that isn't over counts as if it were. */
+static Rest rest_of(int i, DynFrame *f) {
+    DynLoopAhead ahead = dyn_looks_ahead(f);
+    int64_t now = computed_ns();
+    if (ahead.left < 0 || ahead.over != met[i].over || ahead.left > met[i].left) {
+        met[i].over = ahead.left < 0 ? NULL : ahead.over;
+        met[i].left = ahead.left;
+        met[i].began = now;
+        return REST_UNKNOWN;
+    }
+    Py_ssize_t trips = met[i].left > ahead.left ? met[i].left - ahead.left : 1;
+    double rest = (double)(now - met[i].began) / (double)trips * (double)ahead.left;
+    return rest >= TIMES * (double)ahead.cost_ns ? REST_LONG : REST_SHORT;
+}
+
 /* The function of this frame is met once more: is its loop worth starting for? Its looks are taken at the meetings 1, 2, 4, 8 …
- * and when they decide. *promising: it may become so before long. */
+ * and when they decide: then a loop that is over soon isn't, though other loops may follow. *promising: it may become so before
+ * long. */
 static bool meet(DynFrame *f, bool *promising) {
     int i = place_of((PyObject *)dyn_frame_code(f));
     if (met[i].tick == tick) { /* it calls itself */
@@ -77,13 +102,16 @@ static bool meet(DynFrame *f, bool *promising) {
     unsigned n = ++met[i].n;
     met[i].tick = tick;
     met[i].when = meetings;
+    Rest rest = REST_UNKNOWN;
     if (n % MANY == 0 || (n & (n - 1)) == 0) {
         met[i].looks = dyn_looks_of_frame(f);
+        rest = met[i].looks == DYN_LOOKS_LIKE_NUMBERS ? rest_of(i, f) : REST_UNKNOWN;
     }
     DynLooks looks = met[i].looks;
+    bool is_time = (n % MANY == 0 && rest != REST_SHORT) || (n >= SOON && rest == REST_LONG);
     *promising |= looks == DYN_LOOKS_LIKE_NUMBERS;
     bool likely = looks == DYN_LOOKS_LIKE_NUMBERS || (looks == DYN_LOOKS_LIKE_OBJECTS && runs_for_long());
-    return n % MANY == 0 && likely && !dyn_looks_refused(f);
+    return is_time && likely && !dyn_looks_refused(f);
 }
 
 /* The code of one of the functions on the stack that is worth starting for: a new reference, or NULL. */

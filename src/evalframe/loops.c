@@ -133,22 +133,25 @@ static bool stands(const DynLoop *loop) {
     return loop->state == DYN_LOOP_COLD || loop->state == DYN_LOOP_WAITING || loop->state == DYN_LOOP_NATIVE;
 }
 
-/* Is it nested in a loop that is native, or will be? Then it isn't planned alone. */
-static bool is_covered(const DynLoops *l, uint32_t i) {
+static bool is_waiting(const DynLoop *loop) { return loop->state == DYN_LOOP_WAITING; }
+
+/* Is it nested in a loop of which that is true? */
+static bool is_within(const DynLoops *l, uint32_t i, bool (*is)(const DynLoop *)) {
     for (uint32_t k = 0; k < l->nloops; k++) {
-        if (stands(&l->loops[k]) && l->made != NULL && (l->made->ways[k].inner >> i & 1) != 0) {
+        if (is(&l->loops[k]) && l->made != NULL && (l->made->ways[k].inner >> i & 1) != 0) {
             return true;
         }
     }
     return false;
 }
 
-/* Ways are as the states of all loops say. */
+/* Ways are as the states of all loops say. In a loop that is native, or will be, none is planned alone; one that is cold is left
+ * alone while the compiler works on a loop around it. */
 static void set_ways(DynLoops *l) {
     for (uint32_t i = 0; i < l->nloops; i++) {
         DynLoopState state = l->loops[i].state;
-        bool fresh = state == DYN_LOOP_NEW && !is_covered(l, i);
-        bool cold = state == DYN_LOOP_COLD && !l->loops[i].rests;
+        bool fresh = state == DYN_LOOP_NEW && !is_within(l, i, stands);
+        bool cold = state == DYN_LOOP_COLD && !l->loops[i].rests && !is_within(l, i, is_waiting);
         dyn_loops_open(l, i, fresh || cold || state == DYN_LOOP_NATIVE);
     }
 }
@@ -195,6 +198,7 @@ static void look_at_build(DynLoops *l, uint32_t i) {
     } else if (state == DYN_REGION_READY) {
         dyn_count("loops", "native");
         settle(l, i, DYN_LOOP_NATIVE);
+        dyn_loops_begin_inner(l, i);
         say(l, i, loop->function ? "a function that calls itself runs natively" : "a loop runs natively");
     } else {
         const char *detail = NULL;
@@ -274,12 +278,8 @@ bool dyn_loops_may_put_off(const DynLoops *l) {
     return l->cache != NULL && !dyn_options_wait(l->cache->options) && l->engine == &native;
 }
 
-/* What it has run is counted from here on. */
 static DynLoopState begin_cold(DynLoops *l, uint32_t i) {
-    DynLoop *loop = &l->loops[i];
-    loop->arrived = 0;
-    loop->ran_ns = 0;
-    loop->since = dyn_loops_ran(l);
+    dyn_loops_count_anew(l, i);
     settle(l, i, DYN_LOOP_COLD);
     return DYN_LOOP_COLD;
 }

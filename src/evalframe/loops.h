@@ -309,6 +309,9 @@ DYN_HIDDEN bool dyn_loops_take_elements(const DynCode *c, const bool *members, P
 
 /* ---- loops_ticks.c: a cold loop whose trips can't be counted is asked no more until it has run for long. false: it goes on. */
 DYN_HIDDEN bool dyn_loops_rest(DynLoops *l, uint32_t i);
+DYN_HIDDEN void dyn_loops_count_anew(DynLoops *l, uint32_t i); /* What a cold loop has run is counted from here on. */
+/* … of those in loop i, which is native from now on: it is likely to be arrived at before one of them has run for long. */
+DYN_HIDDEN void dyn_loops_begin_inner(DynLoops *l, uint32_t i);
 DYN_HIDDEN void dyn_loops_rouse_forgotten(DynLoops *l);   /* those that rest, where ticks have ended */
 DYN_HIDDEN void dyn_loops_rouse(DynLoops *l, uint32_t i); /* loops.c: its way is as its state says again */
 DYN_HIDDEN DynLoops *dyn_loops_with_code(PyObject *code); /* … those whose loop code it is, or NULL */

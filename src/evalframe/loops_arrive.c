@@ -9,30 +9,29 @@
 #include "base/cpy_region.h"
 #include "evalframe/loops.h"
 #include "evalframe/hook.h"
+#include "evalframe/ticks.h"
 
-#define TRIAL 64          /* arrivals, before it is asked whether they pay */
-#define MOST_COLD 64      /* arrivals at a cold loop, before it is asked how long it will run … */
-#define MOST_WHILE 1024   /* … where nobody knows how often it will be arrived at yet, … */
-#define SHARE_WHILE 8     /* … and has run for one part of so many of what makes it worth planning, unless … */
-#define MOST_ASKED 64     /* … it rests after so many */
-#define FIRST_PLAN_NS 2e7 /* The first planning in a process takes .8 ms more than others: its loop has to run for longer. */
-#define MOST_COLD_NS 1e7  /* So long a loop runs before its region, which is planned, is built: a compiler beside it slows it. */
-#define CALL_NS 30.       /* a call of a function that calls itself, in CPython */
-#define SMALL_NS 10e3     /* a region that runs for less is weighed: */
-#define WEIGHED 64        /* for so many arrivals it is in turns native and CPython's, … */
-#define COLD_TRIPS 16     /* … first CPython's for so many that don't count: what it hasn't run yet is slow; … */
-#define TURN 8            /* … each for so many of them; */
-#define WEIGHED_SOON 2u   /* After so many trials it is weighed again, as trips differ, … */
-#define WEIGHED_AGAIN 32u /* … or so many, where CPython took SURELY times as long, then after four times as many, … */
-#define MOST_DOUBLED 4    /* Turns are twice as long each time, so often, since the first trips of a turn take longer. */
-#define SURELY 2          /* It is the last time if CPython took so many times as long. */
-#define FEW_COUNTED 4     /* It is over after so few of CPython's … */
-#define OVER 3            /* … where they took so many times as long. */
-#define MOST_AGAIN 65536  /* arrivals of a loop over a generator that doesn't begin again: each counts from there on */
-#define AWAY_NS 50e3      /* what takes so long was interrupted, or is the program's, and tells nothing */
-#define OUT_NS 60.        /* from where a region was left to where CPython goes on, about */
-#define ASKED_NS 70.      /* what an open way costs that isn't taken, without what is done there: 40 to 100; … */
-#define LEAST_SHARE .25   /* … but so much of a trip is CPython's own */
+#define TRIAL 64             /* arrivals, before it is asked whether they pay */
+#define MOST_COLD 64         /* arrivals at a cold loop, before it is asked how long it will run … */
+#define MOST_WHILE 1024      /* … where nobody knows how often it will be arrived at yet, … */
+#define SHARE_WHILE 8        /* … and has run for one part of so many of what makes it worth planning, unless … */
+#define MOST_ASKED 64        /* … it rests after so many */
+#define CALL_NS 30.          /* a call of a function that calls itself, in CPython */
+#define SMALL_NS 10e3        /* a region that runs for less is weighed: */
+#define WEIGHED 64           /* for so many arrivals it is in turns native and CPython's, … */
+#define COLD_TRIPS 16        /* … first CPython's for so many that don't count: what it hasn't run yet is slow; … */
+#define TURN 8               /* … each for so many of them; */
+#define WEIGHED_SOON 2u      /* After so many trials it is weighed again, as trips differ, … */
+#define WEIGHED_AGAIN 32u    /* … or so many, where CPython took SURELY times as long, then after four times as many, … */
+#define MOST_DOUBLED 4       /* Turns are twice as long each time, so often, since the first trips of a turn take longer. */
+#define SURELY 2             /* It is the last time if CPython took so many times as long. */
+#define FEW_COUNTED 4        /* It is over after so few of CPython's … */
+#define OVER 3               /* … where they took so many times as long. */
+#define MOST_AGAIN 65536     /* arrivals of a loop over a generator that doesn't begin again: each counts from there on */
+#define AWAY_NS 50e3         /* what takes so long was interrupted, or is the program's, and tells nothing */
+#define OUT_NS 60.           /* from where a region was left to where CPython goes on, about */
+#define ASKED_NS 70.         /* what an open way costs that isn't taken, without what is done there: 40 to 100; … */
+#define LEAST_SHARE .25      /* … but so much of a trip is CPython's own */
 #define LEAST_INSIDE_NS 150. /* that a region has to run, on average, to pay for the way in and out */
 #define ENOUGH_NS 1e6        /* a region that ran for so long in all is judged before there were TRIAL arrivals */
 #define MOST_GIVEN_UP 4      /* One of so many arrivals of a function that calls itself may have been in vain. */
@@ -191,7 +190,9 @@ static void prefer(DynLoop *loop, uint32_t k) {
 
 static bool run_region(const DynLoops *l, DynLoop *loop, DynRegion *r, Slots *s, DynRegionExit *exit) {
     int64_t began = dyn_watch_now();
+    dyn_ticks_native_begins();
     bool left = l->engine->run(r, s->at, s->nstack, exit) == DYN_REGION_LEFT;
+    dyn_ticks_native_ends();
     if (DYN_UNLIKELY(began != 0) && left) {
         dyn_watched_loop(l->cache, &loop->watched, began);
     }
@@ -544,10 +545,6 @@ static bool is_to_be_asked(const DynLoop *loop, Py_ssize_t left, bool for_a_whil
     return loop->arrived >= (for_a_while ? MOST_WHILE : SHARE_WHILE * MOST_WHILE);
 }
 
-double dyn_loops_enough(const DynLoop *loop) {
-    return loop->nregions > 0 ? MOST_COLD_NS : loop->worth_ns + (dyn_loops_any_planned() ? 0 : FIRST_PLAN_NS);
-}
-
 /* Is it nested in a cold loop, which goes on soon? That has run for as long, and is planned as a whole at its next arrival; if it
  * can't be, or doesn't arrive, this one's turn comes when it has run for as long once more. */
 static bool leaves_it_to_outer(DynLoops *l, uint32_t i, double rest_ns) {
@@ -559,9 +556,7 @@ static bool leaves_it_to_outer(DynLoops *l, uint32_t i, double rest_ns) {
             outer->ran_ns = dyn_loops_enough(outer);
             outer->arrived = 0;
             dyn_loops_rouse(l, k);
-            inner->since = dyn_loops_ran(l);
-            inner->ran_ns = 0;
-            inner->arrived = 0;
+            dyn_loops_count_anew(l, i);
             return true;
         }
     }
@@ -656,6 +651,9 @@ uint64_t dyn_loops_native_cycles(void) { return native_cycles; }
 static void count_run(DynLoops *l, uint32_t i, uint64_t inside, Py_ssize_t trips, bool gave_up) {
     DynLoop *loop = &l->loops[i];
     native_cycles += inside;
+    if (inside > dyn_cycles_of_ns(ENOUGH_NS)) {
+        dyn_loops_begin_inner(l, i);
+    }
     if (!loop->has_run && !loop->function) {
         loop->has_run = true;
         return;

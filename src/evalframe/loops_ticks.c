@@ -6,8 +6,10 @@
 #include "evalframe/loops.h"
 #include "evalframe/ticks.h"
 
-#define DEPTH 8    /* functions on the stack that are looked at */
-#define USELESS 32 /* calls in a row that met no loop that rests: then there are no more, until another one rests */
+#define DEPTH 8           /* functions on the stack that are looked at */
+#define FIRST_PLAN_NS 2e7 /* The first planning in a process takes .8 ms more than others: its loop has to run for longer. */
+#define MOST_COLD_NS 1e7  /* So long a loop runs before its region, which is planned, is built: a compiler beside it slows it. */
+#define USELESS 32        /* calls in a row that met no loop that rests: then there are no more, until another one rests */
 
 static unsigned useless;
 
@@ -59,6 +61,27 @@ void dyn_loops_rouse_forgotten(DynLoops *l) {
     for (uint32_t i = 0; i < l->nloops && !come; i++) {
         if (l->loops[i].rests) {
             dyn_loops_rouse(l, i);
+        }
+    }
+}
+
+/* ---- what a cold loop has run */
+
+double dyn_loops_enough(const DynLoop *loop) {
+    return loop->nregions > 0 ? MOST_COLD_NS : loop->worth_ns + (dyn_loops_any_planned() ? 0 : FIRST_PLAN_NS);
+}
+
+void dyn_loops_count_anew(DynLoops *l, uint32_t i) {
+    DynLoop *loop = &l->loops[i];
+    loop->arrived = 0;
+    loop->ran_ns = 0;
+    loop->since = dyn_loops_ran(l);
+}
+
+void dyn_loops_begin_inner(DynLoops *l, uint32_t i) {
+    for (uint32_t k = 0; k < l->nloops; k++) {
+        if (l->loops[k].state == DYN_LOOP_COLD && (l->made->ways[i].inner >> k & 1) != 0) {
+            dyn_loops_count_anew(l, k);
         }
     }
 }

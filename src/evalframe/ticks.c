@@ -11,6 +11,7 @@
 #define FIRST_MS 8
 #define LONGEST_MS 500
 #define CLIENTS 3
+#define MOST_SPARED 32 /* calls in a row that don't come as a native loop runs: it may call Python code that is of interest */
 
 /* Who wants to be called; with the GIL. */
 typedef struct Client {
@@ -22,10 +23,11 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t wake; /* the thread is to look whether it is to go on */
     pthread_t thread;
-    bool on;           /* there is a thread; with the lock, or the GIL */
-    bool paused;       /* It ended for a fork. */
-    atomic_bool asked; /* a call that has not come yet */
-    atomic_uint ms;    /* the shortest of all clients' */
+    bool on;            /* there is a thread; with the lock, or the GIL */
+    bool paused;        /* It ended for a fork. */
+    atomic_bool asked;  /* a call that has not come yet */
+    atomic_uint ms;     /* the shortest of all clients' */
+    atomic_uint native; /* native loops that run */
     Client clients[CLIENTS];
 } ticks = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -68,6 +70,23 @@ static int on_tick(void *unused) {
     return 0;
 }
 
+/* A call makes a native loop leave, and CPython goes on until it comes to its header again. */
+static bool is_spared(void) {
+    static unsigned spared;
+    bool native = atomic_load_explicit(&ticks.native, memory_order_relaxed) > 0;
+    spared = native && spared < MOST_SPARED ? spared + 1 : 0;
+    return spared > 0;
+}
+
+static void change_native(int by) {
+    unsigned n = atomic_load_explicit(&ticks.native, memory_order_relaxed);
+    atomic_store_explicit(&ticks.native, n + (unsigned)by, memory_order_relaxed); /* with the GIL: nobody else does */
+}
+
+void dyn_ticks_native_begins(void) { change_native(1); }
+
+void dyn_ticks_native_ends(void) { change_native(-1); }
+
 static void *thread_main(void *unused) {
     pthread_mutex_lock(&ticks.lock);
     while (ticks.on) {
@@ -78,7 +97,7 @@ static void *thread_main(void *unused) {
         until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         bool slept = pthread_cond_timedwait(&ticks.wake, &ticks.lock, &until) != 0;
-        if (!ticks.on || !slept) {
+        if (!ticks.on || !slept || is_spared()) {
             continue;
         }
         if (atomic_exchange(&ticks.asked, true)) {

@@ -11,5 +11,8 @@ DYN_HIDDEN bool dyn_ticks_prepare(void); /* false, or true once and for all: the
 DYN_HIDDEN void dyn_ticks_start(DynTicked *call);
 DYN_HIDDEN bool dyn_ticks_come(DynTicked *call); /* … to this caller */
 DYN_HIDDEN void dyn_ticks_stop(DynTicked *call);
+/* A native loop runs, which a call would interrupt: there are fewer until it has ended. With the GIL. */
+DYN_HIDDEN void dyn_ticks_native_begins(void);
+DYN_HIDDEN void dyn_ticks_native_ends(void);
 DYN_HIDDEN void dyn_ticks_go_on(void); /* behind a fork, which has ended the thread that asks */
 #endif

@@ -283,6 +283,27 @@ def test_runs_natively():
     assert gone_over() > before
 
 
+@pytest.mark.skipif(not HAS, reason="calls stay in their code")
+def test_a_loop_is_left_alone_while_the_one_around_it_is_compiled(tmp_path, monkeypatch):
+    def nest(n):
+        s = 0.0
+        for i in range(n):
+            if i == 10:
+                go_over()
+            for j in range(200):
+                s += j * 0.5
+        return s
+
+    slow = tmp_path / "slow"
+    slow.write_text('#!/bin/sh\nsleep 1\nexec cc "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setattr(dynoc.config, "compiler", str(slow))
+    monkeypatch.setattr(dynoc.config, "cache_dir", str(tmp_path))
+    before, planned = gone_over(), dynoc.counters["loops"].get("planned", 0)
+    assert nest(40_000) == 398000000.0
+    assert gone_over() == before + 1 and dynoc.counters["loops"]["planned"] == planned + 1
+
+
 def test_not_where_somebody_traces():
     lines = []
 

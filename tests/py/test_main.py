@@ -49,6 +49,9 @@ ENDS = {
     "future": "from __future__ import annotations\ndef f(x: nowhere): pass\nprint(f.__annotations__)\n",
     "no futures of ours": "def f(x: int): pass\nprint(f.__annotations__)\n",
     "coding": "# coding: latin-1\nprint(ascii('\u00e4'))\n",
+    "byte order mark": "\xef\xbb\xbfprint(1)\n",
+    "warning of the compiler": "print(1 is 1)\nassert (1, 'never')\n",
+    "flags of the compiler": "def f():\n    'a docstring'\n    assert 0\n\nprint(f.__code__.co_flags, f.__code__.co_consts)\n",
     "empty": "",
     "pickles": "import pickle\nclass A: pass\nprint(type(pickle.loads(pickle.dumps(A()))) is A)\n",
     "source of itself": "import inspect\ndef f(): pass\nprint(inspect.getsource(f))\n",
@@ -214,6 +217,66 @@ def test_long_loops_without_arrays_are_found_where_that_is_wanted(tmp_path, plai
     path.write_text(LONG)
     found = run_python(["-m", "dynoc", str(path)], DYNOC_PLAIN_LOOPS=int(plain_loops))
     assert found == (0, f"False False {plain_loops}\n", "")
+
+
+FRAMES = """
+import time
+class Items:
+    def __init__(self, n):
+        self.n = n
+    def __iter__(self):
+        return self
+    def __next__(self):
+        self.n -= 1
+        if self.n < 0:
+            raise StopIteration
+        return self.n
+    def __del__(self):
+        sum(range(2000))
+class Manager:
+    def __enter__(self):
+        return self
+    def __exit__(self, *_):
+        return False
+def managed(n):
+    with Manager():
+        for i in [1, 2, 3]:
+            for j in range(n):
+                yield_less(j)
+def yield_less(j):
+    for k in (1, 2):
+        j += k
+    return j
+def own(n):
+    for i, item in enumerate(Items(n)):
+        for other in list(range(20)):
+            i += other
+    return [i * x for x in range(n)]
+def caught(n):
+    i = 0
+    for i in range(n):
+        try:
+            for x in Items(3):
+                1 // x
+        except ZeroDivisionError:
+            pass
+        finally:
+            for y in range(5):
+                i += y
+    return i
+began = time.process_time()
+while time.process_time() - began < 1:
+    for f in managed, own, caught:
+        for n in 0, 1, 1000:
+            f(n)
+print("done")
+"""
+
+
+def test_who_looks_at_frames_leaves_them_alone(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(FRAMES)
+    assert run_python(["-m", "dynoc", str(path)]) == (0, "done\n", "")
 
 
 SIGNAL = """
