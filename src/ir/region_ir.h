@@ -413,7 +413,8 @@ DYN_HIDDEN int64_t dyn_region_array_search(int64_t right, double x); /* in the o
 static inline bool dyn_region_has_imm(uint16_t op) {
     return op == DYN_RO_IFITS || op == DYN_RO_WRAP || op == DYN_RO_DPOWN || op == DYN_RO_SLICE || op == DYN_RO_SAVE ||
            op == DYN_RO_RESTORE || op == DYN_RO_LASK || op == DYN_RO_ARGI || op == DYN_RO_ARGD ||
-           (op >= DYN_RO_ARGP && op <= DYN_RO_BOXEDC) || (op >= DYN_RO_ROUTINE && op <= DYN_RO_RESULTP);
+           (op >= DYN_RO_ARGP && op <= DYN_RO_BOXEDC) || (op >= DYN_RO_ROUTINE && op <= DYN_RO_RESULTP) ||
+           (op >= DYN_RO_NAMEFLOAT && op <= DYN_RO_NAMEOBJECT);
 }
 /* Where the block goes on: how many, at most two. */
 static inline uint32_t dyn_region_ways(const DynRegionBlock *b, uint32_t to[2]) {

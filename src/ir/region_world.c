@@ -151,7 +151,13 @@ uint32_t dyn_region_bits(PyObject *o) {
     return bits;
 }
 
-static int append_object(PyObject *list, PyObject *o) { return append(list, Py_NewRef(o)); }
+static int append_object(PyObject *list, PyObject *o) {
+    bool failed = PyList_Append(list, o) < 0;
+    if (failed) {
+        PyErr_Clear();
+    }
+    return failed;
+}
 
 /* ---- lists that a loop makes: they live until it is left, and there may be so many of them, and items in them */
 
@@ -341,7 +347,9 @@ static PyObject *box_float(double x) { return box(PyFloat_FromDouble(x)); }
 static PyObject *box_int(int64_t x) { return box(PyLong_FromLongLong(x)); }
 
 /* Of a class whose instances are made so (plan_construct): its __init__ runs natively. */
-static PyObject *new_instance(PyTypeObject *t) { return dyn_region_has_room(1) ? dyn_region_keep_made(t->tp_alloc(t, 0)) : NULL; }
+static PyObject *new_instance(PyTypeObject *t) {
+    return dyn_region_has_room(1) ? dyn_region_keep_made(dyn_cpy_new_instance(t)) : NULL;
+}
 
 /* Of a class of tuples: n times None, which are replaced before anybody sees it. */
 static PyObject *new_named(PyTypeObject *t, int64_t n) {
@@ -355,18 +363,25 @@ static PyObject *new_named(PyTypeObject *t, int64_t n) {
     return o == NULL ? NULL : dyn_region_keep_made(o);
 }
 
-/* An attribute of an instance that nobody else has seen yet. Takes the reference over. */
-static int set_name(PyObject *o, PyObject *name, PyObject *value) {
+/* An attribute of an instance that nobody else has seen yet; at: as dyn_cpy_place_of_name has it. Takes the reference over. */
+static int set_name(PyObject *o, PyObject *name, PyObject *value, int64_t at) {
+    if (value != NULL && at != 0 && dyn_cpy_fill(o, at, value)) {
+        return 0;
+    }
     bool failed = value == NULL || PyObject_GenericSetAttr(o, name, value) < 0;
     PyErr_Clear();
     Py_XDECREF(value);
     return failed;
 }
 
-static int name_float(PyObject *o, PyObject *name, double x) { return set_name(o, name, PyFloat_FromDouble(x)); }
-static int name_int(PyObject *o, PyObject *name, int64_t x) { return set_name(o, name, PyLong_FromLongLong(x)); }
-static int name_bool(PyObject *o, PyObject *name, int64_t x) { return set_name(o, name, PyBool_FromLong(x != 0)); }
-static int name_object(PyObject *o, PyObject *name, PyObject *value) { return set_name(o, name, Py_NewRef(value)); }
+static int name_float(PyObject *o, PyObject *name, double x, int64_t at) { return set_name(o, name, PyFloat_FromDouble(x), at); }
+static int name_int(PyObject *o, PyObject *name, int64_t x, int64_t at) { return set_name(o, name, PyLong_FromLongLong(x), at); }
+static int name_bool(PyObject *o, PyObject *name, int64_t x, int64_t at) {
+    return set_name(o, name, PyBool_FromLong(x != 0), at);
+}
+static int name_object(PyObject *o, PyObject *name, PyObject *value, int64_t at) {
+    return set_name(o, name, Py_NewRef(value), at);
+}
 
 /* ---- places within objects */
 

@@ -219,6 +219,7 @@ bool plan_whole(Plan *p, PlanValue *v) {
         }
         plan_holds(p, shape, &item);
         plan_emit_or(p, op, made.v.regs[0], plan_object_reg(p, name), reg, DYN_R_NO_MEMORY);
+        plan_last(p)->imm.i = dyn_cpy_place_of_name(p->classes[class].type, name);
     }
     const uint32_t number = v->v.shape; /* *v may be one of them */
     become(p, number, &made);
