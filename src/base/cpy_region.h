@@ -121,6 +121,12 @@ DYN_HIDDEN PyObject *dyn_cpy_zip(PyObject *o);
 /* Freeing the object, if that was the last reference to it, runs no code: cpy_drops.c. `more`: of what isn't CPython's, does it
  * hold no other object? */
 DYN_HIDDEN bool dyn_cpy_drops_quietly(PyObject *o, bool (*more)(PyObject *));
+/* The same of an object in a graph of many, which is gone through, and known from then on, for one native run: who stores another
+ * object in one that has been there before says so, and who frees objects, or lets other code run, has all of it forgotten. */
+DYN_HIDDEN bool dyn_cpy_is_known_quiet(PyObject *o);
+DYN_HIDDEN bool dyn_cpy_is_quiet_graph(PyObject *o, bool (*more)(PyObject *));
+DYN_HIDDEN void dyn_cpy_note_stored(PyObject *o, bool (*more)(PyObject *));
+DYN_HIDDEN void dyn_cpy_forget_quiet(void);
 /* A byte that isn't 0 while the eval breaker of the thread wants something. */
 DYN_HIDDEN const volatile unsigned char *dyn_cpy_breaker(PyThreadState *ts);
 /* What all functions have in common that one `def` makes: a tuple of code, globals, builtins and defaults. New reference; NULL
