@@ -15,6 +15,7 @@ typedef struct Look {
     bool (*is_plain)(PyObject *); /* … besides CPython's own */
     PyObject *seen[MOST_OBJECTS];
     int nseen, nedges;
+    bool skipped; /* An object that others hold wasn't looked at. */
 } Look;
 
 static int look_at(PyObject *o, void *look);
@@ -70,7 +71,11 @@ static int look_into(PyObject *sequence, Look *look) {
 /* 1: freeing what holds this object may run code. */
 static int look_at(PyObject *o, void *arg) {
     Look *look = arg;
-    if (is_plain(o) || look->is_plain(o) || PyType_Check(o) || Py_REFCNT(o) > MOST_EDGES) {
+    if (is_plain(o) || look->is_plain(o) || PyType_Check(o)) {
+        return 0;
+    }
+    if (Py_REFCNT(o) > MOST_EDGES) {
+        look->skipped = true;
         return 0;
     }
     for (int i = 0; i < look->nseen; i++) {
@@ -83,14 +88,6 @@ static int look_at(PyObject *o, void *arg) {
     }
     look->seen[look->nseen++] = o;
     return PyList_CheckExact(o) || PyTuple_CheckExact(o) ? look_into(o, look) : Py_TYPE(o)->tp_traverse(o, look_at, look);
-}
-
-bool dyn_cpy_drops_quietly(PyObject *o, bool (*more)(PyObject *)) {
-    Look look;
-    look.is_plain = more;
-    look.nseen = look.nedges = 0;                                  /* the rest is written before it is read */
-    bool sequence = PyList_CheckExact(o) || PyTuple_CheckExact(o); /* of numbers, mostly: nobody can refer to it weakly */
-    return sequence && Py_REFCNT(o) <= MOST_EDGES ? look_into(o, &look) == 0 : look_at(o, &look) == 0;
 }
 
 /* ---- graphs: each object that is known is freed quietly, and what it refers to is known or plain */
@@ -188,4 +185,29 @@ void dyn_cpy_note_stored(PyObject *o, bool (*more)(PyObject *)) {
     if (known.n > 0 && !is_plain(o) && !is_known(o)) {
         (void)learn(o, more, FEW_MORE);
     }
+}
+
+/* ---- single objects */
+
+static void remember(const Look *look) {
+    for (int i = 0; i < look->nseen; i++) {
+        uint32_t p = place_of(look->seen[i]);
+        if (known.place[p] == 0) {
+            known.at[known.n] = look->seen[i];
+            known.place[p] = (uint16_t)++known.n;
+        }
+    }
+}
+
+bool dyn_cpy_drops_quietly(PyObject *o, bool (*more)(PyObject *)) {
+    Look look;
+    look.is_plain = more;
+    look.skipped = false;
+    look.nseen = look.nedges = 0;                                  /* the rest is written before it is read */
+    bool sequence = PyList_CheckExact(o) || PyTuple_CheckExact(o); /* of numbers, mostly: nobody can refer to it weakly */
+    bool quiet = sequence && Py_REFCNT(o) <= MOST_EDGES ? look_into(o, &look) == 0 : look_at(o, &look) == 0;
+    if (quiet && !look.skipped && known.n + MOST_OBJECTS <= MOST_KNOWN) {
+        remember(&look);
+    }
+    return quiet;
 }

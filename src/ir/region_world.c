@@ -18,7 +18,10 @@ static int as_int(PyObject *o, int64_t *d) {
     return overflow != 0;
 }
 
-bool dyn_region_is_np_number(PyObject *o) { return dyn_npscalar_is(o, DYN_F64) || dyn_npscalar_is(o, DYN_I64); }
+bool dyn_region_is_np_number(PyObject *o) {
+    bool made_by_python = (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+    return !made_by_python && (dyn_npscalar_is(o, DYN_F64) || dyn_npscalar_is(o, DYN_I64));
+}
 
 /* Dropping it runs no code: what lists of numbers hold. */
 bool dyn_region_is_plain(PyObject *o) {
@@ -306,7 +309,7 @@ static PyObject *concat(PyObject *a, PyObject *b) {
 /* An object that was taken out of another one lives on. */
 void dyn_region_keep_object(PyObject *o) {
     DynRegionMade *made = dyn_region_made;
-    if (dyn_region_is_plain(o) || Py_REFCNT(o) > 1) {
+    if (Py_REFCNT(o) > 1 || dyn_region_is_plain(o)) {
         Py_DECREF(o);
     } else if (made->n == DYN_REGION_MADE) {
         dyn_cpy_forget_quiet();
@@ -318,7 +321,7 @@ void dyn_region_keep_object(PyObject *o) {
 
 /* Dropping the last reference to it runs no code. */
 bool dyn_region_is_quiet(PyObject *o) {
-    return dyn_region_is_plain(o) || dyn_cpy_is_known_quiet(o) || dyn_cpy_drops_quietly(o, dyn_region_is_np_number) ||
+    return dyn_cpy_is_known_quiet(o) || dyn_region_is_plain(o) || dyn_cpy_drops_quietly(o, dyn_region_is_np_number) ||
            dyn_cpy_is_quiet_graph(o, dyn_region_is_np_number);
 }
 
@@ -327,7 +330,7 @@ void dyn_region_note_stored(PyObject *o) { dyn_cpy_note_stored(o, dyn_region_is_
 /* Otherwise a destructor would run later than it should, and CPython has to take it out. */
 bool dyn_region_can_keep(PyObject *o) {
     bool room = Py_REFCNT(o) > 1 || dyn_region_made->n < DYN_REGION_MADE;
-    return dyn_region_is_plain(o) || (room && dyn_region_is_quiet(o));
+    return (room && dyn_cpy_is_known_quiet(o)) || dyn_region_is_plain(o) || (room && dyn_region_is_quiet(o));
 }
 
 static PyObject *new_tuple(int64_t n) { return dyn_region_has_room(1) ? dyn_region_keep_made(dyn_region_blank_tuple(n)) : NULL; }
