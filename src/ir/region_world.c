@@ -330,7 +330,7 @@ void dyn_region_note_stored(PyObject *o) { dyn_cpy_note_stored(o, dyn_region_is_
 /* Otherwise a destructor would run later than it should, and CPython has to take it out. */
 bool dyn_region_can_keep(PyObject *o) {
     bool room = Py_REFCNT(o) > 1 || dyn_region_made->n < DYN_REGION_MADE;
-    return (room && dyn_cpy_is_known_quiet(o)) || dyn_region_is_plain(o) || (room && dyn_region_is_quiet(o));
+    return dyn_region_is_plain(o) || (room && dyn_region_is_quiet(o));
 }
 
 static PyObject *new_tuple(int64_t n) { return dyn_region_has_room(1) ? dyn_region_keep_made(dyn_region_blank_tuple(n)) : NULL; }
