@@ -3,7 +3,10 @@
  * a weak reference, would run by then, CPython has to do it, at its time. With the GIL. Owns nothing.
  *
  * While a loop runs references are counted that eager wouldn't have any more: of variables that got another value, of lists that
- * were made in earlier trips. So a count above one says nothing, but one above all references that could be dropped by then. */
+ * were made in earlier trips. So a count above one says nothing, but one above all references that could be dropped by then.
+ *
+ * Nodes of a graph are more objects than can be looked at each time that one of them is taken out of a list. So a graph is gone
+ * through once, and known from then on, until the run ends or something else is stored in one of its objects. */
 #include "base/cpy_region.h"
 
 enum { MOST_EDGES = 64, MOST_OBJECTS = 32 };
@@ -12,6 +15,7 @@ typedef struct Look {
     bool (*is_plain)(PyObject *); /* … besides CPython's own */
     PyObject *seen[MOST_OBJECTS];
     int nseen, nedges;
+    bool skipped; /* An object that others hold wasn't looked at. */
 } Look;
 
 static int look_at(PyObject *o, void *look);
@@ -67,7 +71,11 @@ static int look_into(PyObject *sequence, Look *look) {
 /* 1: freeing what holds this object may run code. */
 static int look_at(PyObject *o, void *arg) {
     Look *look = arg;
-    if (is_plain(o) || look->is_plain(o) || PyType_Check(o) || Py_REFCNT(o) > MOST_EDGES) {
+    if (is_plain(o) || look->is_plain(o) || PyType_Check(o)) {
+        return 0;
+    }
+    if (Py_REFCNT(o) > MOST_EDGES) {
+        look->skipped = true;
         return 0;
     }
     for (int i = 0; i < look->nseen; i++) {
@@ -82,10 +90,124 @@ static int look_at(PyObject *o, void *arg) {
     return PyList_CheckExact(o) || PyTuple_CheckExact(o) ? look_into(o, look) : Py_TYPE(o)->tp_traverse(o, look_at, look);
 }
 
+/* ---- graphs: each object that is known is freed quietly, and what it refers to is known or plain */
+
+enum {
+    MOST_KNOWN = 4096,
+    PLACES = 4 * MOST_KNOWN,
+    KNOWN_EDGES = 1 << 16,
+    FEW_MORE = 32,   /* objects that are gone through where one from outside is stored */
+    WORTH = 8,       /* objects that may be gone through for each that is asked about */
+    MOST_DOUBLED = 8 /* Where that wasn't worth it, twice as many questions as before have no answer, at most so often. */
+};
+static struct {
+    PyObject *at[MOST_KNOWN]; /* Borrowed, in the order in which they were found. */
+    uint16_t place[PLACES];   /* 1 + where in `at` an object with such an address is, or in the next place; 0: nowhere. */
+    uint32_t n, limit, nedges;
+    uint32_t hits, spent; /* Questions that were answered since a graph was gone through last, and how many objects that were. */
+    uint32_t rest, doubled;
+    bool (*is_plain)(PyObject *);
+} known;
+
+static uint32_t place_of(const PyObject *o) {
+    uint32_t p = (uint32_t)((uint64_t)(uintptr_t)o * UINT64_C(0x9e3779b97f4a7c15) >> 40) % PLACES;
+    while (known.place[p] != 0 && known.at[known.place[p] - 1] != o) {
+        p = (p + 1) % PLACES;
+    }
+    return p;
+}
+
+static bool is_known(const PyObject *o) { return known.n > 0 && known.place[place_of(o)] != 0; }
+
+void dyn_cpy_forget_quiet(void) {
+    if (known.n > 0) {
+        memset(known.place, 0, sizeof known.place);
+        known.n = known.nedges = 0;
+    }
+}
+
+/* 1: it isn't freed quietly, or there is no room. */
+static int know(PyObject *o, void *unused) {
+    (void)unused;
+    if (is_plain(o) || known.is_plain(o) || PyType_Check(o)) {
+        return 0;
+    }
+    if (++known.nedges > KNOWN_EDGES || Py_REFCNT(o) > KNOWN_EDGES) {
+        return known.nedges > KNOWN_EDGES;
+    }
+    uint32_t p = place_of(o);
+    if (known.place[p] != 0) {
+        return 0;
+    }
+    if (known.n == known.limit || !is_freed_quietly(o)) {
+        return 1;
+    }
+    known.at[known.n] = o;
+    known.place[p] = (uint16_t)++known.n;
+    return 0;
+}
+
+/* The object with all that it refers to; false: nothing is known any more. */
+static bool learn(PyObject *o, bool (*more)(PyObject *), uint32_t most) {
+    uint32_t before = known.n;
+    known.is_plain = more;
+    known.limit = before + most < MOST_KNOWN ? before + most : MOST_KNOWN;
+    bool quiet = know(o, NULL) == 0;
+    for (uint32_t i = before; quiet && i < known.n; i++) {
+        quiet = Py_TYPE(known.at[i])->tp_traverse(known.at[i], know, NULL) == 0;
+    }
+    known.spent += known.n - before;
+    if (!quiet) {
+        dyn_cpy_forget_quiet();
+    }
+    return quiet;
+}
+
+bool dyn_cpy_is_known_quiet(PyObject *o) {
+    bool is = is_known(o);
+    known.hits += is;
+    return is;
+}
+
+bool dyn_cpy_is_quiet_graph(PyObject *o, bool (*more)(PyObject *)) {
+    if (known.rest > 0) {
+        known.rest--;
+        return false;
+    }
+    bool worth = known.hits >= known.spent / WORTH;
+    known.doubled = worth ? 0 : known.doubled < MOST_DOUBLED ? known.doubled + 1 : MOST_DOUBLED;
+    known.rest = worth ? 0 : 1u << known.doubled;
+    known.hits = known.spent = 0;
+    return learn(o, more, MOST_KNOWN);
+}
+
+void dyn_cpy_note_stored(PyObject *o, bool (*more)(PyObject *)) {
+    if (known.n > 0 && !is_plain(o) && !is_known(o)) {
+        (void)learn(o, more, FEW_MORE);
+    }
+}
+
+/* ---- single objects */
+
+static void remember(const Look *look) {
+    for (int i = 0; i < look->nseen; i++) {
+        uint32_t p = place_of(look->seen[i]);
+        if (known.place[p] == 0) {
+            known.at[known.n] = look->seen[i];
+            known.place[p] = (uint16_t)++known.n;
+        }
+    }
+}
+
 bool dyn_cpy_drops_quietly(PyObject *o, bool (*more)(PyObject *)) {
     Look look;
     look.is_plain = more;
+    look.skipped = false;
     look.nseen = look.nedges = 0;                                  /* the rest is written before it is read */
     bool sequence = PyList_CheckExact(o) || PyTuple_CheckExact(o); /* of numbers, mostly: nobody can refer to it weakly */
-    return sequence && Py_REFCNT(o) <= MOST_EDGES ? look_into(o, &look) == 0 : look_at(o, &look) == 0;
+    bool quiet = sequence && Py_REFCNT(o) <= MOST_EDGES ? look_into(o, &look) == 0 : look_at(o, &look) == 0;
+    if (quiet && !look.skipped && known.n + MOST_OBJECTS <= MOST_KNOWN) {
+        remember(&look);
+    }
+    return quiet;
 }

@@ -110,6 +110,32 @@ static PyDictValues *fields_of(PyObject *o) {
 #endif
 }
 
+int64_t dyn_cpy_place_of_name(PyTypeObject *t, PyObject *name) {
+    bool direct;
+    int64_t at;
+    return !dyn_cpy_field(t, name, &direct, &at) ? 0 : direct ? at : -1 - at;
+}
+
+PyObject *dyn_cpy_new_instance(PyTypeObject *t) {
+    static PyObject *nothing;
+    nothing = nothing != NULL ? nothing : PyTuple_New(0);
+    return nothing == NULL ? NULL : PyBaseObject_Type.tp_new(t, nothing, NULL);
+}
+
+bool dyn_cpy_fill(PyObject *o, int64_t at, PyObject *value) {
+    PyDictValues *fields = at < 0 ? fields_of(o) : NULL;
+    if (at < 0 && fields == NULL) {
+        return false;
+    }
+    PyObject **place = at < 0 ? &fields->values[-1 - at] : (PyObject **)((char *)o + at), *old = *place;
+    if (at < 0 && old == NULL) {
+        _PyDictValues_AddToInsertionOrder(fields, (Py_ssize_t)(-1 - at));
+    }
+    *place = value;
+    Py_XDECREF(old);
+    return true;
+}
+
 PyObject **dyn_cpy_dict_place(PyObject *o) { return fields_of(o) == NULL ? _PyObject_GetDictPtr(o) : NULL; }
 
 static bool is_same_name(PyObject *x, PyObject *y) {

@@ -26,6 +26,12 @@ DYN_HIDDEN bool dyn_cpy_class_is(PyTypeObject *t, uint32_t version, uint32_t nke
 /* Where the attribute of an instance lies: so many bytes from its beginning (direct), or the number of a field. false: neither.
  */
 DYN_HIDDEN bool dyn_cpy_field(PyTypeObject *t, PyObject *name, bool *direct, int64_t *at);
+/* The same as one number: more than 0 bytes, or -1 and less for field 0 and so on; 0: it isn't known. */
+DYN_HIDDEN int64_t dyn_cpy_place_of_name(PyTypeObject *t, PyObject *name);
+/* An instance without attributes, as object.__new__ makes it. And an attribute of one that nobody else has seen yet is stored
+ * where dyn_cpy_place_of_name says: takes the reference over; false: not there. */
+DYN_HIDDEN PyObject *dyn_cpy_new_instance(PyTypeObject *t);
+DYN_HIDDEN bool dyn_cpy_fill(PyObject *o, int64_t at, PyObject *value);
 DYN_HIDDEN bool dyn_cpy_shares_key(PyTypeObject *t, PyObject *name); /* an instance may have such an attribute of its own */
 DYN_HIDDEN bool dyn_cpy_has_weakrefs(PyObject *o);
 /* Dicts and sets: looks for an int, or an object that is a str or a tuple of plain values, without running code. 1: that can't be
@@ -115,6 +121,12 @@ DYN_HIDDEN PyObject *dyn_cpy_zip(PyObject *o);
 /* Freeing the object, if that was the last reference to it, runs no code: cpy_drops.c. `more`: of what isn't CPython's, does it
  * hold no other object? */
 DYN_HIDDEN bool dyn_cpy_drops_quietly(PyObject *o, bool (*more)(PyObject *));
+/* The same of an object in a graph of many, which is gone through, and known from then on, for one native run: who stores another
+ * object in one that has been there before says so, and who frees objects, or lets other code run, has all of it forgotten. */
+DYN_HIDDEN bool dyn_cpy_is_known_quiet(PyObject *o);
+DYN_HIDDEN bool dyn_cpy_is_quiet_graph(PyObject *o, bool (*more)(PyObject *));
+DYN_HIDDEN void dyn_cpy_note_stored(PyObject *o, bool (*more)(PyObject *));
+DYN_HIDDEN void dyn_cpy_forget_quiet(void);
 /* A byte that isn't 0 while the eval breaker of the thread wants something. */
 DYN_HIDDEN const volatile unsigned char *dyn_cpy_breaker(PyThreadState *ts);
 /* What all functions have in common that one `def` makes: a tuple of code, globals, builtins and defaults. New reference; NULL

@@ -7,7 +7,7 @@
  * (keep), and asks behind the call whether what it takes for granted still holds (region_ir.h, DynRegionMade). */
 #define _GNU_SOURCE 1
 #include "ir/region_foreign.h"
-#include "base/cpy.h"
+#include "base/cpy_region.h"
 #include "ir/region_ir.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -494,6 +494,7 @@ int dyn_foreign_hold(void *released) {
     DynRegionMade *made = released;
     PyEval_RestoreThread(made->thread);
     dyn_region_made = made; /* other threads had regions of theirs */
+    dyn_cpy_forget_quiet();
     return 0;
 }
 

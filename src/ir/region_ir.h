@@ -414,7 +414,8 @@ DYN_HIDDEN int64_t dyn_region_array_search(int64_t right, double x); /* in the o
 static inline bool dyn_region_has_imm(uint16_t op) {
     return op == DYN_RO_IFITS || op == DYN_RO_WRAP || op == DYN_RO_DPOWN || op == DYN_RO_SLICE || op == DYN_RO_SAVE ||
            op == DYN_RO_RESTORE || op == DYN_RO_APART || op == DYN_RO_LASK || op == DYN_RO_ARGI || op == DYN_RO_ARGD ||
-           (op >= DYN_RO_ARGP && op <= DYN_RO_BOXEDC) || (op >= DYN_RO_ROUTINE && op <= DYN_RO_RESULTP);
+           (op >= DYN_RO_ARGP && op <= DYN_RO_BOXEDC) || (op >= DYN_RO_ROUTINE && op <= DYN_RO_RESULTP) ||
+           (op >= DYN_RO_NAMEFLOAT && op <= DYN_RO_NAMEOBJECT);
 }
 /* Where the block goes on: how many, at most two. */
 static inline uint32_t dyn_region_ways(const DynRegionBlock *b, uint32_t to[2]) {
@@ -455,6 +456,8 @@ DYN_HIDDEN PyObject *dyn_region_text_join(PyObject *a, PyObject *b);
 /* An object that is taken out of another one lives on: this takes its reference over. Only where nobody sees that, which is asked
  * before. */
 DYN_HIDDEN bool dyn_region_can_keep(PyObject *o);
+DYN_HIDDEN bool dyn_region_is_quiet(PyObject *o);
+DYN_HIDDEN void dyn_region_note_stored(PyObject *o); /* in an object that was there before: who stores it says so first */
 DYN_HIDDEN void dyn_region_keep_object(PyObject *o);
 /* Heaps and deques (region_queues.c); 1: CPython has to do it, and nothing has been changed. */
 DYN_HIDDEN int dyn_region_heap_push(PyObject *list, PyObject *o);

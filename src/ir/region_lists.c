@@ -39,6 +39,7 @@ int64_t dyn_region_list_step; /* of the next one that is assigned or moved to */
 int dyn_region_list_assign(PyObject *list, int64_t where, PyObject *from) {
     int64_t step = dyn_region_list_step, start = slice_start(where), n = slice_count(where),
             more = PySequence_Fast_GET_SIZE(from);
+    dyn_cpy_forget_quiet();
     bool fits = (step == 1 || more == n) && from != list && all_plain(list, start, n, step);
     if (fits && more != n) {
         start = n == 0 && start > PyList_GET_SIZE(list) ? PyList_GET_SIZE(list) : start;
@@ -98,6 +99,7 @@ static bool move_items(PyObject *list, int64_t start, int64_t n, int64_t step) {
 
 int dyn_region_list_move(PyObject *list, int64_t where) {
     int64_t step = dyn_region_list_step, start = slice_start(where), n = slice_count(where);
+    dyn_cpy_forget_quiet();
     if (n != moved.n) {
         PyObject *made = step == 1 ? new_slice(moved.list, moved.start, moved.n, moved.step) : NULL;
         int failed = made == NULL || dyn_region_list_assign(list, where, made);
@@ -134,6 +136,7 @@ int dyn_region_drop_list(PyObject *list) {
     }
     made->at[i - 1] = made->at[--made->n];
     made->nitems -= n;
+    dyn_cpy_forget_quiet();
     Py_DECREF(list);
     return 0;
 }

@@ -9,7 +9,7 @@ DynRegionLog dyn_region_log;
 
 int dyn_region_log_object(PyObject **place) {
     DynRegionLog *log = &dyn_region_log;
-    if (*place != NULL && !dyn_cpy_drops_quietly(*place, dyn_region_is_np_number)) {
+    if (*place != NULL && !dyn_region_is_quiet(*place)) {
         return 1;
     }
     log->at[log->n].place = place;

@@ -18,7 +18,10 @@ static int as_int(PyObject *o, int64_t *d) {
     return overflow != 0;
 }
 
-bool dyn_region_is_np_number(PyObject *o) { return dyn_npscalar_is(o, DYN_F64) || dyn_npscalar_is(o, DYN_I64); }
+bool dyn_region_is_np_number(PyObject *o) {
+    bool made_by_python = (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+    return !made_by_python && (dyn_npscalar_is(o, DYN_F64) || dyn_npscalar_is(o, DYN_I64));
+}
 
 /* Dropping it runs no code: what lists of numbers hold. */
 bool dyn_region_is_plain(PyObject *o) {
@@ -151,7 +154,14 @@ uint32_t dyn_region_bits(PyObject *o) {
     return bits;
 }
 
-static int append_object(PyObject *list, PyObject *o) { return append(list, Py_NewRef(o)); }
+static int append_object(PyObject *list, PyObject *o) {
+    dyn_region_note_stored(o);
+    bool failed = PyList_Append(list, o) < 0;
+    if (failed) {
+        PyErr_Clear();
+    }
+    return failed;
+}
 
 /* ---- lists that a loop makes: they live until it is left, and there may be so many of them, and items in them */
 
@@ -207,6 +217,7 @@ static void expect_crowd(const DynRegionMade *made, uint32_t many) {
 
 void dyn_region_enter_made(DynRegionMade *made) {
     dyn_region_made = made;
+    dyn_cpy_forget_quiet();
     if (made != NULL) {
         expect_crowd(made, made->n + MANY);
     }
@@ -224,11 +235,13 @@ static int hold_made(PyObject *o) {
 /* What a value is the run keeps; what is in other objects lives on there, and what would run code stays until the run ends. */
 static int sweep(void) {
     DynRegionMade *made = dyn_region_made;
-    bool all = held.n <= HELD;
+    bool all = held.n <= HELD, frees = false;
     uint32_t left = 0;
     for (uint32_t i = 0; i < made->n; i++) {
         PyObject *o = made->at[i];
-        if (all && (Py_REFCNT(o) > 1 || dyn_cpy_drops_quietly(o, dyn_region_is_np_number))) {
+        bool quiet = all && (Py_REFCNT(o) > 1 || dyn_cpy_drops_quietly(o, dyn_region_is_np_number));
+        if (quiet) {
+            frees |= Py_REFCNT(o) == 1;
             Py_DECREF(o);
         } else {
             made->at[left++] = o;
@@ -244,6 +257,9 @@ static int sweep(void) {
         }
     }
     held.n = 0;
+    if (frees) {
+        dyn_cpy_forget_quiet();
+    }
     expect_crowd(made, 2 * made->n > MANY ? 2 * made->n : MANY);
     return 0;
 }
@@ -293,17 +309,28 @@ static PyObject *concat(PyObject *a, PyObject *b) {
 /* An object that was taken out of another one lives on. */
 void dyn_region_keep_object(PyObject *o) {
     DynRegionMade *made = dyn_region_made;
-    if (dyn_region_is_plain(o) || Py_REFCNT(o) > 1 || made->n == DYN_REGION_MADE) {
+    if (Py_REFCNT(o) > 1 || dyn_region_is_plain(o)) {
+        Py_DECREF(o);
+    } else if (made->n == DYN_REGION_MADE) {
+        dyn_cpy_forget_quiet();
         Py_DECREF(o);
     } else {
         made->at[made->n++] = o;
     }
 }
 
+/* Dropping the last reference to it runs no code. */
+bool dyn_region_is_quiet(PyObject *o) {
+    return dyn_cpy_is_known_quiet(o) || dyn_region_is_plain(o) || dyn_cpy_drops_quietly(o, dyn_region_is_np_number) ||
+           dyn_cpy_is_quiet_graph(o, dyn_region_is_np_number);
+}
+
+void dyn_region_note_stored(PyObject *o) { dyn_cpy_note_stored(o, dyn_region_is_np_number); }
+
 /* Otherwise a destructor would run later than it should, and CPython has to take it out. */
 bool dyn_region_can_keep(PyObject *o) {
     bool room = Py_REFCNT(o) > 1 || dyn_region_made->n < DYN_REGION_MADE;
-    return dyn_region_is_plain(o) || (room && dyn_cpy_drops_quietly(o, dyn_region_is_np_number));
+    return dyn_region_is_plain(o) || (room && dyn_region_is_quiet(o));
 }
 
 static PyObject *new_tuple(int64_t n) { return dyn_region_has_room(1) ? dyn_region_keep_made(dyn_region_blank_tuple(n)) : NULL; }
@@ -341,7 +368,9 @@ static PyObject *box_float(double x) { return box(PyFloat_FromDouble(x)); }
 static PyObject *box_int(int64_t x) { return box(PyLong_FromLongLong(x)); }
 
 /* Of a class whose instances are made so (plan_construct): its __init__ runs natively. */
-static PyObject *new_instance(PyTypeObject *t) { return dyn_region_has_room(1) ? dyn_region_keep_made(t->tp_alloc(t, 0)) : NULL; }
+static PyObject *new_instance(PyTypeObject *t) {
+    return dyn_region_has_room(1) ? dyn_region_keep_made(dyn_cpy_new_instance(t)) : NULL;
+}
 
 /* Of a class of tuples: n times None, which are replaced before anybody sees it. */
 static PyObject *new_named(PyTypeObject *t, int64_t n) {
@@ -355,18 +384,26 @@ static PyObject *new_named(PyTypeObject *t, int64_t n) {
     return o == NULL ? NULL : dyn_region_keep_made(o);
 }
 
-/* An attribute of an instance that nobody else has seen yet. Takes the reference over. */
-static int set_name(PyObject *o, PyObject *name, PyObject *value) {
+/* An attribute of an instance that nobody else has seen yet; at: as dyn_cpy_place_of_name has it. Takes the reference over. */
+static int set_name(PyObject *o, PyObject *name, PyObject *value, int64_t at) {
+    if (value != NULL && at != 0 && dyn_cpy_fill(o, at, value)) {
+        return 0;
+    }
     bool failed = value == NULL || PyObject_GenericSetAttr(o, name, value) < 0;
     PyErr_Clear();
     Py_XDECREF(value);
     return failed;
 }
 
-static int name_float(PyObject *o, PyObject *name, double x) { return set_name(o, name, PyFloat_FromDouble(x)); }
-static int name_int(PyObject *o, PyObject *name, int64_t x) { return set_name(o, name, PyLong_FromLongLong(x)); }
-static int name_bool(PyObject *o, PyObject *name, int64_t x) { return set_name(o, name, PyBool_FromLong(x != 0)); }
-static int name_object(PyObject *o, PyObject *name, PyObject *value) { return set_name(o, name, Py_NewRef(value)); }
+static int name_float(PyObject *o, PyObject *name, double x, int64_t at) { return set_name(o, name, PyFloat_FromDouble(x), at); }
+static int name_int(PyObject *o, PyObject *name, int64_t x, int64_t at) { return set_name(o, name, PyLong_FromLongLong(x), at); }
+static int name_bool(PyObject *o, PyObject *name, int64_t x, int64_t at) {
+    return set_name(o, name, PyBool_FromLong(x != 0), at);
+}
+static int name_object(PyObject *o, PyObject *name, PyObject *value, int64_t at) {
+    dyn_region_note_stored(value);
+    return set_name(o, name, Py_NewRef(value), at);
+}
 
 /* ---- places within objects */
 
@@ -388,7 +425,10 @@ static int put_int(PyObject **place, int64_t x) {
     return *place != NULL && set_own_int(*place, x) ? 0 : put(place, PyLong_FromLongLong(x));
 }
 static int put_bool(PyObject **place, int64_t x) { return put(place, PyBool_FromLong(x != 0)); }
-static int put_object(PyObject **place, PyObject *o) { return put(place, Py_NewRef(o)); }
+static int put_object(PyObject **place, PyObject *o) {
+    dyn_region_note_stored(o);
+    return put(place, Py_NewRef(o));
+}
 
 static char *text_data(PyObject *o) {
     const char *data;
@@ -635,6 +675,7 @@ static bool set_own_float(PyObject *old, double x) {
     }                                                                                                \
     static int dict_##by##_object(PyObject *d, key_type k, PyObject *o) {                            \
         PyObject **at;                                                                               \
+        dyn_region_note_stored(o);                                                                   \
         if (!place_by(d, k, &at)) {                                                                  \
             return 1;                                                                                \
         }                                                                                            \

@@ -1,5 +1,6 @@
 """Destructors and callbacks of weak references run when they do in CPython, whatever loops take out of other objects."""
 
+import gc
 import weakref
 
 import pytest
@@ -81,7 +82,72 @@ def watched(n=5):
     return items
 
 
+class Node:
+    def __init__(self, held):
+        self.held, self.near, self.seen = held, [], False
+
+
+def graph(hold, n=100):
+    nodes = [Node(hold(i)) for i in range(n)]
+    for i, node in enumerate(nodes):
+        node.near = [nodes[(i + 1) % n], nodes[(i * 7 + 3) % n], nodes[i - 1]]
+    return nodes
+
+
+def chain(hold, n=100):
+    first = None
+    for i in range(n):
+        first, next_one = Node(hold(i)), first
+        first.near = next_one
+    return first
+
+
+def walked(start, spare, out):
+    open_ones = [start]
+    while open_ones:
+        node = open_ones.pop()
+        for other in node.near:
+            if not other.seen:
+                other.seen = True
+                open_ones.append(other)
+        if spare:
+            node.held = spare.pop()
+        else:
+            node.held = None
+        out.append(len(died))
+
+
+def forgotten(nodes, spare, out):
+    while nodes:
+        node = nodes.pop()
+        node.near = node.held
+        if spare:
+            nodes[0].held = spare.pop()
+        node.held = None
+        out.append(len(died))
+
+
+def turned(node, out):
+    before = None
+    while node is not None:
+        behind = node.near
+        node.near = before
+        before, node = node, behind
+        out.append(len(died))
+    before.near.near = None
+    out.append(len(died))
+
+
 CASES = [
+    (walked, lambda: (graph(lambda i: None)[0], [], [])),
+    (walked, lambda: (graph(Told)[0], [], [])),
+    (walked, lambda: (graph(lambda i: Told(i) if i == 60 else 1.5)[0], [None] * 40 + told(20), [])),
+    (walked, lambda: (graph(Plain)[0], [Plain(i) for i in range(30)] + [Plain([t]) for t in told(50)], [])),
+    (forgotten, lambda: (graph(lambda i: [i]), [], [])),
+    (forgotten, lambda: (graph(lambda i: [i]), told(30), [])),
+    (forgotten, lambda: (graph(lambda i: Told(i) if i % 9 == 0 else None), told(8), [])),
+    (turned, lambda: (chain(Plain), [])),
+    (turned, lambda: (chain(lambda i: Told(i) if i == 50 else None), [])),
     (replaced, lambda: (told(), Plain(9), [])),
     (replaced, lambda: (told(), Told(9), [])),
     (replaced, lambda: (told() * 2, Plain(9), [])),
@@ -101,11 +167,15 @@ CASES = [
 
 
 def outcome(function, make):
+    gc.collect()
+    gc.disable()  # graphs are cycles
     died.clear()
     args = make()
     function(*args)
     out, at_end = list(args[-1]), list(died)
     del args
+    gc.enable()
+    gc.collect()
     return out, at_end, sorted(died)
 
 
@@ -114,6 +184,15 @@ def test_what_dies_in_a_loop_dies_at_its_time(function, make):
     wanted = outcome(function, make)
     fast = dynoc.optimize(function, wait=True)
     assert [outcome(fast, make) for _ in range(3)] == [wanted] * 3
+
+
+def test_a_graph_is_walked_natively():
+    fast = dynoc.optimize(walked, wait=True)
+    for _ in range(3):
+        nodes, out = graph(Plain), []
+        fast(nodes[0], [Plain(i) for i in range(20)], out)
+        assert len(out) == 101 and all(node.seen for node in nodes)
+    assert fast.loops[0].startswith("native")
 
 
 def test_what_dies_quietly_is_taken_out_natively():

@@ -1,6 +1,8 @@
 """Loops through generators of Python functions: all exits of their regions, in the loop's body and in the generator's."""
 
 import numpy as np
+import math
+
 import pytest
 from regions import check
 
@@ -178,3 +180,42 @@ def test_comes_in(make, n):
 @pytest.mark.parametrize("make", [lambda: squares(0), lambda: evens(np.arange(0), 3)], ids=["squares", "array"])
 def test_comes_in_empty(make):
     check(first, (0, 2), lambda: [begun(make, 0)])
+
+
+def sums(values, n, out):
+    for i in range(n):
+        out.append(sum(v for v in values))
+        out.append(sum(v * i for v in values))
+        out.append(sum(v if v > 1 else i for v in values))
+    return out
+
+
+def rows_by_columns(a, b, n, total):
+    for i in range(n):
+        total += sum(a[i][k] * b[k][i] for k in range(n))
+    return total
+
+
+SUMMED = [
+    [1e16, 1.0, -1e16, 0.5],
+    [0.1] * 6,
+    [1, 0.1, 2, 0.2],
+    [0.3, True, 2**52, 0.7],
+    [math.inf, 1.0, 2.0],
+    [math.inf, -math.inf, 1.0],
+    [1e308, 1e308, -1e308],
+    [-0.0, -0.0],
+    [math.nan, 1.0, 0.1],
+    [2**62, 2**62, 0.5],
+]
+
+
+@pytest.mark.parametrize("values", SUMMED, ids=repr)
+def test_sums_of_floats_are_corrected_as_in_cpython(values):
+    check(sums, (values, 2, []), [iter(range(2))], forced=len(values) == 4)
+
+
+def test_products_of_rows_and_columns():
+    a = [[10.0 ** (3 * i - 2 * j) for j in range(5)] for i in range(5)]
+    b = [[0.1 * i - 1e9 * (j % 2) for j in range(5)] for i in range(5)]
+    check(rows_by_columns, (a, b, 5, 0.0), [iter(range(5))], leaves="OK")

@@ -6,7 +6,7 @@ import math
 import sys
 
 import pytest
-from regions import Case, Thing, check
+from regions import Thing, check
 
 import dynoc
 
@@ -216,8 +216,7 @@ def nothing_found(n, best):
 
 
 def test_attributes():
-    assert "STORE_ATTR" in Case(guarded, (5, 0), [iter(range(5))]).refusal()[2]
-    for function in added_late, of_two_kinds:
+    for function in guarded, added_late, of_two_kinds:
         check(function, (5, 0), [iter(range(5))])
     check(nothing_found, (4, None), [iter(range(4))], forced=False)
 
@@ -282,3 +281,75 @@ def test_nothing_is_left_over():
     gc.collect()
     assert sum(type(o) is Vector for o in gc.get_objects()) == found == 0
     assert abs(sys.getrefcount(Vector) - references) < 20
+
+
+class Counted(Thing):
+    __slots__ = ("n", "half")
+
+    def __init__(self, n):
+        self.half = n / 2
+        self.n = n
+
+
+class Branched(Thing):
+    def __init__(self, n):
+        if n % 2 == 1:
+            self.odd = n
+        self.x = 0.25
+        self.name = "b"
+        if n % 3 == 0:
+            self.x = n * 1.5
+
+
+def read_where_made(cls, n, kept, total):
+    for _ in range(2):
+        made = []
+        for i in range(n):
+            made.append(cls(i, 0.5 * i))
+        for m in made:
+            total += m.x
+            m.x += 1.5
+            m.y -= 1
+        kept.append(made)
+    return total, kept
+
+
+def stored(cls, n, kept):
+    for i in range(n):
+        kept.append(cls(i))
+    return [list(vars(o).items()) if cls is Branched else (o.half, o.n) for o in kept]
+
+
+@VECTORS
+def test_attributes_of_instances_that_were_made_are_read_where_they_lie(cls):
+    cls(0, 0.5)
+    text = check(read_where_made, (cls, 5, [], 0.0), [iter(range(2))], leaves="OK")
+    assert "new.instance" in text
+    check(read_where_made, (cls, 300, [], 0.0), [iter(range(2))], leaves="OK", forced=False)
+
+
+@pytest.mark.parametrize("cls", [Counted, Branched])
+def test_instances_that_were_made_have_attributes_in_the_order_of_stores(cls):
+    [cls(i) for i in range(4)]
+    text = check(stored, (cls, 6, []), [iter(range(6))])
+    assert cls is Counted or "name.object" in text  # of what is constant
+
+
+def test_references_to_instances_that_were_made_and_stored():
+    function, shared = dynoc.optimize(stored, wait=True), 0.125 * 3
+
+    def calls(n):
+        for _ in range(n):
+            function(Vector1, 300, [])
+
+    class Vector1:
+        def __init__(self, i):
+            self.half, self.n = shared, i
+
+    calls(3)
+    gc.collect()
+    before = sys.getrefcount(shared), sys.getrefcount(Vector1), len(gc.get_objects())
+    calls(20)
+    gc.collect()
+    assert (sys.getrefcount(shared), sys.getrefcount(Vector1)) == before[:2]
+    assert len(gc.get_objects()) - before[2] < 20

@@ -208,7 +208,7 @@ static PyObject *generator_of(PyObject *function) {
 /* All attributes are there, so that setting them takes no memory. Until it is taken nobody finds it. */
 static PyObject *blank_instance(PyObject *layout) {
     PyTypeObject *t = (PyTypeObject *)PyTuple_GET_ITEM(layout, 0);
-    PyObject *o = t->tp_alloc(t, 0);
+    PyObject *o = dyn_cpy_new_instance(t);
     for (Py_ssize_t i = 1; o != NULL && i < PyTuple_GET_SIZE(layout); i++) {
         if (PyObject_GenericSetAttr(o, PyTuple_GET_ITEM(layout, i), Py_None) < 0) {
             Py_CLEAR(o);

@@ -253,14 +253,62 @@ static Went go_on(Plan *p, PlanValue result) {
     return plan_go(p, plan_frame(p)->at + 1);
 }
 
+/* A sum of floats that CPython corrects (from 3.12 on): while it is added up, what it is so far, and what was rounded off. */
+static bool corrected(Plan *p, uint32_t sum, uint32_t lost, PlanValue *out) {
+    PlanValue *items = plan_new_tuple(p, 2, out);
+    if (items != NULL) {
+        items[0] = plan_value(DYN_RK_FLOAT, sum);
+        items[1] = plan_value(DYN_RK_FLOAT, lost);
+    }
+    return items != NULL;
+}
+
+static bool is_corrected(const PlanValue *sum) { return sum->v.kind == DYN_RK_TUPLE; }
+
+/* What is rounded off is computed of floats alone; ints are converted, and added. */
+static bool add_corrected(Plan *p, PlanValue so_far, PlanValue v, PlanValue *out) {
+    uint32_t sum = so_far.items[0].v.regs[0], lost = so_far.items[1].v.regs[0], next;
+    if (v.v.kind == DYN_RK_FLOAT) {
+        uint32_t x = plan_reg(p, &v);
+        next = plan_emit(p, DYN_RO_DADD, sum, x, DYN_NONE);
+        uint32_t of_x = plan_emit(p, DYN_RO_DADD, plan_emit(p, DYN_RO_DSUB, sum, next, DYN_NONE), x, DYN_NONE);
+        uint32_t of_sum = plan_emit(p, DYN_RO_DADD, plan_emit(p, DYN_RO_DSUB, x, next, DYN_NONE), sum, DYN_NONE);
+        uint32_t sizes[2] = {plan_emit(p, DYN_RO_DABS, x, DYN_NONE, DYN_NONE),
+                             plan_emit(p, DYN_RO_DABS, sum, DYN_NONE, DYN_NONE)};
+        uint32_t smaller = plan_emit(p, DYN_RO_DLE, sizes[0], sizes[1], DYN_NONE);
+        lost = plan_emit(p, DYN_RO_DADD, lost, plan_emit(p, DYN_RO_DSELECT, smaller, of_x, of_sum), DYN_NONE);
+    } else {
+        PlanValue added;
+        if (!plan_binary(p, NB_ADD, so_far.items[0], v, &added)) {
+            return false;
+        }
+        next = plan_reg(p, &added);
+    }
+    return corrected(p, next, lost, out);
+}
+
+/* What was rounded off is added where it is a number; an infinite sum stays one. */
+static PlanValue correct(Plan *p, const PlanValue *so_far) {
+    uint32_t sum = so_far->items[0].v.regs[0], lost = so_far->items[1].v.regs[0];
+    uint32_t finite = plan_emit(p, DYN_RO_DFINITE, lost, DYN_NONE, DYN_NONE);
+    uint32_t some = plan_emit(p, DYN_RO_DNE, lost, plan_dconst(p, 0.0), DYN_NONE);
+    uint32_t whole = plan_emit(p, DYN_RO_DADD, sum, lost, DYN_NONE);
+    uint32_t both = plan_emit(p, DYN_RO_IAND, finite, some, DYN_NONE);
+    return plan_value(DYN_RK_FLOAT, plan_emit(p, DYN_RO_DSELECT, both, whole, sum));
+}
+
 static Went add(Plan *p, PlanValue so_far, PlanValue v) {
     PlanValue out;
-    bool numbers = plan_is_number(&v) && plan_is_number(&so_far);
-    if (!numbers || !plan_binary(p, NB_ADD, so_far, v, &out)) {
+    bool plain = v.v.kind == DYN_RK_FLOAT || v.v.kind == DYN_RK_INT || v.v.kind == DYN_RK_BOOL, is = is_corrected(&so_far);
+    bool numbers = plan_is_number(&v) && (is ? plain : plan_is_number(&so_far));
+    if (!numbers || !(is ? add_corrected(p, so_far, v, &out) : plan_binary(p, NB_ADD, so_far, v, &out))) {
         return numbers ? WENT_NOWHERE : plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a sum of something else than numbers");
     }
-    if (out.v.kind == DYN_RK_FLOAT && dyn_cpy_compensates_sums()) {
-        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a sum of floats, whose rounding errors CPython adds as well");
+    if (out.v.kind == DYN_RK_FLOAT && dyn_cpy_compensates_sums() && !corrected(p, plan_reg(p, &out), plan_dconst(p, 0.0), &out)) {
+        return WENT_NOWHERE;
+    }
+    if (out.v.kind == DYN_RK_COMPLEX && out.v.dtype == 0 && dyn_cpy_mixes_complex()) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a sum of complex numbers, whose rounding errors CPython adds as well");
     }
     plan_reg(p, &out);
     return go_on(p, out);
@@ -345,5 +393,5 @@ Went plan_end_generator(Plan *p) {
     if (so_far.v.kind == DYN_RK_NULL) {
         return plan_unknown(p, DYN_R_EXCEPTION, "the extreme of nothing");
     }
-    return finish(p, so_far);
+    return finish(p, is_corrected(&so_far) && frame->driver == PLAN_SUM ? correct(p, &so_far) : so_far);
 }

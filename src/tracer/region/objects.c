@@ -111,10 +111,31 @@ Went plan_load_field(Plan *p, PlanValue o, PyObject *name) {
     return plan_push_item(p, &item, 1);
 }
 
+/* The Python function by which a property gets or sets its value; borrowed, or NULL. */
+static PyObject *function_of_property(PyTypeObject *t, PyObject *name, const char *which) {
+    PyObject *found = dyn_cpy_lookup_special(t, name), *function = NULL;
+    if (found != NULL && Py_IS_TYPE(found, &PyProperty_Type)) {
+        function = PyObject_GetAttrString(found, which);
+        Py_XDECREF(function); /* the property has it */
+    }
+    PyErr_Clear();
+    return function != NULL && PyFunction_Check(function) ? function : NULL;
+}
+
 /* In an inlined call what was there is noted, so that the call can be left in its middle and done anew. */
 Went plan_store_field(Plan *p, PlanValue o, PyObject *name, PlanValue v) {
     DynRegionOp op;
     int64_t index;
+    PyObject *set = function_of_property(plan_type_of_instance(p, &o), name, "fset");
+    if (set != NULL) {
+        plan_class_reg(p, plan_class_number(p, &o));
+        const PlanValue passed[2] = {o, v};
+        Went went = plan_call_function(p, (PyFunctionObject *)set, passed, 2, 2);
+        if (went == WENT_ON) {
+            plan_frame(p)->returns = PLAN_NOTHING;
+        }
+        return went;
+    }
     if (plan_is_parts(&o) && plan_store_in_parts(p, &o, name, v)) {
         p->s.n -= 2;
         return WENT_ON;
@@ -172,7 +193,7 @@ static bool is_plain_class(PyTypeObject *t) {
     return plain && !finalized && (t->tp_flags & Py_TPFLAGS_IS_ABSTRACT) == 0;
 }
 
-/* C(…): an empty instance, and its class's __init__ in place. */
+/* C(…): an empty instance, and its class's __init__ in place, if it has one. */
 Went plan_construct(Plan *p, PyObject *type, const PlanValue *args, uint32_t n, uint32_t slots) {
     PyTypeObject *t = (PyTypeObject *)type;
     if (plan_is_named(t)) {
@@ -181,7 +202,8 @@ Went plan_construct(Plan *p, PyObject *type, const PlanValue *args, uint32_t n, 
     uint32_t class = is_plain_class(t) ? plan_class_of_type(p, t) : DYN_NONE;
     PyObject *init = dyn_cpy_lookup_named(t, "__init__");
     PlanValue passed[16];
-    if (class == DYN_NONE || init == NULL || !PyFunction_Check(init) || n + 1 > DYN_COUNTOF(passed)) {
+    bool bare = t->tp_init == PyBaseObject_Type.tp_init && n == 0, fits = n + 1 <= DYN_COUNTOF(passed);
+    if (class == DYN_NONE || !(bare || (init != NULL && PyFunction_Check(init) && fits))) {
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a class that loops in native code make no instances of");
     }
     PlanValue o;
@@ -189,6 +211,11 @@ Went plan_construct(Plan *p, PyObject *type, const PlanValue *args, uint32_t n, 
         return plan_unknown(p, DYN_R_GRAPH_SIZE, "one instance too many");
     }
     plan_class_reg(p, class);
+    if (bare) {
+        p->s.n -= slots;
+        plan_push(p, o);
+        return WENT_ON;
+    }
     passed[0] = o;
     memcpy(passed + 1, args, n * sizeof *args);
     plan_push(p, o);
@@ -241,15 +268,10 @@ Went plan_operator(Plan *p, int op, PlanValue a, PlanValue b) {
 
 Went plan_of_class(Plan *p, PlanValue o, PyObject *name) {
     PyTypeObject *t = p->classes[plan_class_number(p, &o)].type;
-    PyObject *found = dyn_cpy_lookup_special(t, name), *get = NULL;
-    if (found != NULL && Py_IS_TYPE(found, &PyProperty_Type)) {
-        get = PyObject_GetAttrString(found, "fget");
-        Py_XDECREF(get); /* the property has it */
-    }
+    PyObject *found = dyn_cpy_lookup_special(t, name), *get = function_of_property(t, name, "fget");
     bool number = found != NULL && (PyLong_CheckExact(found) || PyFloat_CheckExact(found) || PyBool_Check(found));
     bool shares = !plan_is_parts(&o) && dyn_cpy_shares_key(t, name); /* an instance may have such an attribute of its own */
-    if ((get == NULL || !PyFunction_Check(get)) && (!number || shares)) {
-        PyErr_Clear();
+    if (get == NULL && (!number || shares)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an attribute of an object that loops in native code don't know");
     }
     plan_class_reg(p, plan_class_number(p, &o));

@@ -186,6 +186,17 @@ static void become(Plan *p, uint32_t number, const PlanValue *made) {
     p->resume_exit = DYN_NONE;
 }
 
+/* A float that is known is one object for all instances, as a constant is in CPython. */
+static void share_constant(Plan *p, const PlanValue *item, DynRegionOp *op, uint32_t *reg) {
+    PyObject *o = item->v.kind == DYN_RK_FLOAT && item->known ? PyFloat_FromDouble(item->number.f) : NULL;
+    PyErr_Clear();
+    if (o != NULL) {
+        *op = DYN_RO_NAMEOBJECT;
+        *reg = plan_object_reg(p, o);
+        Py_DECREF(o);
+    }
+}
+
 bool plan_whole(Plan *p, PlanValue *v) {
     if (!plan_is_parts(v)) {
         return true;
@@ -218,7 +229,9 @@ bool plan_whole(Plan *p, PlanValue *v) {
             return false;
         }
         plan_holds(p, shape, &item);
+        share_constant(p, &item, &op, &reg);
         plan_emit_or(p, op, made.v.regs[0], plan_object_reg(p, name), reg, DYN_R_NO_MEMORY);
+        plan_last(p)->imm.i = dyn_cpy_place_of_name(p->classes[class].type, name);
     }
     const uint32_t number = v->v.shape; /* *v may be one of them */
     become(p, number, &made);
