@@ -235,6 +235,19 @@ static void sort_axes(const DynArrayView *v, int *inner) {
     }
 }
 
+/* May an element share bytes with another one? Not where each axis steps over all that the axes within it reach. */
+static bool is_folded(const DynArrayView *v, const int *inner) {
+    int64_t reach = dyn_dtypes[v->dtype].size;
+    for (int i = 0; i < v->ndim; i++) {
+        int64_t step = weight(v, inner[i]);
+        if (step != 0 && step < reach) {
+            return true;
+        }
+        reach += step * (v->dims[inner[i]] - 1);
+    }
+    return false;
+}
+
 void dyn_layout_of(const DynArrayView *v, DynLayout *out) {
     int inner[DYN_MAX_NDIM];
     memset(out, 0, sizeof(*out));
@@ -246,6 +259,7 @@ void dyn_layout_of(const DynArrayView *v, DynLayout *out) {
     }
     out->kind = DYN_LAYOUT_STRIDED;
     sort_axes(v, inner);
+    out->folded = is_folded(v, inner);
     for (int i = 0; i < v->ndim; i++) {
         out->perm[i] = (uint8_t)inner[v->ndim - 1 - i];
         if (v->strides[i] == 0 && v->dims[i] != 1) {
@@ -255,7 +269,7 @@ void dyn_layout_of(const DynArrayView *v, DynLayout *out) {
 }
 
 bool dyn_layout_same(const DynLayout *a, const DynLayout *b, int ndim) {
-    return a->kind == b->kind && a->still == b->still &&
+    return a->kind == b->kind && a->still == b->still && a->folded == b->folded &&
            memcmp(a->perm, b->perm, (size_t)(ndim < DYN_MAX_NDIM ? ndim : DYN_MAX_NDIM)) == 0;
 }
 

@@ -67,6 +67,7 @@ typedef struct DynLayout {
     uint8_t kind;               /* DynLayoutKind */
     uint8_t perm[DYN_MAX_NDIM]; /* perm[0] is the axis with the largest |stride|; identity for C */
     uint8_t still;              /* bit i: axis i has stride 0 and not size 1; copies put such axes innermost, ufuncs leave them */
+    bool folded;                /* elements may share memory, also along other axes: windows that overlap */
 } DynLayout;
 /* Where the elements of an array lie, whichever framework's it is. */
 typedef struct DynArrayView {

@@ -185,3 +185,43 @@ def test_sums_of_infinite_complex_numbers(name, dtype):
     values = [complex(INF, 1), complex(1, -INF), complex(NAN, 0), complex(-0.0, -0.0), 2 - 3j, complex(-INF, INF), 0j]
     for n in (1, 5):
         calls(SUMS[name], lambda n=n: torch.tensor(values * n, dtype=dtype))
+
+
+# ---- reciprocals and powers of complex numbers: PyTorch divides, and multiplies
+
+REMARKABLE = [complex(x, y) for x in (0.0, -0.0, 1.5, -2.5, INF, -INF, NAN) for y in (0.0, -0.0, 1.5, -2.5, INF, -INF, NAN)]
+RECIPROCALS = {
+    "reciprocal": lambda z: (z.reciprocal(), torch.reciprocal(z * 1)),
+    "number / z": lambda z: (1 / z, 2.5 / z, 1j / z, complex(1, -2) / (z * 1)),
+    "in place": lambda z: (z.clone().reciprocal_(), z.rsqrt_()),
+    "rsqrt": lambda z: torch.rsqrt(z),
+    "powers": lambda z: (z**2, z**3, z**0.5, z**-0.5, z**-1, z**-2),
+    "other powers": lambda z: (z**0, z**1, z**4, z**1.5, z ** (1 + 1j), z**z, 2**z),
+    "torch.pow": lambda z: (torch.pow(z, 2), torch.pow(z, -1), z.clone().pow_(3)),
+    "sgn": lambda z: (torch.sgn(z), (z * 1).sgn()),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
+@pytest.mark.parametrize("name", RECIPROCALS)
+def test_reciprocals_of_remarkable_complex_numbers(name, dtype):
+    for n in (1, 2):
+        calls(RECIPROCALS[name], lambda n=n: torch.tensor(REMARKABLE * n, dtype=dtype))
+
+
+@pytest.mark.parametrize("name", ["reciprocal", "number / z", "rsqrt", "powers"])
+def test_gradients_of_reciprocals_of_complex_numbers(name):
+    values = torch.tensor([1 + 2j, -3 + 0.5j, 2j, -1 - 1j], dtype=torch.complex128)
+
+    def gradient(fn, z):
+        out = fn(z)
+        total = sum(t.abs().sum() for t in (out if isinstance(out, tuple) else (out,)))
+        return torch.autograd.grad(total, z)[0]
+
+    def fn(z):
+        return gradient(RECIPROCALS[name], z)
+
+    fast = dynoc.optimize(fn, wait=True)
+    for _ in range(3):
+        expected, got = (f(values.clone().requires_grad_()) for f in (fn, fast))
+        torch.testing.assert_close(got, expected, rtol=1e-12, atol=0)

@@ -64,6 +64,7 @@ static void print_order(Look *l, const DynLayout *layout, int ndim) {
             dyn_str_printf(l->out, ", axis %d broadcast", i);
         }
     }
+    dyn_str_puts(l->out, layout->folded ? ", overlapping itself" : "");
 }
 
 static void source_text(Look *l, const DynGuard *g, const char *before, const char *after) {

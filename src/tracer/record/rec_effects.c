@@ -247,6 +247,10 @@ int dyn_rec_will_write(DynRec *r, uint32_t node) {
         r->why = DYN_R_SIDE_EFFECT;
         return -1;
     }
+    if (s->layout.folded || s->layout.still != 0) { /* It matters which element is written last, and what is read when. */
+        r->why = DYN_R_ALIASING;
+        return -1;
+    }
     flag_array_guard(r, s->source, DYN_ARRAY_WRITTEN);
     r->cap->writes = true;
     for (uint32_t i = 0; i < r->written.n; i++) {

@@ -34,16 +34,33 @@ DynVal *tt_rule_unary_same(DynRec *r, NpCall *c) {
 }
 DynVal *tt_rule_unary_bool(DynRec *r, NpCall *c) { return dyn_tt_finish(r, c, unary(r, c, (DynOp)c->b->op, false, true)); }
 
+/* 1 / a. Of complex numbers PyTorch divides on this machine, where NumPy's reciprocal has a formula of its own: they differ at 0
+ * and infinities, and in the signs of zeros. */
+static uint32_t reciprocal(DynRec *r, uint32_t a) {
+    if (a == DYN_NONE || !dyn_dtype_is_complex((DynDtype)dyn_np_node_at(r, a)->dtype) || dyn_tt_has_own_kernel(r)) {
+        return a == DYN_NONE ? a : dyn_tt_unary(r, DYN_OP_RECIPROCAL, a);
+    }
+    DynDtype dt = (DynDtype)dyn_np_node_at(r, a)->dtype;
+    NpArg quotient[2] = {dyn_tt_number(r, 1), dyn_np_node_arg(r, a)};
+    return dyn_tt_elementwise(r, DYN_OP_DIVIDE, dt, dt, quotient, 2);
+}
+
+static uint32_t square_root(DynRec *r, uint32_t a) { return a == DYN_NONE ? a : dyn_tt_unary(r, DYN_OP_SQRT, a); }
+
+DynVal *tt_rule_reciprocal(DynRec *r, NpCall *c) {
+    uint32_t a = dyn_tt_tensor(r, c, "input");
+    if (a == DYN_NONE || !dyn_dtype_is_complex((DynDtype)dyn_np_node_at(r, a)->dtype)) {
+        return tt_rule_unary_float(r, c);
+    }
+    return dyn_tt_finish(r, c, reciprocal(r, a));
+}
+
 /* Rounded once. */
 DynVal *tt_rule_rsqrt(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
     DynDtype dt = a == DYN_NONE ? DYN_NO_DTYPE : dyn_tt_float(r, (DynDtype)dyn_np_node_at(r, a)->dtype);
-    uint32_t t = a == DYN_NONE ? a : dyn_tt_unary(r, DYN_OP_SQRT, dyn_tt_cast(r, a, dyn_tt_wide(dt)));
-    if (t == DYN_NONE) {
-        return NULL;
-    }
+    uint32_t t = a == DYN_NONE ? a : reciprocal(r, square_root(r, dyn_tt_cast(r, a, dyn_tt_wide(dt))));
     const DynArg operands[3] = {{DYN_ARG_NODE, a}, {DYN_ARG_NONE, DYN_NONE}, {DYN_ARG_NONE, DYN_NONE}};
-    t = dyn_tt_unary(r, DYN_OP_RECIPROCAL, t);
     if (t == DYN_NONE || rec_torch_formula(r, t, operands, "multiply(multiply(g, -0.5), multiply(r, multiply(r, r)))") < 0) {
         return NULL;
     }
@@ -202,15 +219,16 @@ DynVal *tt_rule_rsub(DynRec *r, NpCall *c) {
                                              : dyn_tt_finish(r, c, add_scaled(r, DYN_OP_SUBTRACT, turned, (DynOperand){0}));
 }
 
-/* On a device PyTorch takes a number by which complex ones are divided as a factor; number / tensor is that tensor's reciprocal,
- * times the number. Both show where infinities are. */
+/* number / tensor is that tensor's reciprocal, times the number. On a device PyTorch takes a number by which complex ones are
+ * divided as a factor. Both show where infinities are. */
 static uint32_t divide_complex(DynRec *r, const NpArg *args, DynDtype dt) {
-    NpArg quotient[2] = {args[1], args[1]};
-    bool reflected = is_number(args[0]);
-    if (!reflected && complex_number(r, 1, &quotient[0]) < 0) {
-        return DYN_NONE;
+    uint32_t t = DYN_NONE;
+    if (is_number(args[0])) {
+        t = reciprocal(r, dyn_tt_cast(r, args[1].arg.id, dt));
+    } else {
+        NpArg quotient[2] = {args[1], args[1]};
+        t = complex_number(r, 1, &quotient[0]) < 0 ? t : dyn_tt_elementwise(r, DYN_OP_DIVIDE, dt, dt, quotient, 2);
     }
-    uint32_t t = dyn_tt_elementwise(r, reflected ? DYN_OP_RECIPROCAL : DYN_OP_DIVIDE, dt, dt, quotient, reflected ? 1 : 2);
     if (t == DYN_NONE) {
         return t;
     }
@@ -221,8 +239,8 @@ static uint32_t divide_complex(DynRec *r, const NpArg *args, DynDtype dt) {
 static uint32_t divide(DynRec *r, const NpArg *args) {
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     dt = dt == DYN_NO_DTYPE ? dt : dyn_tt_float(r, dt);
-    bool by_number = is_number(args[0]) || is_number(args[1]);
-    if (dt != DYN_NO_DTYPE && dyn_dtype_is_complex(dt) && by_number && dyn_rec_graph(r)->device != 0) {
+    bool by_factor = is_number(args[0]) || (is_number(args[1]) && dyn_tt_has_own_kernel(r));
+    if (dt != DYN_NO_DTYPE && dyn_dtype_is_complex(dt) && by_factor) {
         return divide_complex(r, args, dt);
     }
     if (dt != DYN_NO_DTYPE && dyn_dtype_is_half(dt) && args[0].arg.kind == DYN_ARG_SYM) { /* Tensor.__rdiv__ */
@@ -292,6 +310,31 @@ static uint32_t power_of_halves(DynRec *r, DynDtype dt, const NpArg *args) {
     return squares < 0 ? DYN_NONE : dyn_tt_elementwise(r, DYN_OP_SQUARE, dt, dt, args, 1);
 }
 
+/* Of complex numbers to a number, on this machine: products, roots and reciprocals for the exponents that PyTorch looks at, other
+ * powers stay its calls, as NumPy's have other values at zeros and infinities. */
+static uint32_t power_of_complex(DynRec *r, DynDtype dt, const NpArg *args) {
+    static const struct {
+        double value;
+        bool root, inverse;
+        int factors;
+    } known[] = {{2, false, false, 2}, {0.5, true, false, 1}, {-1, false, true, 1},
+                 {3, false, false, 3}, {-0.5, true, true, 1}, {-2, false, true, 2}};
+    for (size_t i = 0; i < DYN_COUNTOF(known); i++) {
+        int is = dyn_np_exponent_is(r, args[1].arg.id, known[i].value);
+        if (is < 0) {
+            return DYN_NONE;
+        }
+        if (is > 0) {
+            uint32_t a = dyn_tt_cast(r, args[0].arg.id, dt), t = known[i].root ? square_root(r, a) : a;
+            for (int n = 1; n < known[i].factors; n++) {
+                t = dyn_tt_nodes(r, DYN_OP_MULTIPLY, t, a);
+            }
+            return known[i].inverse ? reciprocal(r, t) : t;
+        }
+    }
+    return dyn_np_no_node(r);
+}
+
 /* Exponents 2, 0.5, -1 … are what torch's kernels look at too; float_power of rec_numpy_elem.c guards those it uses. */
 static uint32_t power(DynRec *r, const NpArg *args) {
     DynDtype dt = dyn_tt_result_type(r, args, 2);
@@ -299,6 +342,9 @@ static uint32_t power(DynRec *r, const NpArg *args) {
     bool by_truth = number && args[1].code == DYN_BOOL;
     if (dt == DYN_NO_DTYPE || !dyn_dtype_is_inexact(dt) || by_truth) {
         return dyn_np_no_node(r);
+    }
+    if (dyn_dtype_is_complex(dt) && !dyn_tt_has_own_kernel(r)) {
+        return number ? power_of_complex(r, dt, args) : dyn_np_no_node(r);
     }
     return number && dyn_dtype_is_half(dt) ? power_of_halves(r, dt, args) : dyn_tt_elementwise(r, DYN_OP_POWER, dt, dt, args, 2);
 }

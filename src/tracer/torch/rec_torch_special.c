@@ -43,13 +43,17 @@ static uint32_t as_node(DynRec *r, NpArg a, DynDtype dt) {
 
 /* ---- signs */
 
-/* sign and sgn: of nan they are 0. Of complex numbers, and of integers, the operator is NumPy's. */
+/* sign and sgn: of nan they are 0. Of integers the operator is NumPy's. Of complex numbers it is PyTorch's call on this machine:
+ * it divides by the magnitude, which makes infinite parts nan. */
 DynVal *tt_rule_sign(DynRec *r, NpCall *c) {
     uint32_t a = dyn_tt_tensor(r, c, "input");
     if (a == DYN_NONE || dtype_of(r, a) == DYN_BOOL) {
         return dyn_np_unsupported(r);
     }
     DynDtype dt = dtype_of(r, a);
+    if (dyn_dtype_is_complex(dt) && !dyn_tt_has_own_kernel(r)) {
+        return dyn_np_unsupported(r);
+    }
     if (!is_float(dt)) {
         return dyn_tt_finish(r, c, dyn_tt_unary(r, DYN_OP_SIGN, a));
     }
