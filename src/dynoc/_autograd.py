@@ -1,7 +1,7 @@
-"""The node of autograd's that a part of a captured graph is, while gradients are recorded.
+"""Gradients that aren't plain tensors, on their way into a part of a captured graph that autograd follows.
 
-The extension has parts as objects, and what such a node does (src/evalframe/follow_node.c): here is only the class by which
-PyTorch makes nodes.
+What a node of such a part does is the extension's (src/evalframe/follow_node.c), which imports this when the first gradient comes
+that is sparse, a batch, or has memory that isn't its elements.
 """
 
 import sys
@@ -52,33 +52,3 @@ def backward(ctx, *gradients):
     rows = [_dynoc._part_backward(ctx, *(g if b is None else b[0][i] for g, b in pairs)) for i in range(len(first[0]))]
     stack = sys.modules["torch"].stack
     return tuple(None if column[0] is None else first[1](stack(column)) for column in zip(*rows, strict=True))
-
-
-def bind():
-    """What the extension calls.
-
-    Returns
-    -------
-    tuple
-        ``(apply, is_anomaly_enabled, saved_tensors_hooks, backward)``: the function's ``apply``, two questions about autograd's
-        modes, and `backward` for gradients that aren't plain.
-
-    Examples
-    --------
-    >>> import pytest; torch = pytest.importorskip("torch")
-    >>> len(bind())
-    4
-    """
-    torch = sys.modules["torch"]
-
-    class Captured(torch.autograd.Function):
-        forward = staticmethod(_dynoc._part_forward)
-        backward = staticmethod(_dynoc._part_backward)
-
-    for name in ("setup_context", "clear_saved_tensors_on_access", "boxed_grads_call"):  # what `apply` looks up each time is near
-        base = next((c for c in Captured.__mro__ if name in c.__dict__), None)
-        if base is not None:
-            setattr(Captured, name, base.__dict__[name])
-    Captured._backward_cls.apply = _dynoc._part_backward_method  # PyTorch's would look for the functions above each time
-    apply = super(torch.autograd.Function, Captured).apply  # … and so would that of Function
-    return apply, torch.is_anomaly_enabled, torch._C._autograd._top_saved_tensors_default_hooks, backward

@@ -3,7 +3,6 @@
 Imported by the extension when the program has imported torch; never imports it first.
 """
 
-import re
 import sys
 import types
 
@@ -42,9 +41,15 @@ def classify(function):
         schemas = torch._C._jit_get_schemas_for_operator("aten::" + function.__name__)
     else:
         schemas = _schemas_of_operator(torch, function)
-    schemas = [s for s in schemas if re.search(r"[( ]Tensor(?!\[)", str(s))]  # others are of TorchScript's lists and numbers
-    kinds = {_kind(s, _tags(torch, s)) for s in schemas if not any(argument.is_out for argument in s.arguments)}
+    found = [(s, s.arguments) for s in schemas if _is_of_tensors(s)]
+    kinds = {_kind(torch, s, arguments) for s, arguments in found if not any(argument.is_out for argument in arguments)}
     return kinds.pop() if len(kinds) == 1 else UNKNOWN
+
+
+def _is_of_tensors(schema):
+    """Does it take or give a tensor? Others are of TorchScript's lists and numbers."""
+    text = str(schema).replace("Tensor[", "")
+    return "(Tensor" in text or " Tensor" in text
 
 
 def clamp_passes_at_bounds():
@@ -81,28 +86,27 @@ def _schemas_of_operator(torch, function):
 
 
 def _tags(torch, schema):
-    space, _, name = schema.name.partition("::")
-    packet = getattr(getattr(torch.ops, space), name)
-    return getattr(packet, schema.overload_name or "default").tags
+    """As ``torch.ops`` has them, which would make Python objects for the operator and each overload of it first."""
+    return torch._C._get_operation_overload(schema.name, schema.overload_name)[2]
 
 
-def _kind(schema, tags):
-    tags = {tag.name for tag in tags}
-    writes = [a.alias_info is not None and a.alias_info.is_write for a in schema.arguments]
-    if any(writes[1:]) or not schema.returns or "inplace_view" in tags or _writes_unsaid(schema):
+def _kind(torch, schema, arguments):
+    tags = _tags(torch, schema)
+    writes = [a.alias_info is not None and a.alias_info.is_write for a in arguments]
+    if any(writes[1:]) or not schema.returns or torch.Tag.inplace_view in tags or _writes_unsaid(arguments):
         return UNKNOWN
     if writes and writes[0]:
         return IN_PLACE
-    if "nondeterministic_seeded" in tags:
+    if torch.Tag.nondeterministic_seeded in tags:
         return RANDOM
     returns = [str(r.type) for r in schema.returns]
-    pointwise = "pointwise" in tags or schema.name.startswith("aten::special_")  # of those the others have rules
+    pointwise = torch.Tag.pointwise in tags or schema.name.startswith("aten::special_")  # of those the others have rules
     return POINTWISE if pointwise and returns == ["Tensor"] else PURE
 
 
-def _writes_unsaid(schema):
+def _writes_unsaid(arguments):
     """Is it one of those whose schema doesn't say what they change: running statistics, or whether gradients are wanted?"""
-    names = {a.name for a in schema.arguments}
+    names = {a.name for a in arguments}
     return any(n.startswith("running_") for n in names) or "requires_grad" in names
 
 
@@ -185,7 +189,7 @@ def _acts_unsaid(torch, node, schema):
     space, _, name = schema.name.partition("::")
     if space == "prim":
         return False
-    return "nondeterministic_seeded" in {tag.name for tag in _tags(torch, schema)}
+    return torch.Tag.nondeterministic_seeded in _tags(torch, schema)
 
 
 HARMLESS = {f"prim::{name}" for name in (

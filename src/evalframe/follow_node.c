@@ -1,37 +1,104 @@
 /* follow_node.c: the node of autograd's that a part of a graph is, while gradients are recorded.
  *
- * PyTorch makes a node by the `apply` of a torch.autograd.Function, which src/dynoc/_autograd.py has; its `forward` and
- * `backward` are the functions here, so that no Python code runs between PyTorch and a part. So hooks, `retain_graph`,
- * `create_graph`, saved tensors and their versions are PyTorch's own. `apply` is called with the part's inputs alone: part and
- * numbers are handed to `forward` past it. The node keeps both in its attribute `captured`. */
+ * PyTorch makes a node by the `apply` of a torch.autograd.Function, a class that is made when the first part is called; its
+ * `forward` and `backward` are the functions here, so that no Python code runs between PyTorch and a part. So hooks,
+ * `retain_graph`, `create_graph`, saved tensors and their versions are PyTorch's own. `apply` is called with the part's inputs
+ * alone: part and numbers are handed to `forward` past it. The node keeps both in its attribute `captured`. Gradients that aren't
+ * plain tensors are Python's (src/dynoc/_autograd.py, which is imported when the first of them comes). */
 #include "base/torch.h"
 #include "evalframe/follow_part.h"
 
-static PyObject *apply; /* of the autograd function; NULL: not looked up yet */
-static PyObject *anomaly, *hooks, *by_plain;
-static _Thread_local PyObject *handed; /* (part, numbers) of the call that is under way; `forward` takes it */
+static PyObject *apply; /* of the class of parts; NULL: not made yet */
+static PyObject *anomaly, *hooks;
+static PyObject *own_forward, *own_backward; /* the functions here, as Python has them */
+static _Thread_local PyObject *handed;       /* (part, numbers) of the call that is under way; `forward` takes it */
 static struct Names {
     PyObject *captured, *needs_input_grad, *materialize_grads, *to_save, *non_differentiable, *saved_tensors;
 } names;
 
-static int find_face(void) {
-    if (apply == NULL) {
-        PyObject *face = dyn_import("dynoc._autograd");
-        PyObject *all = face == NULL ? NULL : PyObject_CallMethod(face, "bind", NULL);
-        if (all != NULL && PyArg_ParseTuple(all, "OOOO", &apply, &anomaly, &hooks, &by_plain)) {
-            Py_INCREF(apply);
-            Py_INCREF(anomaly);
-            Py_INCREF(hooks);
-            Py_INCREF(by_plain);
+/* What `apply` looks up in the class each time: it is the class's own, and not found behind its bases. */
+static int copy_inherited(PyObject *attributes, PyObject *base) {
+    static const char *const looked_up[] = {"setup_context", "clear_saved_tensors_on_access", "boxed_grads_call"};
+    for (size_t i = 0; i < DYN_COUNTOF(looked_up); i++) {
+        PyObject *found = dyn_cpy_lookup_named((PyTypeObject *)base, looked_up[i]);
+        if (found != NULL && PyDict_SetItemString(attributes, looked_up[i], found) < 0) {
+            return -1;
         }
-        Py_XDECREF(all);
-        Py_XDECREF(face);
+    }
+    return 0;
+}
+
+/* The class's attributes: a new dict. */
+static PyObject *make_attributes(PyObject *base) {
+    PyObject *attributes = PyDict_New(), *first = PyStaticMethod_New(own_forward), *second = PyStaticMethod_New(own_backward);
+    PyObject *module = PyUnicode_FromString("dynoc");
+    bool made = attributes != NULL && first != NULL && second != NULL && module != NULL &&
+                PyDict_SetItemString(attributes, "__module__", module) == 0 &&
+                PyDict_SetItemString(attributes, "forward", first) == 0 &&
+                PyDict_SetItemString(attributes, "backward", second) == 0 && copy_inherited(attributes, base) == 0;
+    Py_XDECREF(first);
+    Py_XDECREF(second);
+    Py_XDECREF(module);
+    if (!made) {
+        Py_CLEAR(attributes);
+    }
+    return attributes;
+}
+
+/* Nodes get the function here as their `apply`, as PyTorch's would look for it in the class each time. */
+static int shorten_nodes(PyObject *class) {
+    PyObject *nodes = PyObject_GetAttrString(class, "_backward_cls"), *method = PyInstanceMethod_New(own_backward);
+    int done = nodes == NULL || method == NULL ? -1 : PyObject_SetAttrString(nodes, "apply", method);
+    Py_XDECREF(nodes);
+    Py_XDECREF(method);
+    return done;
+}
+
+/* The `apply` of a new class of torch.autograd.Function's: that behind Function's own, which would look for functions, too. */
+static PyObject *make_apply(PyObject *base) {
+    PyObject *attributes = make_attributes(base), *class = NULL, *behind = NULL, *found = NULL;
+    if (attributes != NULL) {
+        class = PyObject_CallFunction((PyObject *)Py_TYPE(base), "s(O)O", "Captured", base, attributes);
+    }
+    if (class != NULL && shorten_nodes(class) == 0) {
+        behind = PyObject_CallFunctionObjArgs((PyObject *)&PySuper_Type, base, class, NULL);
+    }
+    if (behind != NULL) {
+        found = PyObject_GetAttrString(behind, "apply");
+    }
+    Py_XDECREF(attributes);
+    Py_XDECREF(class);
+    Py_XDECREF(behind);
+    return found;
+}
+
+static int find_class(void) {
+    if (apply != NULL) {
+        return 0;
+    }
+    PyObject *base = dyn_torch_lookup(dyn_torch_module, "autograd.Function");
+    if (base == NULL || !PyType_Check(base)) {
+        PyErr_SetString(PyExc_TypeError, "dynoc: torch.autograd.Function is no class");
+        Py_XDECREF(base);
+        return -1;
+    }
+    anomaly = anomaly == NULL ? dyn_torch_lookup(dyn_torch_module, "is_anomaly_enabled") : anomaly;
+    hooks = hooks == NULL ? dyn_torch_lookup(dyn_torch_module, "_C._autograd._top_saved_tensors_default_hooks") : hooks;
+    PyObject *made = anomaly == NULL || hooks == NULL ? NULL : make_apply(base);
+    Py_DECREF(base);
+    if (made == NULL && !PyErr_Occurred()) {
+        PyErr_SetString(PyExc_TypeError, "dynoc: not the autograd that is known");
+    }
+    if (apply == NULL) {
+        apply = made;
+    } else {
+        Py_XDECREF(made); /* another thread was faster */
     }
     return apply == NULL ? -1 : 0;
 }
 
 bool dyn_follow_may_run(void) {
-    if (find_face() < 0) {
+    if (find_class() < 0) {
         PyErr_Clear();
         return false;
     }
@@ -44,7 +111,7 @@ bool dyn_follow_may_run(void) {
 }
 
 static PyObject *call_apply(DynPart *p, PyObject *numbers, PyObject *const *inputs) {
-    if (numbers == NULL || find_face() < 0) {
+    if (numbers == NULL || find_class() < 0) {
         return NULL;
     }
     handed = PyTuple_Pack(2, (PyObject *)p, numbers);
@@ -260,10 +327,19 @@ static bool are_plain(PyObject *const *gradients, Py_ssize_t n) {
     return plain;
 }
 
+/* backward(ctx, *gradients) of others. */
+static PyObject *backward_by_plain(PyObject *const *args, Py_ssize_t n) {
+    PyObject *face = dyn_import("dynoc._autograd"), *f = face == NULL ? NULL : PyObject_GetAttrString(face, "backward");
+    PyObject *made = f == NULL ? NULL : PyObject_Vectorcall(f, args, (size_t)n, NULL);
+    Py_XDECREF(face);
+    Py_XDECREF(f);
+    return made;
+}
+
 /* backward(ctx, *gradients): a gradient or None for each input. */
 static PyObject *backward(PyObject *module, PyObject *const *args, Py_ssize_t n) {
-    if (n > 1 && by_plain != NULL && !are_plain(args + 1, n - 1)) {
-        return PyObject_Vectorcall(by_plain, args, (size_t)n, NULL);
+    if (n > 1 && !are_plain(args + 1, n - 1)) {
+        return backward_by_plain(args, n);
     }
     PyObject *captured = n < 1 ? NULL : PyObject_GetAttr(args[0], names.captured);
     DynPart *p = part_of(captured);
@@ -305,8 +381,7 @@ int dyn_follow_node_init(PyObject *module) {
     if (!made || PyModule_AddFunctions(module, functions) < 0) {
         return -1;
     }
-    PyObject *f = PyObject_GetAttrString(module, "_part_backward"); /* as a method: of the class of nodes */
-    PyObject *method = f == NULL ? NULL : PyInstanceMethod_New(f);
-    Py_XDECREF(f);
-    return method == NULL ? -1 : PyModule_AddObject(module, "_part_backward_method", method);
+    own_forward = PyObject_GetAttrString(module, "_part_forward");
+    own_backward = PyObject_GetAttrString(module, "_part_backward");
+    return own_forward == NULL || own_backward == NULL ? -1 : 0;
 }

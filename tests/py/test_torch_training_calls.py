@@ -6,6 +6,7 @@ torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
 from compare import dynoc  # noqa: E402
+from process import run_script  # noqa: E402
 
 FUNCTIONS = {
     "relu": F.relu, "relu6": F.relu6, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "silu": F.silu,
@@ -240,3 +241,23 @@ def test_views_without_axes(name, options):
         expected, found = (f(x) for f in (function, fast))
         torch.testing.assert_close(found, expected)
         torch.testing.assert_close(torch.autograd.grad(found, x), torch.autograd.grad(expected, x))
+
+
+UNIMPORTED = """
+import sys, torch, dynoc
+function = dynoc.optimize(lambda x: (x.exp() * x).tanh(), wait=True)
+for _ in range(3):
+    x = torch.ones(32, 32, requires_grad=True)
+    y = function(x)
+    y.backward(torch.ones(32, 32))
+print(y.grad_fn.name(), "dynoc._autograd" in sys.modules)
+y = function(x)
+sparse = torch.ones(32, 32).to_sparse()
+print((torch.autograd.grad(y, x, sparse)[0] == x.grad).all().item(), "dynoc._autograd" in sys.modules)
+"""
+
+
+def test_no_module_is_imported_for_gradients_that_are_plain():
+    code, out, said = run_script(UNIMPORTED)
+    assert code == 0, said
+    assert out.split("\n")[:2] == ["CapturedBackward False", "True True"]
