@@ -343,6 +343,7 @@ static PyObject *start_for(PyObject *module, PyObject *arrays) {
  * go over is called off: the child has no use for the parent's loops. */
 static PyObject *hold_start(PyObject *module, PyObject *none) {
     dyn_loops_stay();
+    dyn_ticks_fork_begins();
     if (!start.arrays && start.by != PyThread_get_thread_ident()) {
         lock_start();
         start.forks = true;

@@ -11,6 +11,7 @@
 #define FIRST_MS 8
 #define LONGEST_MS 500
 #define CLIENTS 3
+#define FORK_DEPTH 8   /* of functions that run behind a fork, and what they call */
 #define MOST_SPARED 32 /* calls in a row that don't come as a native loop runs: it may call Python code that is of interest */
 
 /* Who wants to be called; with the GIL. */
@@ -154,18 +155,54 @@ static void before_fork(void) {
     stop_thread();
 }
 
+static const DynFrame *forking; /* the frame that calls Python's fork, only compared; NULL: none is known to */
+
+void dyn_ticks_fork_begins(void) { forking = dyn_frame_complete(dyn_frame_current(PyThreadState_Get())); }
+
+/* Does that frame wait for a call? */
+static bool is_forking(void) {
+    DynFrame *f = forking == NULL ? NULL : dyn_frame_complete(dyn_frame_current(PyThreadState_Get()));
+    for (int depth = 0; f != NULL && depth < FORK_DEPTH; depth++) {
+        f = dyn_frame_caller(f);
+        if (f == forking) {
+            return f != NULL;
+        }
+    }
+    return false;
+}
+
+static void start_thread(void);
+
+static void go_on_now(void) {
+    if (ticks.paused && !ticks.on && !gone) {
+        start_thread();
+    }
+    ticks.paused = false;
+    forking = NULL;
+}
+
+static int go_on(void *unused);
+
+void dyn_ticks_go_on(void) {
+    if (ticks.paused && dyn_cpy_call_soon(go_on) < 0) {
+        go_on_now(); /* Too many calls wait. */
+    }
+}
+
+/* Python warns of threads when the functions have run that are to run behind a fork, of which some are Python's, and ours among
+ * them. */
 static int go_on(void *unused) {
-    dyn_ticks_go_on();
+    if (is_forking()) {
+        dyn_ticks_go_on();
+    } else {
+        go_on_now();
+    }
     return 0;
 }
 
 /* Python says when it has forked (module.c), other libraries don't. Their child processes do without ticks: they begin another
  * program, as a rule. */
-static void after_fork_in_parent(void) {
-    if (ticks.paused) {
-        (void)dyn_cpy_call_soon(go_on);
-    }
-}
+static void after_fork_in_parent(void) { dyn_ticks_go_on(); }
 
 /* Once, and before the first call that needs ticks, as it takes longer than many a call: that the time of day is set moves no
  * tick. */
@@ -202,13 +239,6 @@ static void start_thread(void) {
     ticks.on = true;
     ticks.on = dyn_ticks_prepare() && !gone && pthread_create(&ticks.thread, NULL, thread_main, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
-void dyn_ticks_go_on(void) {
-    if (ticks.paused && !ticks.on && !gone) {
-        start_thread();
-    }
-    ticks.paused = false;
 }
 
 /* A thread that sleeps for long is woken, and sleeps for a shorter time. */

@@ -14,5 +14,8 @@ DYN_HIDDEN void dyn_ticks_stop(DynTicked *call);
 /* A native loop runs, which a call would interrupt: there are fewer until it has ended. With the GIL. */
 DYN_HIDDEN void dyn_ticks_native_begins(void);
 DYN_HIDDEN void dyn_ticks_native_ends(void);
-DYN_HIDDEN void dyn_ticks_go_on(void); /* behind a fork, which has ended the thread that asks */
+/* In front of Python's fork, by a function that it calls then. And behind a fork, which has ended the thread that asks: it begins
+ * again when fork has returned. */
+DYN_HIDDEN void dyn_ticks_fork_begins(void);
+DYN_HIDDEN void dyn_ticks_go_on(void);
 #endif

@@ -551,6 +551,43 @@ def test_loops_are_found_behind_a_fork(before):
     assert output_of(FORKED_LOOPS.replace("BEFORE", before), OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1) == "0"
 
 
+WARNED = """
+import logging, os, warnings  # logging has functions of Python's that run behind a fork
+import dynoc
+warnings.simplefilter("always")
+dynoc.enable()
+def hot(n):
+    total = 0
+    for i in range(n):
+        total += i * i % 7
+    return total
+def slow(n):
+    texts = {}
+    for i in range(n):
+        texts[str(i)] = [i]
+        texts.pop(str(i - 5), None)
+for count in (0, 3_000_000, 3_000_000):
+    hot(count)
+    slow(40_000)
+    dynoc.wait()
+    for _ in range(2):
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+hot(1000)
+print("done")
+"""
+
+
+@pytest.mark.parametrize("way", [[], ["-m", "dynoc"]])
+def test_who_forks_is_not_warned_of_threads(way, tmp_path):
+    """Neither of the one that ticks, nor of the one that builds, where nothing is being built."""
+    program = tmp_path / "forks.py"
+    program.write_text(WARNED)
+    assert run_python([*way, program], OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1) == (0, "done\n", "")
+
+
 DEEP = """
 import sys
 import numpy as np

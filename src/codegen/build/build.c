@@ -9,7 +9,8 @@
  * counted: one reference for the lists here, one for a caller of dyn_build_source. Lists, jobs' artifacts and counts are under
  * `lock`; a job's result belongs to the thread until the job is `done`.
  *
- * Fork: the child has no thread, so it takes back what was under way, and submits it again at the next poll. Exit: the compiler
+ * Fork: an idle thread ends before, and another one is started at the next job. The child has no thread, so it takes back what
+ * was under way, and submits it again at the next poll. Exit: the compiler
  * is killed and the thread is waited for, at most a second. */
 #define _GNU_SOURCE 1
 #include "codegen/build/build.h"
@@ -60,6 +61,8 @@ static Job *queue, *running, *finished;
 static atomic_int pending; /* jobs in queue and running; written under lock */
 static bool started;       /* the thread exists */
 static bool gone;          /* it has left, at exit */
+static bool leaving;       /* it is to end when the queue is empty, for a fork */
+static pthread_t thread;
 static bool has_exit_handler;
 static atomic_bool stopping;
 static _Atomic(int) compiler_group; /* process group of the running compiler */
@@ -292,6 +295,9 @@ static void tell(void) {
 static void *thread_main(void *unused) {
     pthread_mutex_lock(&lock);
     while (!atomic_load(&stopping)) {
+        if (queue == NULL && leaving) {
+            break;
+        }
         if (queue == NULL) {
             pthread_cond_wait(&wake, &lock);
             continue;
@@ -316,7 +322,7 @@ static void *thread_main(void *unused) {
         pthread_cond_broadcast(&ended);
         tell();
     }
-    gone = true;
+    gone = atomic_load(&stopping);
     pthread_cond_broadcast(&ended);
     pthread_mutex_unlock(&lock);
     return NULL;
@@ -353,7 +359,6 @@ static void stop_thread(void) {
 /* Under lock. No signal is handled in the thread: they belong to Python's. 0 or an errno. */
 static int start_thread(void) {
     pthread_attr_t attributes;
-    pthread_t thread;
     sigset_t all, old;
     if (started) {
         return 0;
@@ -367,7 +372,6 @@ static int start_thread(void) {
         return error;
     }
     pthread_attr_setstacksize(&attributes, STACK_SIZE);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     error = pthread_create(&thread, &attributes, thread_main, NULL);
@@ -389,8 +393,23 @@ static void init_conditions(void) {
     pthread_condattr_destroy(&attributes);
 }
 
+/* Under lock. Programs are warned when they fork with threads: one that has nothing to do ends. */
+static void end_idle_thread(void) {
+    bool busy = running != NULL || queue != NULL || atomic_load(&stopping);
+    if (!started || leaving || busy) {
+        return;
+    }
+    leaving = true;
+    pthread_cond_broadcast(&wake);
+    pthread_mutex_unlock(&lock);
+    pthread_join(thread, NULL);
+    pthread_mutex_lock(&lock);
+    started = leaving = false;
+}
+
 static void before_fork(void) {
     pthread_mutex_lock(&lock);
+    end_idle_thread();
     dyn_load_lock(true);
 }
 
