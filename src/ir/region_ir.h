@@ -457,7 +457,7 @@ DYN_HIDDEN PyObject *dyn_region_text_join(PyObject *a, PyObject *b);
  * before. */
 DYN_HIDDEN bool dyn_region_can_keep(PyObject *o);
 DYN_HIDDEN bool dyn_region_is_quiet(PyObject *o);
-DYN_HIDDEN void dyn_region_note_stored(PyObject *o); /* in an object that was there before: who stores it says so first */
+DYN_HIDDEN void dyn_region_note_stored(PyObject *o); /* in an object that was there before; who stores it says so then */
 DYN_HIDDEN void dyn_region_keep_object(PyObject *o);
 /* Heaps and deques (region_queues.c); 1: CPython has to do it, and nothing has been changed. */
 DYN_HIDDEN int dyn_region_heap_push(PyObject *list, PyObject *o);

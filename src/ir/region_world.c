@@ -155,11 +155,11 @@ uint32_t dyn_region_bits(PyObject *o) {
 }
 
 static int append_object(PyObject *list, PyObject *o) {
-    dyn_region_note_stored(o);
     bool failed = PyList_Append(list, o) < 0;
     if (failed) {
         PyErr_Clear();
     }
+    dyn_region_note_stored(o);
     return failed;
 }
 
@@ -401,8 +401,9 @@ static int name_bool(PyObject *o, PyObject *name, int64_t x, int64_t at) {
     return set_name(o, name, PyBool_FromLong(x != 0), at);
 }
 static int name_object(PyObject *o, PyObject *name, PyObject *value, int64_t at) {
+    int failed = set_name(o, name, Py_NewRef(value), at);
     dyn_region_note_stored(value);
-    return set_name(o, name, Py_NewRef(value), at);
+    return failed;
 }
 
 /* ---- places within objects */
@@ -426,8 +427,9 @@ static int put_int(PyObject **place, int64_t x) {
 }
 static int put_bool(PyObject **place, int64_t x) { return put(place, PyBool_FromLong(x != 0)); }
 static int put_object(PyObject **place, PyObject *o) {
+    int failed = put(place, Py_NewRef(o));
     dyn_region_note_stored(o);
-    return put(place, Py_NewRef(o));
+    return failed;
 }
 
 static char *text_data(PyObject *o) {
@@ -675,11 +677,12 @@ static bool set_own_float(PyObject *old, double x) {
     }                                                                                                \
     static int dict_##by##_object(PyObject *d, key_type k, PyObject *o) {                            \
         PyObject **at;                                                                               \
-        dyn_region_note_stored(o);                                                                   \
         if (!place_by(d, k, &at)) {                                                                  \
             return 1;                                                                                \
         }                                                                                            \
-        return at == NULL ? dict_add(d, key_object, Py_NewRef(o)) : dict_set(d, key_object, *at, o); \
+        int failed = at == NULL ? dict_add(d, key_object, Py_NewRef(o)) : dict_set(d, key_object, *at, o);\
+        dyn_region_note_stored(o);                                                                   \
+        return failed;                                                                               \
     }                                                                                                \
     static int dict_##by##_remove(PyObject *d, key_type k) {                                         \
         PyObject **at;                                                                               \
