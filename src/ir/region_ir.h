@@ -349,6 +349,8 @@ typedef struct DynRegionMade {
     PyObject *at[DYN_REGION_MADE]; /* Owned. */
     uint32_t n;
     int64_t nitems;
+    PyObject **more; /* Owned: what a call gave up when there was no place in `at` any more. */
+    uint32_t nmore;
     PyObject *arrays[32]; /* Owned: vectors, which the run takes in turn. */
     uint32_t narrays;
     /* Where other code may run meanwhile (region_foreign.c): what the run holds anyway, slots and other objects; whether what it

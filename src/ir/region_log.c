@@ -9,7 +9,8 @@ DynRegionLog dyn_region_log;
 
 int dyn_region_log_object(PyObject **place) {
     DynRegionLog *log = &dyn_region_log;
-    if (*place != NULL && !dyn_region_is_quiet(*place)) {
+    bool full = dyn_region_made->n == DYN_REGION_MADE;
+    if (*place != NULL && !dyn_region_is_plain(*place) && (full || !dyn_region_is_quiet(*place))) {
         return 1;
     }
     log->at[log->n].place = place;

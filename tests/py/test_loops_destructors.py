@@ -178,7 +178,27 @@ def taken_dicts(nodes, out):
         out.append(len(table))
 
 
+class Two:
+    def __init__(self, n):
+        self.near, self.held = list(range(n)), [n]
+
+
+def given_up(two):
+    two.near = two.held = None
+
+
+def used_behind_calls(twos, out):
+    """Two lists in each trip: the place for what is taken out ends in the middle of a call."""
+    for two in twos:
+        near, held = two.near, two.held
+        given_up(two)
+        near.append(1)
+        held.append(2)
+        out.append(len(near) + len(held))
+
+
 CASES = [
+    (used_behind_calls, lambda: ([Two(i % 9) for i in range(1500)], [])),
     (exchanged, lambda: (graph(lambda i: None), told(1), [])),
     (exchanged, lambda: (graph(lambda i: None), told(1) + told(5), [])),
     (taken_by_calls, lambda: (graph(lambda i: None), [])),
