@@ -122,7 +122,8 @@ DYN_HIDDEN PyObject *dyn_cpy_zip(PyObject *o);
  * hold no other object? */
 DYN_HIDDEN bool dyn_cpy_drops_quietly(PyObject *o, bool (*more)(PyObject *));
 /* The same of an object in a graph of many, which is gone through, and known from then on, for one native run: who stores another
- * object in one that has been there before says so, and who frees objects, or lets other code run, has all of it forgotten. */
+ * object in one that has been there before says so when it lies there (what it takes the place of is asked about before that, and
+ * what is found then would be as it was), and who frees objects, or lets other code run, has all of it forgotten. */
 DYN_HIDDEN bool dyn_cpy_is_known_quiet(PyObject *o);
 DYN_HIDDEN bool dyn_cpy_is_quiet_graph(PyObject *o, bool (*more)(PyObject *));
 DYN_HIDDEN void dyn_cpy_note_stored(PyObject *o, bool (*more)(PyObject *));

@@ -349,6 +349,8 @@ typedef struct DynRegionMade {
     PyObject *at[DYN_REGION_MADE]; /* Owned. */
     uint32_t n;
     int64_t nitems;
+    PyObject **more; /* Owned: what a call gave up when there was no place in `at` any more. */
+    uint32_t nmore;
     PyObject *arrays[32]; /* Owned: vectors, which the run takes in turn. */
     uint32_t narrays;
     /* Where other code may run meanwhile (region_foreign.c): what the run holds anyway, slots and other objects; whether what it
@@ -457,7 +459,7 @@ DYN_HIDDEN PyObject *dyn_region_text_join(PyObject *a, PyObject *b);
  * before. */
 DYN_HIDDEN bool dyn_region_can_keep(PyObject *o);
 DYN_HIDDEN bool dyn_region_is_quiet(PyObject *o);
-DYN_HIDDEN void dyn_region_note_stored(PyObject *o); /* in an object that was there before: who stores it says so first */
+DYN_HIDDEN void dyn_region_note_stored(PyObject *o); /* in an object that was there before; who stores it says so then */
 DYN_HIDDEN void dyn_region_keep_object(PyObject *o);
 /* Heaps and deques (region_queues.c); 1: CPython has to do it, and nothing has been changed. */
 DYN_HIDDEN int dyn_region_heap_push(PyObject *list, PyObject *o);

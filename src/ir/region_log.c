@@ -9,7 +9,8 @@ DynRegionLog dyn_region_log;
 
 int dyn_region_log_object(PyObject **place) {
     DynRegionLog *log = &dyn_region_log;
-    if (*place != NULL && !dyn_region_is_quiet(*place)) {
+    bool full = dyn_region_made->n == DYN_REGION_MADE;
+    if (*place != NULL && !dyn_region_is_plain(*place) && (full || !dyn_region_is_quiet(*place))) {
         return 1;
     }
     log->at[log->n].place = place;
@@ -111,17 +112,18 @@ static void take_back(PyObject *list, double number) {
     Py_DECREF(list);
 }
 
+/* The call may have taken a list or a dict out of the object that it was in: what it was noted by is its last reference then. */
 int dyn_region_commit(void) {
     DynRegionLog *log = &dyn_region_log;
     while (log->n > 0) {
         log->n--;
         if (log->at[log->n].place == taken_out) {
-            Py_DECREF(log->at[log->n].o);
+            dyn_region_keep_object(log->at[log->n].o);
             log->n--;
             dyn_region_keep_object(log->at[log->n].o);
         } else if (log->at[log->n].place == keyed) {
-            Py_DECREF(log->at[log->n].o);
-            Py_DECREF(log->at[--log->n].o);
+            dyn_region_keep_object(log->at[log->n].o);
+            dyn_region_keep_object(log->at[--log->n].o);
             if (log->at[--log->n].o != NULL) {
                 dyn_region_keep_object(log->at[log->n].o);
             }

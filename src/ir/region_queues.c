@@ -116,7 +116,6 @@ static Py_ssize_t place_above(PyObject **items, PyObject *item, Py_ssize_t from)
 
 int dyn_region_heap_push(PyObject *list, PyObject *o) {
     const Py_ssize_t last = PyList_GET_SIZE(list), to = place_above(((PyListObject *)list)->ob_item, o, last);
-    dyn_region_note_stored(o);
     if (to < 0 || PyList_Append(list, o) < 0) {
         PyErr_Clear();
         return 1;
@@ -126,6 +125,7 @@ int dyn_region_heap_push(PyObject *list, PyObject *o) {
         items[at] = items[(at - 1) >> 1];
     }
     items[to] = o;
+    dyn_region_note_stored(o);
     return 0;
 }
 
@@ -197,7 +197,6 @@ int dyn_region_heap_pop(PyObject *list, int64_t root) {
 
 /* Of a bounded one an item at the other end goes, whose end nobody may see. */
 static int deque_add(PyObject *deque, PyObject *o, bool left) {
-    dyn_region_note_stored(o);
     const Py_ssize_t n = Py_SIZE(deque), most = dyn_cpy_deque_bound(deque);
     PyObject *gone = most >= 0 && n == most && n > 0 ? dyn_cpy_deque_item(deque, left ? n - 1 : 0) : NULL;
     if (most == 0 || (gone != NULL && !dyn_region_can_keep(gone))) {
@@ -206,6 +205,7 @@ static int deque_add(PyObject *deque, PyObject *o, bool left) {
     Py_XINCREF(gone);
     bool failed = !dyn_cpy_deque_add(deque, o, left);
     PyErr_Clear();
+    dyn_region_note_stored(o);
     if (gone != NULL) {
         dyn_region_keep_object(gone);
     }

@@ -155,11 +155,11 @@ uint32_t dyn_region_bits(PyObject *o) {
 }
 
 static int append_object(PyObject *list, PyObject *o) {
-    dyn_region_note_stored(o);
     bool failed = PyList_Append(list, o) < 0;
     if (failed) {
         PyErr_Clear();
     }
+    dyn_region_note_stored(o);
     return failed;
 }
 
@@ -232,6 +232,15 @@ static int hold_made(PyObject *o) {
     return 0;
 }
 
+/* A value may be this object, so it isn't freed: where memory is out it is lost. */
+static void keep_more(DynRegionMade *made, PyObject *o) {
+    PyObject **more = PyMem_RawRealloc(made->more, (made->nmore + 1) * sizeof *more);
+    if (more != NULL) {
+        made->more = more;
+        more[made->nmore++] = o;
+    }
+}
+
 /* What a value is the run keeps; what is in other objects lives on there, and what would run code stays until the run ends. */
 static int sweep(void) {
     DynRegionMade *made = dyn_region_made;
@@ -252,6 +261,8 @@ static int sweep(void) {
         PyObject *o = held.at[i];
         if (Py_REFCNT(o) == 1 && made->n < DYN_REGION_MADE) { /* it was the run's alone */
             made->at[made->n++] = o;
+        } else if (Py_REFCNT(o) == 1) {
+            keep_more(made, o);
         } else {
             Py_DECREF(o);
         }
@@ -306,14 +317,13 @@ static PyObject *concat(PyObject *a, PyObject *b) {
                                                                                  : NULL;
 }
 
-/* An object that was taken out of another one lives on. */
+/* An object that was taken out of another one lives on. There may be no place for all that a call has taken out. */
 void dyn_region_keep_object(PyObject *o) {
     DynRegionMade *made = dyn_region_made;
     if (Py_REFCNT(o) > 1 || dyn_region_is_plain(o)) {
         Py_DECREF(o);
     } else if (made->n == DYN_REGION_MADE) {
-        dyn_cpy_forget_quiet();
-        Py_DECREF(o);
+        keep_more(made, o);
     } else {
         made->at[made->n++] = o;
     }
@@ -401,8 +411,9 @@ static int name_bool(PyObject *o, PyObject *name, int64_t x, int64_t at) {
     return set_name(o, name, PyBool_FromLong(x != 0), at);
 }
 static int name_object(PyObject *o, PyObject *name, PyObject *value, int64_t at) {
+    int failed = set_name(o, name, Py_NewRef(value), at);
     dyn_region_note_stored(value);
-    return set_name(o, name, Py_NewRef(value), at);
+    return failed;
 }
 
 /* ---- places within objects */
@@ -426,8 +437,9 @@ static int put_int(PyObject **place, int64_t x) {
 }
 static int put_bool(PyObject **place, int64_t x) { return put(place, PyBool_FromLong(x != 0)); }
 static int put_object(PyObject **place, PyObject *o) {
+    int failed = put(place, Py_NewRef(o));
     dyn_region_note_stored(o);
-    return put(place, Py_NewRef(o));
+    return failed;
 }
 
 static char *text_data(PyObject *o) {
@@ -654,37 +666,38 @@ static bool set_own_float(PyObject *old, double x) {
     return own;
 }
 
-#define DICT_STORES(by, key_type, place_by, key_object)                                              \
-    static int dict_##by##_float(PyObject *d, key_type k, double x) {                                \
-        PyObject **at;                                                                               \
-        if (!place_by(d, k, &at)) {                                                                  \
-            return 1;                                                                                \
-        }                                                                                            \
-        return at == NULL              ? dict_add(d, key_object, PyFloat_FromDouble(x))              \
-               : set_own_float(*at, x) ? (dyn_cpy_dict_changed(d), 0)                                \
-                                       : replace(d, at, PyFloat_FromDouble(x));                      \
-    }                                                                                                \
-    static int dict_##by##_int(PyObject *d, key_type k, int64_t x) {                                 \
-        PyObject **at;                                                                               \
-        if (!place_by(d, k, &at)) {                                                                  \
-            return 1;                                                                                \
-        }                                                                                            \
-        return at == NULL            ? dict_add(d, key_object, PyLong_FromLongLong(x))               \
-               : set_own_int(*at, x) ? (dyn_cpy_dict_changed(d), 0)                                  \
-                                     : replace(d, at, PyLong_FromLongLong(x));                       \
-    }                                                                                                \
-    static int dict_##by##_object(PyObject *d, key_type k, PyObject *o) {                            \
-        PyObject **at;                                                                               \
-        dyn_region_note_stored(o);                                                                   \
-        if (!place_by(d, k, &at)) {                                                                  \
-            return 1;                                                                                \
-        }                                                                                            \
-        return at == NULL ? dict_add(d, key_object, Py_NewRef(o)) : dict_set(d, key_object, *at, o); \
-    }                                                                                                \
-    static int dict_##by##_remove(PyObject *d, key_type k) {                                         \
-        PyObject **at;                                                                               \
-        return !place_by(d, k, &at) || dict_remove(d, key_object, at);                               \
-    }                                                                                                \
+#define DICT_STORES(by, key_type, place_by, key_object)                                                    \
+    static int dict_##by##_float(PyObject *d, key_type k, double x) {                                      \
+        PyObject **at;                                                                                     \
+        if (!place_by(d, k, &at)) {                                                                        \
+            return 1;                                                                                      \
+        }                                                                                                  \
+        return at == NULL              ? dict_add(d, key_object, PyFloat_FromDouble(x))                    \
+               : set_own_float(*at, x) ? (dyn_cpy_dict_changed(d), 0)                                      \
+                                       : replace(d, at, PyFloat_FromDouble(x));                            \
+    }                                                                                                      \
+    static int dict_##by##_int(PyObject *d, key_type k, int64_t x) {                                       \
+        PyObject **at;                                                                                     \
+        if (!place_by(d, k, &at)) {                                                                        \
+            return 1;                                                                                      \
+        }                                                                                                  \
+        return at == NULL            ? dict_add(d, key_object, PyLong_FromLongLong(x))                     \
+               : set_own_int(*at, x) ? (dyn_cpy_dict_changed(d), 0)                                        \
+                                     : replace(d, at, PyLong_FromLongLong(x));                             \
+    }                                                                                                      \
+    static int dict_##by##_object(PyObject *d, key_type k, PyObject *o) {                                  \
+        PyObject **at;                                                                                     \
+        if (!place_by(d, k, &at)) {                                                                        \
+            return 1;                                                                                      \
+        }                                                                                                  \
+        int failed = at == NULL ? dict_add(d, key_object, Py_NewRef(o)) : dict_set(d, key_object, *at, o); \
+        dyn_region_note_stored(o);                                                                         \
+        return failed;                                                                                     \
+    }                                                                                                      \
+    static int dict_##by##_remove(PyObject *d, key_type k) {                                               \
+        PyObject **at;                                                                                     \
+        return !place_by(d, k, &at) || dict_remove(d, key_object, at);                                     \
+    }                                                                                                      \
     static int dict_##by##_bool(PyObject *d, key_type k, int64_t x) { return dict_##by##_object(d, k, x ? Py_True : Py_False); }
 DICT_STORES(int, int64_t, place_of_int, PyLong_FromLongLong(k))
 DICT_STORES(key, PyObject *, place_of_key, Py_NewRef(k))
@@ -753,6 +766,11 @@ void dyn_region_drop_made(DynRegionMade *made) {
     while (made->n > 0) {
         Py_DECREF(made->at[--made->n]);
     }
+    while (made->nmore > 0) {
+        Py_DECREF(made->more[--made->nmore]);
+    }
+    PyMem_RawFree(made->more);
+    made->more = NULL;
     while (made->narrays > 0) {
         Py_DECREF(made->arrays[--made->narrays]);
     }

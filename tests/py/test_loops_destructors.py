@@ -138,7 +138,71 @@ def turned(node, out):
     out.append(len(died))
 
 
+def exchanged(nodes, spare, out):
+    """What takes the place of a node is in a list that the node's graph refers to."""
+    for node in nodes:
+        if spare:
+            node.near[0], spare[0] = spare[0], node.near[0]
+        node.near = None
+        out.append(len(died))
+
+
+def emptied(node):
+    near = node.near
+    last = near.pop()
+    node.near = None
+    return last
+
+
+def taken_by_calls(nodes, out):
+    """The call takes away what holds the list that it was noted to have shortened."""
+    for node in nodes:
+        near = node.near
+        last = emptied(node)
+        near.append(last)
+        near.append(last)
+        out.append(len(near))
+
+
+def cleared(node):
+    table = node.held
+    table[len(table)] = 1.5
+    node.held = None
+
+
+def taken_dicts(nodes, out):
+    for node in nodes:
+        table = node.held
+        cleared(node)
+        table[9] = 2.5
+        out.append(len(table))
+
+
+class Two:
+    def __init__(self, n):
+        self.near, self.held = list(range(n)), [n]
+
+
+def given_up(two):
+    two.near = two.held = None
+
+
+def used_behind_calls(twos, out):
+    """Two lists in each trip: the place for what is taken out ends in the middle of a call."""
+    for two in twos:
+        near, held = two.near, two.held
+        given_up(two)
+        near.append(1)
+        held.append(2)
+        out.append(len(near) + len(held))
+
+
 CASES = [
+    (used_behind_calls, lambda: ([Two(i % 9) for i in range(1500)], [])),
+    (exchanged, lambda: (graph(lambda i: None), told(1), [])),
+    (exchanged, lambda: (graph(lambda i: None), told(1) + told(5), [])),
+    (taken_by_calls, lambda: (graph(lambda i: None), [])),
+    (taken_dicts, lambda: (graph(lambda i: {0: 1.5, 1: 2.5}), [])),
     (walked, lambda: (graph(lambda i: None)[0], [], [])),
     (walked, lambda: (graph(Told)[0], [], [])),
     (walked, lambda: (graph(lambda i: Told(i) if i == 60 else 1.5)[0], [None] * 40 + told(20), [])),

@@ -736,6 +736,8 @@ static bool run_from(DynRegionRun *run, const DynRegionEntry *e, DynRegionExit *
     args.results = results;
     DynRegionMade made, *outer = dyn_region_made;
     made.n = 0;
+    made.more = NULL;
+    made.nmore = 0;
     made.nitems = 0;
     made.narrays = 0;
     if (!begin_beside_others(run, &made, e)) {
