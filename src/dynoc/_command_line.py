@@ -183,7 +183,21 @@ def compiled(source, name):
         return marshal.loads(source[16:])
     if b"\0" in source:
         return compile(source, name, "exec", dont_inherit=True)
+    if not any(b"coding" in line for line in source.split(b"\n", 2)[:2]):
+        refuse_other_than_utf8(source, name)
     return _dynoc.compile_program(source, name)
+
+
+def refuse_other_than_utf8(source, name):
+    """As `python` does with a file that names no encoding; bytes that are compiled may have anything in a comment."""
+    try:
+        source.decode()
+    except UnicodeDecodeError as error:
+        line = source.count(b"\n", 0, error.start) + 1
+        raise SyntaxError(
+            f"Non-UTF-8 code starting with '\\x{source[error.start]:02x}' in file {name} on line {line}, "
+            "but no encoding declared; see https://peps.python.org/pep-0263/ for details"
+        ) from None
 
 
 def without_own_frames(hook):

@@ -136,6 +136,14 @@ def test_how_a_program_ends(tmp_path, text):
     assert_same([], ["program.py"], tmp_path)
 
 
+def test_a_program_that_is_not_utf8_is_not_run(tmp_path):
+    (tmp_path / "program.py").write_bytes(b"print(1)\n# \xe4\n")
+    for way in ([], ["-m", "dynoc"]):
+        done = subprocess.run([sys.executable, *way, tmp_path / "program.py"], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.splitlines()[-1].startswith("SyntaxError: Non-UTF-8 code starting with '\\xe4' in file ")
+
+
 @pytest.mark.parametrize("end", ["exception", "exit 7", "keyboard interrupt", "syntax error", "import error"])
 def test_how_other_forms_end(tmp_path, end):
     (tmp_path / "__main__.py").write_text(ENDS[end])
