@@ -37,6 +37,11 @@ typedef struct DynRegionInstr {
                       * leave the first: it goes on there instead, and has no exit. */
     DynScalar imm;   /* The number of a constant, and of IFITS: how many bits, negative for unsigned. */
 } DynRegionInstr;
+/* One that can't leave, with no register for its result yet. */
+static inline DynRegionInstr dyn_region_instr(DynRegionOp op, uint32_t a, uint32_t b, uint32_t c, int64_t imm) {
+    return (DynRegionInstr){
+        .op = (uint16_t)op, .dst = DYN_NONE, .arg = {a, b, c}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}, .imm = {.i = imm}};
+}
 typedef struct DynRegionBlock {
     DYN_VEC(DynRegionInstr)
     v;

@@ -17,8 +17,6 @@ typedef struct Element {
 
 static DynRegionInstr *instruction(const DynRegion *r, const DynAccess *a) { return &r->blocks.at[a->block].v.at[a->at]; }
 
-static bool stays(const DynLine *a) { return a->known && a->more == DYN_NONE && a->width == DYN_NONE; }
-
 /* The load of a float that the instruction stores; ICONST: none. Ints gain nothing, as no trip asks about them. */
 static uint16_t load_of(uint16_t store) {
     switch (store) {
@@ -55,7 +53,7 @@ static uint32_t find_store(const DynRegion *r, const DynAccesses *all) {
         const DynAccess *a = &all->at[i];
         uint16_t load = load_of(instruction(r, a)->op);
         bool loaded = false;
-        for (uint32_t k = 0; k < all->n && load != DYN_RO_ICONST && stays(&a->place); k++) {
+        for (uint32_t k = 0; k < all->n && load != DYN_RO_ICONST && dyn_line_stays(&a->place); k++) {
             loaded = loaded || (all->at[k].place.first == a->place.first && instruction(r, &all->at[k])->op == load);
         }
         if (loaded) {
@@ -70,7 +68,7 @@ static bool is_alone(const DynRegion *r, const DynAccesses *all, const DynLine *
     uint32_t others = 0;
     for (uint32_t i = 0; i < all->n; i++) {
         const DynAccess *a = &all->at[i];
-        bool same = stays(&a->place) && a->place.first == place->first;
+        bool same = dyn_line_stays(&a->place) && a->place.first == place->first;
         uint16_t op = instruction(r, a)->op;
         if (!a->place.known || (same && op != e->load && op != e->store)) {
             return false;
@@ -83,8 +81,7 @@ static bool is_alone(const DynRegion *r, const DynAccesses *all, const DynLine *
 /* ---- the question */
 
 static uint32_t put(Element *s, DynRegionOp op, uint32_t a, uint32_t b, uint32_t c, int64_t imm) {
-    DynRegionInstr in = {.op = (uint16_t)op, .arg = {a, b, c}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}, .imm = {.i = imm}};
-    return dyn_region_add_once(s->r, s->e->q.front, 0, in, &s->failed);
+    return dyn_region_add_once(s->r, s->e->q.front, 0, dyn_region_instr(op, a, b, c, imm), &s->failed);
 }
 
 static uint32_t number(Element *s, int64_t i) { return put(s, DYN_RO_ICONST, DYN_NONE, DYN_NONE, DYN_NONE, i); }
@@ -158,7 +155,7 @@ static void make_copy(Element *s, const DynRegionQuick *q, const DynAccesses *al
     for (uint32_t i = 0; i < all->n && !s->failed; i++) {
         const DynAccess *a = &all->at[i];
         uint32_t other = dyn_region_accessed(instruction(s->r, a)->op);
-        if (stays(&a->place) && a->place.first == place->first) {
+        if (dyn_line_stays(&a->place) && a->place.first == place->first) {
             hold(s, q, a);
         } else {
             ask(s, &a->place, other > size ? other : size);

@@ -323,8 +323,7 @@ static bool find_counter(Loop *l) {
 /* ---- the copy, and the block in front */
 
 static uint32_t emit(Loop *l, uint32_t block, DynRegionOp op, uint32_t a, uint32_t b, int64_t imm) {
-    DynRegionInstr in = {
-        .op = (uint16_t)op, .arg = {a, b, DYN_NONE}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}, .imm = {.i = imm}};
+    DynRegionInstr in = dyn_region_instr(op, a, b, DYN_NONE, imm);
     in.dst = dyn_region_reg(l->r, dyn_region_ops[op].result);
     if (in.dst == DYN_NONE || dyn_vec_push(&l->r->blocks.at[block].v, in) < 0) {
         l->failed = true;
@@ -340,8 +339,7 @@ static uint32_t emit_bound(Loop *l, uint32_t block, Bound bound) {
 }
 
 static uint32_t emit_select(Loop *l, uint32_t block, uint32_t condition, uint32_t yes, uint32_t no) {
-    DynRegionInstr in = {
-        .op = DYN_RO_ISELECT, .arg = {condition, yes, no}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}, .dst = DYN_NONE};
+    DynRegionInstr in = dyn_region_instr(DYN_RO_ISELECT, condition, yes, no, 0);
     in.dst = dyn_region_reg(l->r, 'I');
     l->failed = in.dst == DYN_NONE || dyn_vec_push(&l->r->blocks.at[block].v, in) < 0 || l->failed;
     return in.dst;
@@ -560,10 +558,8 @@ static bool goes_along(Loop *l, uint32_t reg, int64_t step) {
 /* Each trip begins by making `reg` of `next` and how far they are apart, which a block in front computes. */
 static void tie(Loop *l, uint32_t front, uint32_t reg, uint32_t next) {
     uint32_t body = l->r->blocks.at[l->head].v.at[l->r->blocks.at[l->head].v.n - 1].to[0];
-    DynRegionInstr in = {.op = DYN_RO_IADDW, .dst = reg, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}};
-    in.arg[0] = next;
-    in.arg[1] = emit(l, front, DYN_RO_ISUBW, reg, next, 0);
-    in.arg[2] = DYN_NONE;
+    DynRegionInstr in = dyn_region_instr(DYN_RO_IADDW, next, emit(l, front, DYN_RO_ISUBW, reg, next, 0), DYN_NONE, 0);
+    in.dst = reg;
     DynRegionBlock *b = &l->r->blocks.at[body];
     l->failed = dyn_vec_push(&b->v, in) < 0 || l->failed;
     for (uint32_t k = b->v.n - 1; k > 0 && !l->failed; k--) {

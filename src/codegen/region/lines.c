@@ -61,9 +61,7 @@ uint32_t dyn_region_add_once(DynRegion *r, uint32_t front, uint32_t from, DynReg
 }
 
 static uint32_t add(Lines *s, DynRegionOp op, uint32_t a, uint32_t b, int64_t imm) {
-    DynRegionInstr in = {
-        .op = (uint16_t)op, .arg = {a, b, DYN_NONE}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}, .imm = {.i = imm}};
-    return dyn_region_add_once(s->r, s->front, s->from, in, &s->failed);
+    return dyn_region_add_once(s->r, s->front, s->from, dyn_region_instr(op, a, b, DYN_NONE, imm), &s->failed);
 }
 
 static uint32_t number(Lines *s, int64_t i) { return add(s, DYN_RO_ICONST, DYN_NONE, DYN_NONE, i); }
@@ -84,15 +82,13 @@ static DynLine sum(Lines *s, DynRegionOp op, DynLine a, DynLine b) {
     return out;
 }
 
-static bool stays(const DynLine *a) { return a->known && a->more == DYN_NONE && a->width == DYN_NONE; }
-
 static DynLine product(Lines *s, DynLine a, DynLine b) {
-    if (!stays(&b)) {
+    if (!dyn_line_stays(&b)) {
         DynLine other = a;
         a = b;
         b = other;
     }
-    DynLine out = {.known = a.known && stays(&b)};
+    DynLine out = {.known = a.known && dyn_line_stays(&b)};
     if (out.known) {
         out.first = add(s, DYN_RO_IMULW, a.first, b.first, 0);
         out.more = a.more == DYN_NONE ? DYN_NONE : add(s, DYN_RO_IMULW, a.more, b.first, 0);
@@ -114,7 +110,7 @@ static void follow(Lines *s, const DynRegionInstr *in, DynLine *regs) {
     case DYN_RO_PADD: out = sum(s, (DynRegionOp)in->op, regs[in->arg[0]], regs[in->arg[1]]); break;
     case DYN_RO_IMULW: out = product(s, regs[in->arg[0]], regs[in->arg[1]]); break;
     case DYN_RO_IDX:
-        if (stays(&regs[in->arg[1]])) {
+        if (dyn_line_stays(&regs[in->arg[1]])) {
             out = (DynLine){true, number(s, 0), DYN_NONE, add(s, DYN_RO_IADDW, regs[in->arg[1]].first, number(s, -1), 0)};
         }
         break;

@@ -10,6 +10,8 @@ typedef struct DynLine {
     bool known;
     uint32_t first, more, width;
 } DynLine;
+/* The same in all trips. */
+static inline bool dyn_line_stays(const DynLine *a) { return a->known && a->more == DYN_NONE && a->width == DYN_NONE; }
 
 /* A load or store of an array's element: an instruction of the loop, and its address. */
 typedef struct DynAccess {

@@ -39,7 +39,8 @@ typedef struct Ranges {
 } Ranges;
 
 static uint32_t add(Ranges *s, DynRegionOp op, uint32_t a, uint32_t b, uint32_t c, DynScalar imm) {
-    DynRegionInstr in = {.op = (uint16_t)op, .arg = {a, b, c}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}, .imm = imm};
+    DynRegionInstr in = dyn_region_instr(op, a, b, c, 0);
+    in.imm = imm;
     s->code++;
     if (s->trial || s->failed) {
         return 0;

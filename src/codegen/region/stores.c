@@ -14,9 +14,7 @@ typedef struct Stores {
 } Stores;
 
 static uint32_t add(Stores *s, DynRegionOp op, uint32_t a, uint32_t b, int64_t imm) {
-    DynRegionInstr in = {
-        .op = (uint16_t)op, .arg = {a, b, DYN_NONE}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}, .imm = {.i = imm}};
-    return dyn_region_add_once(s->r, s->begin, s->from, in, &s->failed);
+    return dyn_region_add_once(s->r, s->begin, s->from, dyn_region_instr(op, a, b, DYN_NONE, imm), &s->failed);
 }
 
 static uint32_t number(Stores *s, int64_t i) { return add(s, DYN_RO_ICONST, DYN_NONE, DYN_NONE, i); }
@@ -25,12 +23,7 @@ static uint32_t number(Stores *s, int64_t i) { return add(s, DYN_RO_ICONST, DYN_
 static void save(Stores *s, const DynLine *place, uint32_t size, uint32_t i, uint32_t trips) {
     bool still = place->more == DYN_NONE;
     uint32_t more = still ? number(s, size) : place->more, n = still ? number(s, 1) : trips;
-    DynRegionInstr in = {.op = DYN_RO_SAVE,
-                         .dst = DYN_NONE,
-                         .arg = {place->first, more, n},
-                         .exit = DYN_NONE,
-                         .to = {DYN_NONE, DYN_NONE},
-                         .imm = {.i = (int64_t)(16 * i + size)}};
+    DynRegionInstr in = dyn_region_instr(DYN_RO_SAVE, place->first, more, n, (int64_t)(16 * i + size));
     s->failed = dyn_vec_push(&s->r->blocks.at[s->begin].v, in) < 0 || s->failed;
     in.op = DYN_RO_RESTORE;
     s->failed = dyn_vec_push(&s->r->blocks.at[s->again].v, in) < 0 || s->failed;

@@ -39,8 +39,8 @@ static uint32_t add(Trips *t, uint32_t block, DynRegionOp op, uint32_t a, uint32
 static void add_move(Trips *t, uint32_t block, uint32_t to, uint32_t from) {
     char type = t->r->regs.at[from];
     DynRegionOp op = type == 'D' ? DYN_RO_DMOV : type == 'S' ? DYN_RO_SMOV : type == 'P' ? DYN_RO_PMOV : DYN_RO_IMOV;
-    DynRegionInstr in = {
-        .op = (uint16_t)op, .dst = to, .arg = {from, DYN_NONE, DYN_NONE}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}};
+    DynRegionInstr in = dyn_region_instr(op, from, DYN_NONE, DYN_NONE, 0);
+    in.dst = to;
     t->failed = dyn_vec_push(&t->r->blocks.at[block].v, in) < 0 || t->failed;
 }
 
@@ -334,11 +334,9 @@ static bool is_needed_behind(const Trips *t, const uint32_t *to, uint32_t reg) {
 static void move_element(Trips *t, uint32_t block, bool store) {
     const DynRegionElement *e = t->e;
     if (e != NULL) {
-        DynRegionInstr in = {.op = store ? e->store : e->load,
-                             .dst = store ? DYN_NONE : e->reg,
-                             .arg = {e->place, e->zero, store ? e->reg : DYN_NONE},
-                             .exit = DYN_NONE,
-                             .to = {DYN_NONE, DYN_NONE}};
+        DynRegionOp op = (DynRegionOp)(store ? e->store : e->load);
+        DynRegionInstr in = dyn_region_instr(op, e->place, e->zero, store ? e->reg : DYN_NONE, 0);
+        in.dst = store ? DYN_NONE : e->reg;
         t->failed = dyn_vec_push(&t->r->blocks.at[block].v, in) < 0 || t->failed;
     }
 }

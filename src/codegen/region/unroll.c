@@ -254,12 +254,9 @@ static void fill_copy(Unrolled *u, const Copy *c) {
             in.op = in.op == DYN_RO_ASTUPLE ? DYN_RO_PMOV : in.op;
             in.exit = in.op == DYN_RO_PMOV ? DYN_NONE : in.exit;
         } else if (out.known) {
-            in = (DynRegionInstr){.op = DYN_RO_ICONST,
-                                  .dst = in.dst,
-                                  .arg = {DYN_NONE, DYN_NONE, DYN_NONE},
-                                  .exit = DYN_NONE,
-                                  .to = {DYN_NONE, DYN_NONE},
-                                  .imm = {.i = out.i}};
+            uint32_t dst = in.dst;
+            in = dyn_region_instr(DYN_RO_ICONST, DYN_NONE, DYN_NONE, DYN_NONE, out.i);
+            in.dst = dst;
         } else if (in.op == DYN_RO_JMP || in.op == DYN_RO_BR) {
             uint32_t to[2] = {DYN_NONE, DYN_NONE}, ways = ends_of(u, &u->r->blocks.at[c->block], to);
             in.op = ways == 1 ? DYN_RO_JMP : DYN_RO_BR;

@@ -13,8 +13,7 @@ uint32_t dyn_region_add_block(DynRegion *r, uint32_t at, bool *failed) {
 }
 
 uint32_t dyn_region_add(DynRegion *r, uint32_t block, DynRegionOp op, uint32_t a, uint32_t b, int64_t imm, bool *failed) {
-    DynRegionInstr in = {
-        .op = (uint16_t)op, .arg = {a, b, DYN_NONE}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}, .imm = {.i = imm}};
+    DynRegionInstr in = dyn_region_instr(op, a, b, DYN_NONE, imm);
     char type = dyn_region_ops[op].result;
     in.dst = type == 'N' ? DYN_NONE : dyn_region_reg(r, type);
     *failed = *failed || (type != 'N' && in.dst == DYN_NONE);

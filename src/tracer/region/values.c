@@ -148,7 +148,7 @@ static void put(Plan *p, DynRegionInstr in) {
 }
 
 static DynRegionInstr instr(Plan *p, DynRegionOp op, uint32_t a, uint32_t b, uint32_t c) {
-    DynRegionInstr in = {.op = (uint16_t)op, .dst = DYN_NONE, .arg = {a, b, c}, .exit = DYN_NONE, .to = {DYN_NONE, DYN_NONE}};
+    DynRegionInstr in = dyn_region_instr(op, a, b, c, 0);
     char result = dyn_region_ops[op].result;
     if (result != 'N') {
         in.dst = dyn_region_reg(p->r, result);
