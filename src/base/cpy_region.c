@@ -88,6 +88,8 @@ bool dyn_cpy_list_shorten(PyObject *list, Py_ssize_t i) {
 
 bool dyn_cpy_compensates_sums(void) { return DYN_PY >= 312; }
 
+bool dyn_cpy_compensates_ints(void) { return DYN_PY >= 314; }
+
 bool dyn_cpy_range_iterator(PyObject *o, int64_t state[3]) {
     if (!Py_IS_TYPE(o, &PyRangeIter_Type)) {
         return false;

@@ -4,7 +4,8 @@
 #include "base/cpy.h"
 
 DYN_HIDDEN bool dyn_cpy_mixes_complex(void);    /* a complex and a real number aren't two complex numbers: from CPython 3.14 on */
-DYN_HIDDEN bool dyn_cpy_compensates_sums(void); /* sum() of floats adds what was rounded off: from CPython 3.12 on */
+DYN_HIDDEN bool dyn_cpy_compensates_sums(void); /* sum() of floats adds what was rounded off: from CPython 3.12 on; … */
+DYN_HIDDEN bool dyn_cpy_compensates_ints(void); /* … also where an int was added to a float: from 3.14 on */
 /* An attribute that the object itself has, and no class of its; or the Python function of its class that is its method of this
  * name. Borrowed; NULL where it is neither, or where asking might run code. */
 DYN_HIDDEN PyObject *dyn_cpy_own_attribute(PyObject *o, PyObject *name);

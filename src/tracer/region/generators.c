@@ -265,11 +265,12 @@ static bool corrected(Plan *p, uint32_t sum, uint32_t lost, PlanValue *out) {
 
 static bool is_corrected(const PlanValue *sum) { return sum->v.kind == DYN_RK_TUPLE; }
 
-/* What is rounded off is computed of floats alone; ints are converted, and added. */
+/* Ints are converted, and added; up to CPython 3.13 what is rounded off then isn't looked at. */
 static bool add_corrected(Plan *p, PlanValue so_far, PlanValue v, PlanValue *out) {
     uint32_t sum = so_far.items[0].v.regs[0], lost = so_far.items[1].v.regs[0], next;
-    if (v.v.kind == DYN_RK_FLOAT) {
-        uint32_t x = plan_reg(p, &v);
+    if (v.v.kind == DYN_RK_FLOAT || dyn_cpy_compensates_ints()) {
+        uint32_t x;
+        plan_double(p, v, &x);
         next = plan_emit(p, DYN_RO_DADD, sum, x, DYN_NONE);
         uint32_t of_x = plan_emit(p, DYN_RO_DADD, plan_emit(p, DYN_RO_DSUB, sum, next, DYN_NONE), x, DYN_NONE);
         uint32_t of_sum = plan_emit(p, DYN_RO_DADD, plan_emit(p, DYN_RO_DSUB, x, next, DYN_NONE), sum, DYN_NONE);
