@@ -19,6 +19,12 @@ DYN_HIDDEN DynEvalHook dyn_hook_foreign(void); /* the hook below ours, or NULL *
 DYN_HIDDEN void dyn_hook_set(DynEvalHook hook);
 DYN_HIDDEN PyObject *dyn_frame_default_eval(PyThreadState *ts, DynFrame *f, int throwflag); /* or the foreign hook */
 
+/* Are these two strings of one text? Of interned ones only one object has it. */
+static inline bool dyn_cpy_is_same_text(PyObject *a, PyObject *b) {
+    bool interned = PyUnicode_CHECK_INTERNED(a) && PyUnicode_CHECK_INTERNED(b);
+    return a == b || (!interned && PyUnicode_GET_LENGTH(a) == PyUnicode_GET_LENGTH(b) && PyUnicode_Compare(a, b) == 0);
+}
+
 /* Reading a frame. All borrowed. */
 DYN_HIDDEN DynFrame *dyn_frame_current(PyThreadState *ts); /* in a function in C: its caller's, if that is Python */
 DYN_HIDDEN PyCodeObject *dyn_frame_code(DynFrame *f);

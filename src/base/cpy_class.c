@@ -273,15 +273,10 @@ PyObject *dyn_cpy_class_facts(PyTypeObject *t) {
     return capsule;
 }
 
-/* Texts are compared only where one of them may have another object of the same text. */
-static bool is_same_name(PyObject *a, PyObject *b) {
-    return a == b || (!(PyUnicode_CHECK_INTERNED(a) && PyUnicode_CHECK_INTERNED(b)) && PyUnicode_Compare(a, b) == 0);
-}
-
 static bool is_noted(const Facts *f, PyObject *name, uint32_t base) {
     for (uint32_t i = f->rows.n; i-- > 0;) {
         const Row *r = &f->rows.at[i];
-        if (r->base == base && is_same_name(r->name, name)) {
+        if (r->base == base && dyn_cpy_is_same_text(r->name, name)) {
             return r->way != DATA;
         }
     }

@@ -126,6 +126,12 @@ void dyn_cpy_forget_quiet(void) {
     }
 }
 
+/* `place`: where place_of says. */
+static void add_known(PyObject *o, uint32_t place) {
+    known.at[known.n] = o;
+    known.place[place] = (uint16_t)++known.n;
+}
+
 /* 1: it isn't freed quietly, or there is no room. */
 static int know(PyObject *o, void *unused) {
     (void)unused;
@@ -142,8 +148,7 @@ static int know(PyObject *o, void *unused) {
     if (known.n == known.limit || !is_freed_quietly(o)) {
         return 1;
     }
-    known.at[known.n] = o;
-    known.place[p] = (uint16_t)++known.n;
+    add_known(o, p);
     return 0;
 }
 
@@ -193,8 +198,7 @@ static void remember(const Look *look) {
     for (int i = 0; i < look->nseen; i++) {
         uint32_t p = place_of(look->seen[i]);
         if (known.place[p] == 0) {
-            known.at[known.n] = look->seen[i];
-            known.place[p] = (uint16_t)++known.n;
+            add_known(look->seen[i], p);
         }
     }
 }

@@ -138,17 +138,13 @@ bool dyn_cpy_fill(PyObject *o, int64_t at, PyObject *value) {
 
 PyObject **dyn_cpy_dict_place(PyObject *o) { return fields_of(o) == NULL ? _PyObject_GetDictPtr(o) : NULL; }
 
-static bool is_same_name(PyObject *x, PyObject *y) {
-    return x == y || (PyObject_Hash(x) == PyObject_Hash(y) && PyUnicode_Compare(x, y) == 0);
-}
-
 PyObject *dyn_cpy_own_value(PyObject *o, PyObject *name) {
     PyDictValues *fields = PyUnicode_CheckExact(name) ? fields_of(o) : NULL;
     PyObject **dict = fields == NULL ? _PyObject_GetDictPtr(o) : NULL;
     if (fields != NULL) {
         PyDictKeysObject *keys = shared_keys(Py_TYPE(o));
         for (Py_ssize_t i = 0; i < keys->dk_nentries; i++) {
-            if (is_same_name(DK_UNICODE_ENTRIES(keys)[i].me_key, name)) {
+            if (dyn_cpy_is_same_text(DK_UNICODE_ENTRIES(keys)[i].me_key, name)) {
                 return fields->values[i];
             }
         }

@@ -205,10 +205,7 @@ void dyn_loops_aim_at_nothing(DynLoops *l) {
     aim_methods_at_nothing(l);
 }
 
-static bool is_same_name(PyObject *a, PyObject *b) {
-    return a == b ||
-           (PyUnicode_CheckExact(a) && PyUnicode_GET_LENGTH(a) == PyUnicode_GET_LENGTH(b) && PyUnicode_Compare(a, b) == 0);
-}
+static bool is_same_name(PyObject *a, PyObject *b) { return a == b || (PyUnicode_CheckExact(a) && dyn_cpy_is_same_text(a, b)); }
 
 void dyn_loops_global_changes(PyObject *globals, PyObject *key) {
     for (DynLoops *l = all_aimed, *next; l != NULL; l = next) {

@@ -92,7 +92,7 @@ DYN_HIDDEN int dyn_cuda_number_alike(const DynLoops *p);
 /* emit_values.c: the type of a value, instruction i, for lane j of its group (`result` counts reductions), and of a reduction
  * what combines two values and what it begins with. -1: an expression can't be written. */
 DYN_HIDDEN const char *dyn_cuda_type(DynDtype dt);
-DYN_HIDDEN int dyn_cuda_put_insn(DynStr *out, const DynKernel *k, uint32_t i, bool divides_by_row, int *result);
+DYN_HIDDEN int dyn_cuda_put_insn(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_t i, int *result);
 DYN_HIDDEN const char *dyn_cuda_memory_type(DynDtype dt); /* as it lies in memory */
 DYN_HIDDEN int dyn_cuda_put_join(DynStr *out, const DynInsn *insn, const char *a, const char *b);
 DYN_HIDDEN void dyn_cuda_put_identity(DynStr *out, const DynInsn *insn);

@@ -76,10 +76,20 @@ uint32_t dyn_cuda_inner(const DynKernel *k) {
     return k->reduced ? k->reduced : all;
 }
 
+/* Has a group's kernel one element for each row? */
+static bool is_one_of_group(const DynLoops *p, const DynKernel *k) {
+    return k->group != DYN_NONE && dyn_kernel_is_one(p, k, k->outer);
+}
+
+/* Does an operand lie in the memory of a row? */
+static bool is_in_row(const DynLoops *p, const DynKernel *k, uint32_t operand) {
+    return p->places[dyn_loops_storage(p, k->operands.at[operand].place)].kind == DYN_P_ROW;
+}
+
 /* So many elements are 16 bytes of the largest operand; of long kernels fewer, as each is held in registers, and of a group's
  * rows four halves at the most, which are computed as floats. Rows of a group that have one element have one. */
 int dyn_cuda_lanes(const DynLoops *p, const DynKernel *k) {
-    bool grouped = k->group != DYN_NONE, one = grouped && dyn_kernel_is_one(p, k, k->outer);
+    bool grouped = k->group != DYN_NONE;
     int largest = grouped ? dyn_dtypes[DYN_F32].size : 1;
     for (uint32_t i = 0; i < k->operands.n; i++) {
         int size = dyn_dtypes[k->operands.at[i].dtype].size;
@@ -87,7 +97,7 @@ int dyn_cuda_lanes(const DynLoops *p, const DynKernel *k) {
     }
     int lanes = 16 / largest, most = k->insns.n > 60 || k->operands.n > 8 ? 2 : 8;
     lanes = lanes < most ? lanes : most;
-    return one ? 1 : lanes;
+    return is_one_of_group(p, k) ? 1 : lanes;
 }
 
 bool dyn_cuda_walks(const DynLoops *p, const DynKernel *k, uint32_t operand, uint32_t among) {
@@ -137,7 +147,7 @@ static const char *taken(const DynLoops *p, const DynOperand *o) {
 
 /* A kernel of one element is one thread's, which needn't have waited for others. */
 static void put_row_elements(DynStr *out, const DynLoops *p, const DynKernel *k) {
-    const char *reader = k->group != DYN_NONE && dyn_kernel_is_one(p, k, k->outer) ? "lane" : "0";
+    const char *reader = is_one_of_group(p, k) ? "lane" : "0";
     for (uint32_t i = 0; i < k->operands.n; i++) {
         const DynOperand *o = &k->operands.at[i];
         if (dyn_cuda_stands_in_row(p, k, i)) {
@@ -242,7 +252,7 @@ static int put_group(DynStr *out, const DynLoops *p, const DynKernel *k) {
     failed |= dyn_cuda_put_quotients(out, p, k);
     dyn_str_puts(out, "        _Pragma(\"unroll\") for (int j = 0; j < V; j++) {\n");
     for (uint32_t i = 0; i < k->insns.n; i++) {
-        failed |= dyn_cuda_put_insn(out, k, i, dyn_cuda_divides_by_row(p, k, i), &result);
+        failed |= dyn_cuda_put_insn(out, p, k, i, &result);
     }
     dyn_str_puts(out, "        }\n");
     put_stores(out, p, k);
@@ -253,8 +263,8 @@ static int put_group(DynStr *out, const DynLoops *p, const DynKernel *k) {
  * known to be the device's memory. */
 static void put_pointers(DynStr *out, const DynLoops *p, const DynKernel *k) {
     for (uint32_t i = 0; i < k->operands.n; i++) {
-        bool row = p->places[dyn_loops_storage(p, k->operands.at[i].place)].kind == DYN_P_ROW;
-        dyn_str_printf(out, row ? "    char *b%u = memory + (i64)a.at[%u];\n" : "    char *b%u = a.at[%u];\n", i, i);
+        dyn_str_printf(out, is_in_row(p, k, i) ? "    char *b%u = memory + (i64)a.at[%u];\n" : "    char *b%u = a.at[%u];\n", i,
+                       i);
     }
 }
 
@@ -318,20 +328,19 @@ static int put_elementwise(DynStr *out, const DynLoops *p, const DynKernel *k, u
     return failed;
 }
 
-/* "[](T a, T b) { return a + b; }" */
-static int put_lambda(DynStr *out, const DynInsn *insn) {
+/* What the lanes have in `value` of result r becomes one: t. */
+static int put_across(DynStr *out, const DynInsn *insn, const char *value, int r) {
     const char *type = dyn_cuda_type((DynDtype)insn->compute);
-    dyn_str_printf(out, "[](%s a, %s b) { return ", type, type);
+    dyn_str_printf(out, "const %s t = dyn_across(%s, [](%s a, %s b) { return ", type, value, type, type);
     int failed = dyn_cuda_put_join(out, insn, "a", "b");
-    dyn_str_puts(out, "; }");
+    dyn_str_printf(out, "; }, lane, lanes, COLUMNS ? blockDim.x : 1, (char *)shared, (%d * (COLUMNS ? V : 1) + j) & 1);\n", r);
     return failed;
 }
 
 /* Does an operand lie elsewhere for each of a group's rows? What all of them share is known to, so that its address is the
  * launch's and not a thread's. */
 static bool moves_with_row(const DynLoops *p, const DynKernel *k, uint32_t operand) {
-    bool in_row = p->places[dyn_loops_storage(p, k->operands.at[operand].place)].kind == DYN_P_ROW;
-    return k->group == DYN_NONE || (!in_row && dyn_cuda_walks(p, k, operand, ~dyn_cuda_inner(k)));
+    return k->group == DYN_NONE || (!is_in_row(p, k, operand) && dyn_cuda_walks(p, k, operand, ~dyn_cuda_inner(k)));
 }
 
 /* A reduction over rows or columns, or the part of a group that is one kernel: what one line of threads does, which has a row.
@@ -413,9 +422,8 @@ static int put_line_end(DynStr *out, const DynKernel *k, const DynInsn *insn, in
     dyn_str_printf(out, "    if (!COLUMNS) for (int j = 1; j < V; j++) r%d[0] = ", r);
     int failed = dyn_cuda_put_join(out, insn, x, y);
     dyn_str_puts(out, ";\n    _Pragma(\"unroll\") for (int j = 0; j < (COLUMNS ? V : 1); j++) {\n");
-    dyn_str_printf(out, "        const %s t = dyn_across(r%d[j], ", type, r);
-    failed |= put_lambda(out, insn);
-    dyn_str_printf(out, ", lane, lanes, COLUMNS ? blockDim.x : 1, (char *)shared, (%d * (COLUMNS ? V : 1) + j) & 1);\n", r);
+    dyn_str_puts(out, "        ");
+    failed |= put_across(out, insn, y, r);
     dyn_str_puts(out, "        if (lane != 0 || !in) continue;\n");
     dyn_str_printf(out, "        %s *const to = (%s *)b%u + j;\n", type, type, to);
     if (k->group == DYN_NONE) {
@@ -442,12 +450,9 @@ static int put_last(DynStr *out, const DynKernel *k, const DynInsn *insn, int r)
         "* a.splits + (s * all + row * width + j) * sizeof(%s)); q = ",
         type, type, dyn_cuda_part_size(k) * r, type);
     int failed = dyn_cuda_put_join(out, insn, "q", "p");
-    dyn_str_printf(out, "; }\n            const %s t = dyn_across(q, ", type);
-    failed |= put_lambda(out, insn);
-    dyn_str_printf(out,
-                   ", lane, lanes, COLUMNS ? blockDim.x : 1, (char *)shared, (%d * (COLUMNS ? V : 1) + j) & 1);\n"
-                   "            if (lane == 0 && in) ((%s *)b%u)[j] = t;\n        }\n",
-                   r, type, insn->a[0]);
+    dyn_str_puts(out, "; }\n            ");
+    failed |= put_across(out, insn, "q", r);
+    dyn_str_printf(out, "            if (lane == 0 && in) ((%s *)b%u)[j] = t;\n        }\n", type, insn->a[0]);
     return failed;
 }
 
@@ -562,7 +567,7 @@ static bool touches_held(const DynLoops *p, const DynKernel *k) {
 /* Does one thread do it, with what that thread has? Then the others needn't have come as far. */
 static bool is_one_threads(const DynLoops *p, const DynKernel *k, DynCudaHeld h) {
     const DynInsn *results[DYN_MAX_RESULTS];
-    return h.small && dyn_kernel_is_one(p, k, k->outer) && dyn_cuda_results(k, results) == 0;
+    return h.small && is_one_of_group(p, k) && dyn_cuda_results(k, results) == 0;
 }
 
 static const char walk_over_rows[] =

@@ -57,15 +57,15 @@ static int put_operator(DynStr *out, const DynInsn *insn, const char *const *arg
 }
 
 /* A quotient that has been computed with its row's others, or what the operator's row says. */
-static int put_value(DynStr *out, const DynInsn *insn, const char *const *args, uint32_t i, bool divides_by_row) {
-    if (!divides_by_row) {
-        return put_operator(out, insn, args);
+static int put_value(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_t i, const char *const *args) {
+    if (!dyn_cuda_divides_by_row(p, k, i)) {
+        return put_operator(out, at(k, i), args);
     }
     dyn_str_printf(out, "BY_ROW ? d%u.at[j] : %s / %s", i, args[0], args[1]);
     return 0;
 }
 
-static int put_expression(DynStr *out, const DynKernel *k, uint32_t i, bool divides_by_row) {
+static int put_expression(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_t i) {
     const DynInsn *insn = at(k, i);
     char names[3][24];
     const char *args[3] = {NULL, NULL, NULL};
@@ -81,7 +81,7 @@ static int put_expression(DynStr *out, const DynKernel *k, uint32_t i, bool divi
     if (rounds) {
         dyn_str_puts(out, insn->dtype == DYN_F16 ? "dyn_half(" : "dyn_bf16(");
     }
-    int failed = put_value(out, insn, args, i, divides_by_row);
+    int failed = put_value(out, p, k, i, args);
     dyn_str_puts(out, rounds ? ")" : "");
     return failed;
 }
@@ -157,7 +157,7 @@ static void put_both(DynStr *out, const DynInsn *insn, uint32_t i, uint32_t othe
                    insn->dtype == DYN_F64 ? "" : "f", insn->a[0], s, c);
 }
 
-int dyn_cuda_put_insn(DynStr *out, const DynKernel *k, uint32_t i, bool divides_by_row, int *result) {
+int dyn_cuda_put_insn(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_t i, int *result) {
     const DynInsn *insn = at(k, i);
     int failed = 0;
     char a[32], b[32];
@@ -188,7 +188,7 @@ int dyn_cuda_put_insn(DynStr *out, const DynKernel *k, uint32_t i, bool divides_
     } else if (insn->kind == DYN_L_SCALAR) {
         dyn_str_printf(out, "s%u", insn->a[0]);
     } else {
-        failed = put_expression(out, k, i, divides_by_row);
+        failed = put_expression(out, p, k, i);
     }
     dyn_str_puts(out, ";\n");
     return failed;

@@ -50,7 +50,7 @@ static int put_quotient(DynStr *out, const DynLoops *p, const DynKernel *k, uint
                    type, i, type);
     for (uint32_t n = 0; n <= divided; n++) {
         if (at(k, n)->kind != DYN_L_STORE && at(k, n)->kind != DYN_L_REDUCE) {
-            failed |= dyn_cuda_put_insn(out, k, n, dyn_cuda_divides_by_row(p, k, n), NULL);
+            failed |= dyn_cuda_put_insn(out, p, k, n, NULL);
         }
     }
     dyn_str_printf(out, "            n.at[j] = v%u;\n        }\n        dyn_quotients<V>(d%u, n, q%u); }\n", divided, i,

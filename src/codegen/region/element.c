@@ -114,15 +114,11 @@ static void ask(Element *s, const DynLine *other, uint32_t size) {
 static void copy_loop(Element *s, const DynRegionQuick *q) {
     uint32_t nblocks = s->r->blocks.n, *copies = PyMem_RawMalloc(nblocks * sizeof(uint32_t));
     s->failed = s->failed || copies == NULL;
-    if (copies != NULL) {
-        memset(copies, 0xff, nblocks * sizeof(uint32_t));
+    if (!s->failed) {
+        dyn_region_copy_blocks(s->r, q->blocks, q->n, copies, nblocks, &s->failed);
     }
     for (uint32_t i = 0; i < q->n && !s->failed; i++) {
-        s->e->blocks[i] = dyn_region_add_block(s->r, s->r->blocks.at[q->blocks[i]].at, &s->failed);
-        copies[q->blocks[i]] = s->e->blocks[i];
-    }
-    for (uint32_t i = 0; i < q->n && !s->failed; i++) {
-        dyn_region_copy_block(s->r, q->blocks[i], s->e->blocks[i], copies, &s->failed);
+        s->e->blocks[i] = copies[q->blocks[i]];
     }
     s->e->q.head = s->e->blocks[0];
     PyMem_RawFree(copies);

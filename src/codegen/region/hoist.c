@@ -601,12 +601,8 @@ static bool tie_counters(Loop *l) {
 
 static void make_versions(Loop *l, uint32_t *copies) {
     uint32_t at = l->r->blocks.at[l->head].at;
-    memset(copies, 0xff, l->nblocks * sizeof(uint32_t));
-    for (uint32_t i = 0; i < l->n; i++) {
-        copies[l->order[i]] = new_block(l, l->r->blocks.at[l->order[i]].at);
-    }
+    dyn_region_copy_blocks(l->r, l->order, l->n, copies, l->nblocks, &l->failed);
     for (uint32_t i = 0; i < l->n && !l->failed; i++) {
-        dyn_region_copy_block(l->r, l->order[i], copies[l->order[i]], copies, &l->failed);
         drop_checks(l, l->order[i], copies[l->order[i]]);
     }
     uint32_t front = new_block(l, at), all = emit_checks(l, front);

@@ -77,6 +77,16 @@ void dyn_region_copy_block(DynRegion *r, uint32_t from, uint32_t to, const uint3
     }
 }
 
+void dyn_region_copy_blocks(DynRegion *r, const uint32_t *blocks, uint32_t n, uint32_t *copies, uint32_t room, bool *failed) {
+    memset(copies, 0xff, room * sizeof *copies); /* DYN_NONE */
+    for (uint32_t i = 0; i < n; i++) {
+        copies[blocks[i]] = dyn_region_add_block(r, r->blocks.at[blocks[i]].at, failed);
+    }
+    for (uint32_t i = 0; i < n && !*failed; i++) {
+        dyn_region_copy_block(r, blocks[i], copies[blocks[i]], copies, failed);
+    }
+}
+
 void dyn_region_drop_check(DynRegionInstr *in) {
     switch (in->op) {
     case DYN_RO_IADD: in->op = DYN_RO_IADDW; break;

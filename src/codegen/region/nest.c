@@ -532,13 +532,7 @@ static void make_simple(Nest *s, const NestLoop *l) {
 
 static void make_copy(Nest *s) {
     uint32_t head = s->loops[0].head, at = s->r->blocks.at[head].at;
-    memset(s->copies, 0xff, s->nblocks * sizeof(uint32_t));
-    for (uint32_t i = 0; i < s->n; i++) {
-        s->copies[s->order[i]] = dyn_region_add_block(s->r, s->r->blocks.at[s->order[i]].at, &s->failed);
-    }
-    for (uint32_t i = 0; i < s->n && !s->failed; i++) {
-        dyn_region_copy_block(s->r, s->order[i], s->copies[s->order[i]], s->copies, &s->failed);
-    }
+    dyn_region_copy_blocks(s->r, s->order, s->n, s->copies, s->nblocks, &s->failed);
     if (!s->failed) {
         follow_loop(s, 0, CHANGE);
         drop_outer_polls(s);

@@ -104,6 +104,10 @@ DYN_HIDDEN bool dyn_region_loop(const DynRegion *r, uint32_t head, uint8_t *in, 
 DYN_HIDDEN void dyn_region_redirect(DynRegion *r, uint32_t from, uint32_t to, const uint8_t *in, uint32_t nblocks);
 /* Block `to` gets the instructions of `from`, and goes to the copies of those blocks that have one (else DYN_NONE). */
 DYN_HIDDEN void dyn_region_copy_block(DynRegion *r, uint32_t from, uint32_t to, const uint32_t *copies, bool *failed);
+/* A copy of n blocks that go to each other; `copies` has room for that many blocks, all that these go to among them, and tells
+ * for each its copy, or DYN_NONE. */
+DYN_HIDDEN void dyn_region_copy_blocks(DynRegion *r, const uint32_t *blocks, uint32_t n, uint32_t *copies, uint32_t room,
+                                       bool *failed);
 DYN_HIDDEN void dyn_region_drop_check(DynRegionInstr *in); /* which is never needed: an index, or an int that may overflow */
 /* Blocks that nothing comes to any more aren't looked at, or compiled. `seen` is room for a byte for each block. */
 DYN_HIDDEN void dyn_region_empty_unreached(DynRegion *r, uint8_t *seen);

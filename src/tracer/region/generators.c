@@ -267,23 +267,16 @@ static bool is_corrected(const PlanValue *sum) { return sum->v.kind == DYN_RK_TU
 
 /* Ints are converted, and added; up to CPython 3.13 what is rounded off then isn't looked at. */
 static bool add_corrected(Plan *p, PlanValue so_far, PlanValue v, PlanValue *out) {
-    uint32_t sum = so_far.items[0].v.regs[0], lost = so_far.items[1].v.regs[0], next;
+    uint32_t sum = so_far.items[0].v.regs[0], lost = so_far.items[1].v.regs[0], x;
+    plan_double(p, v, &x);
+    uint32_t next = plan_emit(p, DYN_RO_DADD, sum, x, DYN_NONE);
     if (v.v.kind == DYN_RK_FLOAT || dyn_cpy_compensates_ints()) {
-        uint32_t x;
-        plan_double(p, v, &x);
-        next = plan_emit(p, DYN_RO_DADD, sum, x, DYN_NONE);
         uint32_t of_x = plan_emit(p, DYN_RO_DADD, plan_emit(p, DYN_RO_DSUB, sum, next, DYN_NONE), x, DYN_NONE);
         uint32_t of_sum = plan_emit(p, DYN_RO_DADD, plan_emit(p, DYN_RO_DSUB, x, next, DYN_NONE), sum, DYN_NONE);
         uint32_t sizes[2] = {plan_emit(p, DYN_RO_DABS, x, DYN_NONE, DYN_NONE),
                              plan_emit(p, DYN_RO_DABS, sum, DYN_NONE, DYN_NONE)};
         uint32_t smaller = plan_emit(p, DYN_RO_DLE, sizes[0], sizes[1], DYN_NONE);
         lost = plan_emit(p, DYN_RO_DADD, lost, plan_emit(p, DYN_RO_DSELECT, smaller, of_x, of_sum), DYN_NONE);
-    } else {
-        PlanValue added;
-        if (!plan_binary(p, NB_ADD, so_far.items[0], v, &added)) {
-            return false;
-        }
-        next = plan_reg(p, &added);
     }
     return corrected(p, next, lost, out);
 }
