@@ -5,6 +5,7 @@
 #include "codegen/cuda/target.h"
 
 #define PATCH 32                 /* elements along each side of a patch */
+#define MOST_SPREAD 5            /* 32 threads are a warp */
 #define WORTH_STRIPS (1ll << 20) /* elements, from which on patches are worth launches for what is beside them */
 
 static int64_t distance(int64_t step) { return step < 0 ? -step : step; }
@@ -106,21 +107,40 @@ static bool is_grouped(const DynBound *b, int i, int lanes) {
     return grouped;
 }
 
-/* Can functions for one axis of either kind take it, and V elements at a time along the last of n axes, which are those that
- * `among` has bits of? Each operand stands still along them, or lies as the function expects it. The last group of a map may have
- * fewer. */
+/* Of the axes with elements, the last is walked in groups of V: does each operand stand still along it, or lie in aligned groups
+ * wherever a line of it begins? */
+static bool is_packed(const DynBound *b, int lanes, bool uneven) {
+    int last = b->ndim - 1;
+    bool packed = last >= 0 && (uneven || b->dims[last] % lanes == 0);
+    for (int i = 0; i < b->nops && packed; i++) {
+        int64_t step = b->strides[i][last];
+        packed = step == 0 || (step == b->size[i] && is_grouped(b, i, lanes));
+    }
+    return packed;
+}
+
+/* Can functions for one axis of either kind take it? There is one along those n axes that `among` has bits of, and operands stand
+ * still along the last, or have an element behind the other, as the function's text has it. */
+static bool is_single(const DynCudaLine *l, int n, uint32_t among) {
+    const DynBound *b = &l->b;
+    int last = b->ndim - 1;
+    bool single = n == 1 && l->kept <= 1 && l->reduced <= 1;
+    for (int i = 0; i < b->nops && single; i++) {
+        bool walks = dyn_cuda_walks(l->p, b->k, (uint32_t)i, among);
+        single = b->strides[i][last] == (walks ? b->size[i] : 0);
+    }
+    return single;
+}
+
 static void find_speed(DynCudaLine *l, int n, uint32_t among) {
     const DynBound *b = &l->b;
-    int lanes = dyn_cuda_lanes(l->p, b->k), last = b->ndim - 1;
-    bool few = n == 1 && l->kept <= 1 && l->reduced <= 1, map = !b->k->reduced && b->k->group == DYN_NONE,
-         grouped = few && (map || b->dims[last] % lanes == 0);
-    for (int i = 0; i < b->nops && few; i++) {
-        bool walks = dyn_cuda_walks(l->p, b->k, (uint32_t)i, among);
-        few = b->strides[i][last] == (walks ? b->size[i] : 0);
-        grouped = grouped && (!walks || is_grouped(b, i, lanes));
-    }
-    l->speed = few && grouped ? DYN_CUDA_GROUPED : few ? DYN_CUDA_SINGLE : DYN_CUDA_ANY;
-    l->lanes = l->speed == DYN_CUDA_GROUPED ? lanes : 1;
+    int lanes = dyn_cuda_lanes(l->p, b->k);
+    bool map = !b->k->reduced && b->k->group == DYN_NONE, single = is_single(l, n, among);
+    bool packed = is_packed(b, lanes, map && single); /* of a line of its own the last group may have fewer */
+    l->speed = (single ? DYN_CUDA_SINGLE : 0) | (packed ? DYN_CUDA_PACKED : 0);
+    l->lanes = packed ? lanes : 1;
+    l->spread = 0;
+    l->each = 1;
 }
 
 /* ---- elementwise kernels */
@@ -153,16 +173,17 @@ static void split_axis(DynBound *b, int axis, int64_t n) {
 
 /* Where operands lie across each other, a warp covers a part of a patch, so that what it fetches for one operand or the other is
  * used up: … outer, last, within outer, within last. */
-static void make_patches(DynCudaLine *l) {
+static bool make_patches(DynCudaLine *l) {
     DynBound *b = &l->b;
     int axis = turned_axis(b), last = b->ndim - 1;
     if (axis < 0 || b->dims[axis] % PATCH != 0 || b->dims[last] % PATCH != 0) {
-        return;
+        return false;
     }
     move_axis(b, axis, last - 1);
     split_axis(b, last, PATCH);
     split_axis(b, last - 1, PATCH); /* outer, within outer, last, within last */
     dyn_bound_swap(b, last, last + 1);
+    return true;
 }
 
 static void order_map(DynBound *b) {
@@ -202,15 +223,29 @@ bool dyn_cuda_cut_strip(DynCudaLine *l, DynCudaLine *strip) {
     return patches && (cut(b, last, &strip->b) || cut(b, axis, &strip->b));
 }
 
+/* A warp's threads are to touch neighbours along n elements, where that leaves at most an eighth of its lanes without any. */
+static int spread_of(int64_t n) {
+    for (int spread = MOST_SPREAD; spread > 0; spread--) {
+        int64_t piece = (int64_t)DYN_CUDA_ANY_LANES << spread, lanes = (n + piece - 1) / piece * piece;
+        if (lanes - n <= n / 8) {
+            return spread;
+        }
+    }
+    return 0;
+}
+
 void dyn_cuda_arrange_map(DynCudaLine *l) {
     DynBound *b = &l->b;
     order_map(b);
-    make_patches(l);
+    bool patches = make_patches(l);
     l->kept = b->ndim;
     l->reduced = 0;
     find_speed(l, l->kept, dyn_cuda_inner(b->k));
-    l->lanes = l->speed == DYN_CUDA_ANY ? DYN_CUDA_ANY_LANES : l->lanes;
     l->groups = b->ndim > 0 ? b->dims[b->ndim - 1] : 1;
+    if (l->speed == DYN_CUDA_ANY) {
+        l->lanes = DYN_CUDA_ANY_LANES;
+        l->spread = patches ? 0 : spread_of(l->groups);
+    }
 }
 
 /* ---- reductions */

@@ -5,30 +5,31 @@
  *     count       groups of V elements along the last axis; of a reduction results (in COLUMNS groups of V results)
  *     groups      of a reduction: groups of V elements that one result is made of (in COLUMNS elements)
  *                 of a map: elements along the last axis
- *     axes        half a word: how many axes are kept and how many reduced (8 bits each); WIDE
+ *     axes        half a word: how many axes are kept and how many reduced (8 bits each); SPREAD
  *     splits      half a word, of a reduction: how many blocks share one result, which then goes to `parts`
  *     parts       memory for an accumulator of each split and result (dyn_cuda_part_size)
  *     done        how many of the blocks that share results are done, for each such set of them; 0 before and behind
- *     size[R]     sizes of axes, in groups of the last one
- *     magic[R]    what divides by them (launch.c: magic_of)
- *     at[N]       where each operand's first element lies; of one in the memory of a row how far from its beginning
- *     step[N][R]  bytes from one position of each axis to the next
- *     scalar[P]   numbers by value; behind them, of each operand that is looked up, how many elements the axis has along which
- *                 that is done, and the bytes from one to the next
+ *     along       groups along the last axis. Where there are several axes, a thread that has found its place has every size-th
+ * of them, and `count` or `groups` are such visits size[R]     sizes of axes, in groups of the last one, or in visits magic[R]
+ * what divides by them (launch.c: magic_of) at[N]       where each operand's first element lies; of one in the memory of a row
+ * how far from its beginning step[N][R]  bytes from one position of each axis to the next scalar[P]   numbers by value; behind
+ * them, of each operand that is looked up, how many elements the axis has along which that is done, and the bytes from one to the
+ * next
  *
  * R, N and P are the kernel's own: axes (dyn_cuda_rank), operands and numbers. Axes are at the end of size: in ROWS kept ones in
  * front of reduced ones, in COLUMNS behind them. Each form is there for each speed: GROUPED for one axis of either kind, along
- * the last of which operands lie side by side in aligned groups of V elements, or stand still; SINGLE for the same where groups
- * aren't aligned or don't come out even, with a V of 1; and ANY for whatever else there is, where V is 1 (in ANY_MAP elements may
- * lie anywhere). In maps the last group may have fewer elements than V. emit_cuda.c writes the functions, launch.c fills the
- * struct.
+ * the last of which operands lie side by side in aligned groups of V elements, or stand still; PACKED for the same along the last
+ * of several axes; SINGLE for one axis of either kind where groups aren't aligned or don't come out even, with a V of 1; and ANY
+ * for whatever else there is, where V is 1. In ANY_MAP elements may lie anywhere: a group has V elements that lie 2^SPREAD
+ * positions apart, so that neighbouring threads touch neighbours. In maps the last group may have fewer elements than V.
+ * emit_cuda.c writes the functions, launch.c fills the struct.
  *
  * A reduction of everything has its tails' structs (dyn_loops_tails_end) behind its own, and the thread with the result does
  * them.
  *
  * A group of kernels that run row by row is one function, of its first kernel. Its struct is rows, bytes, memory (of one row, and
  * where that is if not in shared memory), and then each kernel's struct, in which a row is a result. Where a row is short enough
- * for its threads' registers HELD_GROUP and SINGLE_HELD_GROUP have there what kernels store for others of the group; the row's
+ * for its threads' registers HELD_GROUP and its slower ones have there what kernels store for others of the group; the row's
  * memory is for the rest.
  */
 #ifndef DYN_CODEGEN_CUDA_H
@@ -42,32 +43,38 @@
 #define DYN_CUDA_MOST_HELD 8        /* so many groups of V elements of each row at the most, … */
 #define DYN_CUDA_HELD_NUMBERS 32    /* … which are so many numbers, twice as many where rows are too long */
 #define DYN_CUDA_MOST_ROWS 64       /* of a group that are held, or laid anew; of more, all lie where the plan has them */
-#define DYN_CUDA_HEAD 5             /* words in front of size */
+#define DYN_CUDA_HEAD 6             /* words in front of size */
 #define DYN_CUDA_GROUP_HEAD 3       /* words of a group in front of its kernels' */
 #define DYN_CUDA_MOST_WORDS 500     /* of what a function is handed: 4 KB */
 #define DYN_CUDA_ANY_LANES 4        /* V of ANY_MAP */
-#define DYN_CUDA_WIDE (1u << 16)    /* of `axes`: there are more than 2^31 groups, and division takes 64 bits */
+#define DYN_CUDA_SPREAD 16          /* from that bit on of `axes` it is SPREAD */
 
-/* How operands lie along what a function's threads walk; ANY: no matter how. */
-typedef enum DynCudaSpeed { DYN_CUDA_ANY, DYN_CUDA_SINGLE, DYN_CUDA_GROUPED } DynCudaSpeed;
+/* How operands lie along what a function's threads walk, as two bits: there is one axis of either kind (SINGLE), and groups are
+ * aligned or stand still (PACKED). ANY: no matter how. */
+typedef enum DynCudaSpeed { DYN_CUDA_ANY, DYN_CUDA_SINGLE, DYN_CUDA_PACKED, DYN_CUDA_GROUPED } DynCudaSpeed;
 
 /* FORM(NAME, name, speed): the functions that a kernel may have: elementwise; of a reduction with a warp's lanes along what is
  * reduced, or along results, and what makes one result of what blocks have left; of a group, which its first kernel has. Of one
  * kind the slower ones stand behind the faster. */
-#define DYN_CUDA_FORMS(FORM)                       \
-    FORM(MAP, "map", GROUPED)                      \
-    FORM(SINGLE_MAP, "single_map", SINGLE)         \
-    FORM(ANY_MAP, "any_map", ANY)                  \
-    FORM(ROWS, "rows", GROUPED)                    \
-    FORM(SINGLE_ROWS, "single_rows", SINGLE)       \
-    FORM(ANY_ROWS, "any_rows", ANY)                \
-    FORM(COLUMNS, "columns", GROUPED)              \
-    FORM(SINGLE_COLUMNS, "single_columns", SINGLE) \
-    FORM(ANY_COLUMNS, "any_columns", ANY)          \
-    FORM(GROUP, "group", GROUPED)                  \
-    FORM(SINGLE_GROUP, "single_group", SINGLE)     \
-    FORM(ANY_GROUP, "any_group", ANY)              \
-    FORM(HELD_GROUP, "held_group", GROUPED)        \
+#define DYN_CUDA_FORMS(FORM)                             \
+    FORM(MAP, "map", GROUPED)                            \
+    FORM(PACKED_MAP, "packed_map", PACKED)               \
+    FORM(SINGLE_MAP, "single_map", SINGLE)               \
+    FORM(ANY_MAP, "any_map", ANY)                        \
+    FORM(ROWS, "rows", GROUPED)                          \
+    FORM(PACKED_ROWS, "packed_rows", PACKED)             \
+    FORM(SINGLE_ROWS, "single_rows", SINGLE)             \
+    FORM(ANY_ROWS, "any_rows", ANY)                      \
+    FORM(COLUMNS, "columns", GROUPED)                    \
+    FORM(PACKED_COLUMNS, "packed_columns", PACKED)       \
+    FORM(SINGLE_COLUMNS, "single_columns", SINGLE)       \
+    FORM(ANY_COLUMNS, "any_columns", ANY)                \
+    FORM(GROUP, "group", GROUPED)                        \
+    FORM(PACKED_GROUP, "packed_group", PACKED)           \
+    FORM(SINGLE_GROUP, "single_group", SINGLE)           \
+    FORM(ANY_GROUP, "any_group", ANY)                    \
+    FORM(HELD_GROUP, "held_group", GROUPED)              \
+    FORM(PACKED_HELD_GROUP, "packed_held_group", PACKED) \
     FORM(SINGLE_HELD_GROUP, "single_held_group", SINGLE)
 typedef enum DynCudaForm {
 #define FORM(NAME, name, speed) DYN_CUDA_##NAME,

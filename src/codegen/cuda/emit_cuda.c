@@ -86,6 +86,14 @@ static bool is_in_row(const DynLoops *p, const DynKernel *k, uint32_t operand) {
     return p->places[dyn_loops_storage(p, k->operands.at[operand].place)].kind == DYN_P_ROW;
 }
 
+/* Does an operand's size count for V? What stands still along the last axis is read once for a group, as is what says where a row
+ * is looked up. Which axis comes last in a reduction nobody knows yet. */
+static bool counts_for_lanes(const DynLoops *p, const DynKernel *k, uint32_t operand) {
+    bool lone = k->group == DYN_NONE, map = lone && !k->reduced;
+    uint32_t last = map && k->ndim > 0 ? 1u << (k->ndim - 1) : dyn_cuda_inner(k);
+    return (lone && !map) || dyn_cuda_walks(p, k, operand, last);
+}
+
 /* So many elements are 16 bytes of the largest operand; of long kernels fewer, as each is held in registers, and of a group's
  * rows four halves at the most, which are computed as floats. Rows of a group that have one element have one. */
 int dyn_cuda_lanes(const DynLoops *p, const DynKernel *k) {
@@ -93,7 +101,7 @@ int dyn_cuda_lanes(const DynLoops *p, const DynKernel *k) {
     int largest = grouped ? dyn_dtypes[DYN_F32].size : 1;
     for (uint32_t i = 0; i < k->operands.n; i++) {
         int size = dyn_dtypes[k->operands.at[i].dtype].size;
-        largest = size > largest ? size : largest;
+        largest = size > largest && counts_for_lanes(p, k, i) ? size : largest;
     }
     int lanes = 16 / largest, most = k->insns.n > 60 || k->operands.n > 8 ? 2 : 8;
     lanes = lanes < most ? lanes : most;
@@ -174,7 +182,6 @@ static void put_walks(DynStr *out, const DynLoops *p, const DynKernel *k, uint32
 static void put_load(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_t i) {
     const DynOperand *o = &k->operands.at[i];
     const char *take = taken(p, o);
-    int last = dyn_cuda_rank(k) - 1;
     dyn_str_printf(out, "        %s x%u[V]; ", dyn_cuda_memory_type((DynDtype)o->dtype), i);
     if (dyn_cuda_holds(p, k, i)) {
         dyn_str_printf(out, "if (HELD) dyn_copy<V>(x%u, held.h%d[h]); else ", i, dyn_cuda_row_number(p, k->group, o->place));
@@ -188,13 +195,13 @@ static void put_load(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_
         put_distance(out, p, k, i);
         dyn_str_puts(out, is_map(k) ? ", m); else " : "); else ");
     }
-    dyn_str_printf(out, "%s_any<V>(x%u, b%u + off[%u], a.step[%u][%d], m);\n", take, i, i, i, i, last);
+    dyn_str_printf(out, "%s_any<PACKED, V>(x%u, b%u + off[%u], apart%u, m);\n", take, i, i, i, i);
 }
 
 /* Those of an operand that stand where another one says, which has been read: x<i>. */
 static void put_lookup(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_t i) {
     const DynOperand *o = &k->operands.at[i];
-    int last = dyn_cuda_rank(k) - 1, size = dyn_dtypes[o->dtype].size;
+    int size = dyn_dtypes[o->dtype].size;
     uint32_t scalar = k->params.n;
     for (uint32_t before = 0; before < i; before++) {
         scalar += k->operands.at[before].indirect ? 2 : 0;
@@ -208,8 +215,12 @@ static void put_lookup(DynStr *out, const DynLoops *p, const DynKernel *k, uint3
     dyn_str_printf(out, ", %d * ", size);
     put_walks(out, p, k, i);
     dyn_str_printf(out, ", x%u, a.scalar[%u].i, a.scalar[%u].i, m); else ", o->by, scalar, scalar + 1);
-    dyn_str_printf(out, "dyn_find<V, false>(x%u, b%u + off[%u], a.step[%u][%d] / V, x%u, a.scalar[%u].i, a.scalar[%u].i, m);\n",
-                   i, i, i, i, last, o->by, scalar, scalar + 1);
+    dyn_str_printf(out,
+                   "if (PACKED && apart%u == 0 && apart%u != 0) dyn_find<V, true>(x%u, b%u + off[%u], apart%u, x%u, "
+                   "a.scalar[%u].i, a.scalar[%u].i, m); else ",
+                   o->by, i, i, i, i, i, o->by, scalar, scalar + 1);
+    dyn_str_printf(out, "dyn_find<V, false>(x%u, b%u + off[%u], apart%u, x%u, a.scalar[%u].i, a.scalar[%u].i, m);\n", i, i, i, i,
+                   o->by, scalar, scalar + 1);
 }
 
 static void put_loads(DynStr *out, const DynLoops *p, const DynKernel *k) {
@@ -241,7 +252,7 @@ static void put_stores(DynStr *out, const DynLoops *p, const DynKernel *k) {
             dyn_str_printf(out, is_map(k) ? "if (FAST) dyn_put_some<V>(y%u, b%u + " : "if (FAST) dyn_put<V>(y%u, b%u + ", i, i);
             put_distance(out, p, k, i);
             dyn_str_puts(out, is_map(k) ? ", m); else " : "); else ");
-            dyn_str_printf(out, "dyn_put_any<V>(y%u, b%u + off[%u], a.step[%u][%d], m);\n", i, i, i, i, dyn_cuda_rank(k) - 1);
+            dyn_str_printf(out, "dyn_put_any<PACKED, V>(y%u, b%u + off[%u], apart%u, m);\n", i, i, i, i);
         }
     }
 }
@@ -295,35 +306,77 @@ static void put_entry(DynStr *out, const DynKernel *k, DynCudaForm form, bool ha
 
 static bool has(uint32_t forms, DynCudaForm form) { return forms >> form & 1; }
 
-static const char *fast_in(DynCudaForm form) { return speed_of[form] == DYN_CUDA_ANY ? "false" : "true"; }
+/* Of a function, as its text has them: is there one axis of either kind, and does it take aligned groups? */
+static const char *fast_in(DynCudaForm form) { return speed_of[form] & DYN_CUDA_SINGLE ? "true" : "false"; }
+
+static const char *packed_in(DynCudaForm form) { return speed_of[form] & DYN_CUDA_PACKED ? "true" : "false"; }
+
+/* How far the lanes of each operand's group lie apart, where that isn't known. */
+static void put_apart(DynStr *out, const DynKernel *k) {
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        dyn_str_printf(out, "    const i64 apart%u = FAST ? 0 : dyn_apart<PACKED, V>(a.step[%u][%d], DYN_SPREAD(a));\n", i, i,
+                       dyn_cuda_rank(k) - 1);
+    }
+}
 
 /* V of a function of a reduction or a group. */
 static int lanes_in(const DynLoops *p, const DynKernel *k, DynCudaForm form) {
-    return speed_of[form] == DYN_CUDA_GROUPED ? dyn_cuda_lanes(p, k) : 1;
+    return speed_of[form] & DYN_CUDA_PACKED ? dyn_cuda_lanes(p, k) : 1;
+}
+
+/* Of a map: group g of one line. */
+static void put_one_group(DynStr *out, const DynKernel *k) {
+    dyn_str_printf(out,
+                   "        const i64 off[%u] = {};\n"
+                   "        const int m = (g + 1) * V <= a.groups ? V : (int)(a.groups - g * V);\n",
+                   k->operands.n);
+}
+
+/* Where each operand's group x along the last axis lies. */
+static void put_along(DynStr *out, const DynKernel *k, const char *x) {
+    for (uint32_t i = 0; i < k->operands.n; i++) {
+        dyn_str_printf(out, "off[%u] = at[%u] + %s * a.step[%u][%d]; ", i, i, x, i, dyn_cuda_rank(k) - 1);
+    }
+}
+
+/* … visit g of several axes: groups along the last one. */
+static void put_visit(DynStr *out, const DynKernel *k) {
+    int rank = dyn_cuda_rank(k);
+    dyn_str_printf(
+        out,
+        "        i64 at[%u] = {};\n"
+        "        for (u32 x = dyn_place<false>(a.size, a.magic, a.step, %d - DYN_KEPT(a), %d, g, at); x < (u32)a.along; "
+        "x += (u32)a.size[%d]) {\n"
+        "        const u32 begin = PACKED ? x : dyn_begin<V>(x, DYN_SPREAD(a));\n"
+        "        const int m = PACKED ? V : dyn_left<V>(a.groups, x, DYN_SPREAD(a));\n"
+        "        i64 off[%u]; ",
+        k->operands.n, rank, rank, rank - 1, k->operands.n);
+    put_along(out, k, "begin");
+    dyn_str_puts(out, "\n");
 }
 
 /* A group of lanes for each thread. */
 static int put_elementwise(DynStr *out, const DynLoops *p, const DynKernel *k, uint32_t forms) {
-    int rank = dyn_cuda_rank(k), failed = 0;
+    int failed = 0;
     for (DynCudaForm form = DYN_CUDA_MAP; form <= DYN_CUDA_ANY_MAP; form++) {
         if (!has(forms, form)) {
             continue;
         }
         put_entry(out, k, form, false);
-        dyn_str_printf(out, "    const int V = %d;\n    const bool FAST = %s;\n",
-                       form == DYN_CUDA_ANY_MAP ? DYN_CUDA_ANY_LANES : lanes_in(p, k, form), fast_in(form));
+        dyn_str_printf(out, "    const int V = %d;\n    const bool FAST = %s, PACKED = %s;\n",
+                       form == DYN_CUDA_ANY_MAP ? DYN_CUDA_ANY_LANES : lanes_in(p, k, form), fast_in(form), packed_in(form));
         put_pointers(out, p, k);
         put_scalars(out, k);
-        dyn_str_printf(
-            out,
-            "    for (i64 g = (i64)blockIdx.x * blockDim.x + threadIdx.x; g < a.count; g += (i64)gridDim.x * blockDim.x) {\n"
-            "        i64 off[%u] = {};\n"
-            "        const i64 last = FAST ? g : dyn_place<%d, %u>(a.size, a.magic, a.step, %d - DYN_KEPT(a), %d, DYN_WIDE(a), "
-            "g, off);\n"
-            "        const int m = (last + 1) * V <= a.groups ? V : (int)(a.groups - last * V);\n",
-            k->operands.n, rank, k->operands.n, rank, rank);
+        put_apart(out, k);
+        dyn_str_puts(out, "    for (i64 g = (i64)blockIdx.x * blockDim.x + threadIdx.x; g < a.count; g += (i64)gridDim.x * "
+                          "blockDim.x) {\n");
+        if (speed_of[form] & DYN_CUDA_SINGLE) {
+            put_one_group(out, k);
+        } else {
+            put_visit(out, k);
+        }
         failed |= put_group(out, p, k);
-        dyn_str_puts(out, "    }\n}\n");
+        dyn_str_puts(out, speed_of[form] & DYN_CUDA_SINGLE ? "    }\n}\n" : "        }\n    }\n}\n");
     }
     return failed;
 }
@@ -349,7 +402,7 @@ static void put_line_head(DynStr *out, const DynLoops *p, const DynKernel *k) {
     bool grouped = k->group != DYN_NONE;
     int rank = dyn_cuda_rank(k);
     uint32_t nops = k->operands.n;
-    dyn_str_printf(out, "template<bool FAST, int V, bool COLUMNS%s> __device__ __forceinline__ %s k%d_line(const ",
+    dyn_str_printf(out, "template<bool FAST, bool PACKED, int V, bool COLUMNS%s> __device__ __forceinline__ %s k%d_line(const ",
                    grouped ? ", int HELD, class Rows" : "", grouped ? "void" : "bool", k->number);
     put_args(out, k);
     dyn_str_printf(out, " &a, i64 row, int lane, int lanes, char *memory, double *shared%s) {\n", grouped ? ", Rows &held" : "");
@@ -359,6 +412,7 @@ static void put_line_head(DynStr *out, const DynLoops *p, const DynKernel *k) {
                    rank, nops);
     put_pointers(out, p, k);
     put_scalars(out, k);
+    put_apart(out, k);
     if (rank > 1) {
         dyn_str_puts(out, "    if (FAST) { ");
         for (uint32_t i = 0; i < nops; i++) {
@@ -367,9 +421,8 @@ static void put_line_head(DynStr *out, const DynLoops *p, const DynKernel *k) {
             }
         }
         dyn_str_printf(out,
-                       "}\n    else if (in) dyn_place<%d, %u>(a.size, a.magic, a.step, COLUMNS ? R - kept : R - reduced - kept, "
-                       "COLUMNS ? R : R - reduced, DYN_WIDE(a), row, base);\n",
-                       rank, nops);
+                       "}\n    else if (in) dyn_place<true>(a.size, a.magic, a.step, COLUMNS ? R - kept : R - reduced - kept, "
+                       "COLUMNS ? R : R - reduced, row, base);\n");
     }
     for (uint32_t i = 0; i < nops; i++) {
         dyn_str_printf(out, "    b%u += base[%u];\n", i, i);
@@ -396,18 +449,28 @@ static void put_loop_head(DynStr *out, const DynLoops *p, const DynKernel *k) {
     }
 }
 
-static int put_line_loop(DynStr *out, const DynLoops *p, const DynKernel *k) {
-    int rank = dyn_cuda_rank(k);
+/* Where a group of lanes stands in its row. A row that is held has one axis; of several axes g is a visit. */
+static void put_places(DynStr *out, const DynKernel *k) {
     uint32_t nops = k->operands.n;
+    dyn_str_printf(
+        out,
+        "        const bool VISITS = !FAST && !COLUMNS%s;\n"
+        "        i64 at[%u] = {};\n"
+        "        u32 x = VISITS ? dyn_place<false>(a.size, a.magic, a.step, R - reduced, R, g, at) : (u32)g;\n"
+        "        do {\n"
+        "        i64 off[%u] = {};\n"
+        "        if (!FAST && COLUMNS) dyn_place<true>(a.size, a.magic, a.step, R - kept - reduced, R - kept, g, off);\n"
+        "        else if (!FAST) { ",
+        k->group != DYN_NONE ? " && !HELD" : "", nops, nops);
+    put_along(out, k, "x");
+    dyn_str_puts(out, "}\n        const int m = V;\n");
+}
+
+static int put_line_loop(DynStr *out, const DynLoops *p, const DynKernel *k) {
     put_loop_head(out, p, k);
-    dyn_str_printf(out,
-                   "        i64 off[%u] = {};\n"
-                   "        if (!FAST) dyn_place<%d, %u>(a.size, a.magic, a.step, COLUMNS ? R - kept - reduced : R - reduced, "
-                   "COLUMNS ? R - kept : R, DYN_WIDE(a), g, off);\n"
-                   "        const int m = V;\n",
-                   nops, rank, nops);
+    put_places(out, k);
     int failed = put_group(out, p, k);
-    dyn_str_puts(out, "    }\n");
+    dyn_str_puts(out, "        } while (VISITS && (x += (u32)a.size[R - 1]) < (u32)a.along);\n    }\n");
     return failed;
 }
 
@@ -441,18 +504,20 @@ static int put_line_end(DynStr *out, const DynKernel *k, const DynInsn *insn, in
 /* Where blocks share a result the last of them to be done puts together what all have left. */
 static int put_last(DynStr *out, const DynKernel *k, const DynInsn *insn, int r) {
     const char *type = dyn_cuda_type((DynDtype)insn->compute);
-    dyn_str_printf(out, "        _Pragma(\"unroll\") for (int j = 0; j < (COLUMNS ? V : 1); j++) {\n            %s q = ", type);
+    dyn_str_printf(out,
+                   "        {\n            const int width = COLUMNS ? V : 1; const i64 all = a.count * width;\n"
+                   "            %s q[width]; for (int j = 0; j < width; j++) q[j] = ",
+                   type);
     dyn_cuda_put_identity(out, insn);
-    dyn_str_printf(
-        out,
-        ";\n            const i64 width = COLUMNS ? V : 1, all = a.count * width;\n"
-        "            for (u32 s = lane; in && s < a.splits; s += lanes) { const %s p = Left<%s>::at(a.parts + %d * all "
-        "* a.splits + (s * all + row * width + j) * sizeof(%s)); q = ",
-        type, type, dyn_cuda_part_size(k) * r, type);
-    int failed = dyn_cuda_put_join(out, insn, "q", "p");
-    dyn_str_puts(out, "; }\n            ");
-    failed |= put_across(out, insn, "q", r);
-    dyn_str_printf(out, "            if (lane == 0 && in) ((%s *)b%u)[j] = t;\n        }\n", type, insn->a[0]);
+    dyn_str_printf(out,
+                   ";\n            for (u32 s = lane; in && s < a.splits; s += lanes) _Pragma(\"unroll\") for (int j = 0; j < "
+                   "width; j++) { const %s p = Left<%s>::at(a.parts + %d * all * a.splits + (s * all + row * width + j) * "
+                   "sizeof(%s)); q[j] = ",
+                   type, type, dyn_cuda_part_size(k) * r, type);
+    int failed = dyn_cuda_put_join(out, insn, "q[j]", "p");
+    dyn_str_puts(out, "; }\n            _Pragma(\"unroll\") for (int j = 0; j < width; j++) { ");
+    failed |= put_across(out, insn, "q[j]", r);
+    dyn_str_printf(out, "            if (lane == 0 && in) ((%s *)b%u)[j] = t; }\n        }\n", type, insn->a[0]);
     return failed;
 }
 
@@ -500,10 +565,12 @@ static int put_tails(DynStr *out, const DynLoops *p, uint32_t step) {
         dyn_str_printf(out, "__device__ __forceinline__ void k%d_tail(const ", k->number);
         put_args(out, k);
         dyn_str_printf(out,
-                       " &a) {\n    const bool FAST = true; const int V = 1, m = 1; const i64 g = 0;\n    i64 off[%u] = {};\n",
+                       " &a) {\n    const bool FAST = true, PACKED = false; const int V = 1, m = 1; const i64 g = 0;\n"
+                       "    i64 off[%u] = {};\n",
                        k->operands.n);
         put_pointers(out, p, k);
         put_scalars(out, k);
+        put_apart(out, k);
         failed |= put_group(out, p, k);
         dyn_str_puts(out, "}\n");
     }
@@ -530,13 +597,14 @@ static int put_reduction(DynStr *out, const DynLoops *p, uint32_t step, uint32_t
             continue;
         }
         put_entry(out, k, form, has_tails);
-        dyn_str_printf(
-            out,
-            "    alignas(16) __shared__ double shared[%d];\n    const bool stored = k%d_line<%s, %d, %s>(a, (i64)blockIdx.x * "
-            "blockDim.%c + threadIdx.%c, "
-            "threadIdx.%c, blockDim.%c, nullptr, shared);\n",
-            DYN_CUDA_THREADS * dyn_cuda_part_size(k) / 8, k->number, fast_in(form), lanes_in(p, k, form),
-            columns ? "true" : "false", columns ? 'x' : 'y', columns ? 'x' : 'y', columns ? 'y' : 'x', columns ? 'y' : 'x');
+        dyn_str_printf(out,
+                       "    alignas(16) __shared__ double shared[%d];\n    const bool stored = k%d_line<%s, %s, %d, %s>(a, "
+                       "(i64)blockIdx.x * "
+                       "blockDim.%c + threadIdx.%c, "
+                       "threadIdx.%c, blockDim.%c, nullptr, shared);\n",
+                       DYN_CUDA_THREADS * dyn_cuda_part_size(k) / 8, k->number, fast_in(form), packed_in(form),
+                       lanes_in(p, k, form), columns ? "true" : "false", columns ? 'x' : 'y', columns ? 'x' : 'y',
+                       columns ? 'y' : 'x', columns ? 'y' : 'x');
         put_tail_calls(out, p, step);
         dyn_str_puts(out, "}\n");
     }
@@ -579,7 +647,7 @@ static const char take_a_row[] = "    {\n        const i64 first = (i64)blockIdx
 
 static void put_group_entry(DynStr *out, const DynLoops *p, uint32_t step, DynCudaForm form) {
     DynCudaHeld h = form >= DYN_CUDA_HELD_GROUP ? dyn_cuda_held(p, step) : (DynCudaHeld){0};
-    int first = dyn_loops_kernel_at(p, step)->number, held = form == DYN_CUDA_HELD_GROUP ? h.groups : h.singles;
+    int first = dyn_loops_kernel_at(p, step)->number, held = form == DYN_CUDA_SINGLE_HELD_GROUP ? h.singles : h.groups;
     uint32_t end = dyn_loops_group_end(p, step);
     dyn_str_printf(out,
                    "DYN_KERNEL(%d, k%d_%s, G%d) {\n    DYN_ROW_MEMORY;\n    alignas(16) __shared__ double shared[256];\n"
@@ -587,13 +655,13 @@ static void put_group_entry(DynStr *out, const DynLoops *p, uint32_t step, DynCu
                    "        const i64 row = first + threadIdx.y;\n        H%d<%d, %d> held;\n"
                    "        char *const memory = block + threadIdx.y * a.bytes;\n",
                    held ? DYN_CUDA_HELD_THREADS : DYN_CUDA_GROUP_THREADS, first, dyn_cuda_form_names[form], first,
-                   h.small ? take_a_row : walk_over_rows, first, held ? held : 1, form == DYN_CUDA_HELD_GROUP);
+                   h.small ? take_a_row : walk_over_rows, first, held ? held : 1, form != DYN_CUDA_SINGLE_HELD_GROUP);
     for (uint32_t s = step; s < end; s++) {
         const DynKernel *k = dyn_loops_kernel_at(p, s), *next = s + 1 < end ? dyn_loops_kernel_at(p, s + 1) : NULL;
         bool waits = next == NULL ? !h.small : !is_one_threads(p, next, h);
-        dyn_str_printf(out, "        k%d_line<%s, %d, false, %d>(a.k%d, row, lane, lanes, memory, shared, held);\n%s", k->number,
-                       fast_in(form), lanes_in(p, k, form), held > 0 && touches_held(p, k) ? held : 0, k->number,
-                       waits ? "        __syncthreads();\n" : "");
+        dyn_str_printf(out, "        k%d_line<%s, %s, %d, false, %d>(a.k%d, row, lane, lanes, memory, shared, held);\n%s",
+                       k->number, fast_in(form), packed_in(form), lanes_in(p, k, form), held > 0 && touches_held(p, k) ? held : 0,
+                       k->number, waits ? "        __syncthreads();\n" : "");
     }
     dyn_str_puts(out, "    }\n}\n");
 }
@@ -629,7 +697,7 @@ static int put_rows(DynStr *out, const DynLoops *p, uint32_t step, uint32_t form
         dyn_str_printf(out, " k%d; ", dyn_loops_kernel_at(p, s)->number);
     }
     dyn_str_puts(out, "};\n");
-    uint32_t none = dyn_cuda_held(p, step).groups > 0 ? 1u << DYN_CUDA_GROUP : 3u << DYN_CUDA_HELD_GROUP;
+    uint32_t none = dyn_cuda_held(p, step).groups > 0 ? 1u << DYN_CUDA_GROUP : 7u << DYN_CUDA_HELD_GROUP;
     for (DynCudaForm form = DYN_CUDA_GROUP; form <= DYN_CUDA_SINGLE_HELD_GROUP; form++) {
         if (has(forms & ~none, form)) {
             put_group_entry(out, p, step, form);

@@ -7,6 +7,9 @@
 #include "codegen/cuda/target.h"
 
 #define MOST_SPLITS 1024
+#define WARP 32
+#define MOST_EACH 4            /* groups of a visit */
+#define WORTH_VISITS (1 << 18) /* so many threads a device has */
 #define MANY_ROWS 16 /* for each processor, from which on a lane has several groups of a row: there are threads enough */
 
 int64_t dyn_cuda_between(int64_t low, int64_t n, int64_t high) {
@@ -26,19 +29,33 @@ int dyn_cuda_power_of_2(int64_t n, int most) {
 
 int64_t dyn_cuda_blocks(int64_t n, int64_t each) { return (n + each - 1) / each; }
 
+int64_t dyn_cuda_along(const DynCudaLine *l) {
+    int64_t piece = (int64_t)l->lanes << l->spread, n = l->b.ndim > 0 ? l->b.dims[l->b.ndim - 1] : 1;
+    return (n + piece - 1) / piece << l->spread;
+}
+
 int64_t dyn_cuda_product(const DynCudaLine *l, int from, int n) {
     int64_t all = 1;
     for (int d = from; d < from + n; d++) {
-        int64_t size = l->b.dims[d];
-        all *= d == l->b.ndim - 1 ? (size + l->lanes - 1) / l->lanes : size;
+        all *= d == l->b.ndim - 1 ? dyn_cuda_blocks(dyn_cuda_along(l), l->each) : l->b.dims[d];
     }
     return all;
+}
+
+/* Where there are several axes, a place on them is found once for several groups, if there are threads enough and groups. */
+static void find_each(DynCudaLine *l, int axes, int64_t groups) {
+    int64_t along = dyn_cuda_along(l);
+    while (axes > 1 && l->each < MOST_EACH && along >= (int64_t)l->each * 2 * WARP &&
+           groups >= (int64_t)l->each * 2 * WORTH_VISITS) {
+        l->each *= 2;
+    }
 }
 
 static DynCudaForm form_of(DynCudaForm form, DynCudaSpeed speed) { return (DynCudaForm)(form + (DYN_CUDA_GROUPED - speed)); }
 
 DynCudaForm dyn_cuda_form_of_map(DynCudaLine *l) {
     dyn_cuda_arrange_map(l);
+    find_each(l, l->kept, dyn_cuda_product(l, 0, l->kept));
     l->count = dyn_cuda_product(l, 0, l->kept);
     return form_of(DYN_CUDA_MAP, l->speed);
 }
@@ -48,6 +65,10 @@ DynCudaForm dyn_cuda_form_of_reduction(const DynCudaInfo *info, DynCudaLine *l, 
     int kept_at = columns ? l->reduced : 0, reduced_at = columns ? 0 : l->kept;
     l->count = dyn_cuda_product(l, kept_at, l->kept);
     l->groups = dyn_cuda_product(l, reduced_at, l->reduced);
+    if (!columns) {
+        find_each(l, l->reduced, l->count * l->groups);
+        l->groups = dyn_cuda_product(l, reduced_at, l->reduced);
+    }
     bool many = l->count >= (int64_t)info->processors * MANY_ROWS;
     *threads = columns ? DYN_CUDA_THREADS / dyn_cuda_power_of_2(l->count, 32)
                        : dyn_cuda_power_of_2(many ? dyn_cuda_blocks(l->groups, DYN_CUDA_EACH_LANE) : l->groups, DYN_CUDA_THREADS);
@@ -62,12 +83,24 @@ static void measure(DynCudaRows *r, DynCudaLine *lines, int n, DynCudaSpeed spee
     r->longest = 0;
     for (int i = 0; i < n; i++) {
         DynCudaLine *l = &lines[i];
-        l->lanes = speed == DYN_CUDA_GROUPED ? l->lanes : 1;
+        l->speed = speed;
+        l->lanes = speed & DYN_CUDA_PACKED ? l->lanes : 1;
         l->count = dyn_cuda_product(l, 0, l->kept);
+        l->groups = dyn_cuda_product(l, l->kept, l->reduced);
+        find_each(l, l->reduced, l->count * l->groups);
         l->groups = dyn_cuda_product(l, l->kept, l->reduced);
         r->rows = l->count;
         r->longest = l->groups > r->longest ? l->groups : r->longest;
     }
+}
+
+/* Has each row one axis at the most? */
+static bool are_straight(const DynCudaLine *lines, int n) {
+    bool straight = true;
+    for (int i = 0; i < n; i++) {
+        straight = straight && lines[i].reduced <= 1;
+    }
+    return straight;
 }
 
 void dyn_cuda_form_of_group(uint32_t step, DynCudaLine *lines, int n, DynCudaRows *r) {
@@ -75,11 +108,12 @@ void dyn_cuda_form_of_group(uint32_t step, DynCudaLine *lines, int n, DynCudaRow
     DynCudaSpeed speed = DYN_CUDA_GROUPED;
     for (int i = 0; i < n; i++) {
         dyn_cuda_arrange_row(&lines[i]);
-        speed = lines[i].speed < speed ? lines[i].speed : speed;
+        speed &= lines[i].speed;
     }
     measure(r, lines, n, speed);
-    r->each = speed == DYN_CUDA_GROUPED ? held.groups : held.singles;
-    if (held.groups > 0 && speed != DYN_CUDA_ANY && r->longest <= (int64_t)r->each * DYN_CUDA_HELD_THREADS) {
+    r->each = speed & DYN_CUDA_PACKED ? held.groups : held.singles;
+    bool fits = r->longest <= (int64_t)r->each * DYN_CUDA_HELD_THREADS;
+    if (held.groups > 0 && speed != DYN_CUDA_ANY && fits && are_straight(lines, n)) {
         r->held = held.rows;
         r->form = form_of(DYN_CUDA_HELD_GROUP, speed);
         return;

@@ -35,17 +35,21 @@ static int64_t magic_of(int64_t d) {
     return (int64_t)(m & 0xffffffffu) | (int64_t)s << 32;
 }
 
+/* Is it ANY_MAP's? Its elements have places of their own, no matter which group they are in. */
+static bool is_scattered(const DynCudaLine *l) { return l->speed == DYN_CUDA_ANY && l->lanes > 1; }
+
 static void fill(const DynCudaLine *l, int64_t *w) {
     const DynBound *b = &l->b;
     int rank = dyn_cuda_rank(b->k), nops = b->nops, first = rank - b->ndim;
-    bool wide = l->count >= LONG_DIVISION || l->groups >= LONG_DIVISION;
-    uint32_t axes = (uint32_t)l->kept | (uint32_t)l->reduced << 8 | (wide ? DYN_CUDA_WIDE : 0);
+    bool scattered = is_scattered(l);
     int64_t *size = w + DYN_CUDA_HEAD, *magic = size + rank, *base = magic + rank, *step = base + nops;
+    uint32_t axes = (uint32_t)l->kept | (uint32_t)l->reduced << 8 | (uint32_t)l->spread << DYN_CUDA_SPREAD;
     w[0] = l->count;
     w[1] = l->groups;
     w[2] = (int64_t)(axes | (uint64_t)l->splits << 32);
     memcpy(&w[3], &l->parts, sizeof(l->parts));
     memcpy(&w[4], &l->done, sizeof(l->done));
+    w[5] = dyn_cuda_along(l);
     for (int d = 0; d < rank; d++) {
         size[d] = d < first ? 1 : dyn_cuda_product(l, d - first, 1);
         magic[d] = magic_of(size[d]);
@@ -54,7 +58,7 @@ static void fill(const DynCudaLine *l, int64_t *w) {
         memcpy(&base[i], &b->base[i], sizeof(b->base[i]));
         for (int d = 0; d < rank; d++) {
             int64_t of = d < first ? 0 : b->strides[i][d - first];
-            step[i * rank + d] = d == rank - 1 ? of * l->lanes : of;
+            step[i * rank + d] = d == rank - 1 && !scattered ? of * l->lanes : of;
         }
     }
     memcpy(step + nops * rank, b->params, sizeof(*b->params) * b->k->params.n);
@@ -133,10 +137,20 @@ static DynCudaKernel *function_of(DynArtifact *a, const DynKernel *k, DynCudaFor
     return there ? dyn_cuda_kernel(a->rest->loaded, k->number, form) : NULL;
 }
 
+/* Places on several axes are 32 bits. Of what has more eager makes the call. */
+static bool is_too_large(const DynCudaLine *l) {
+    return !(l->speed & DYN_CUDA_SINGLE) &&
+           (l->count >= LONG_DIVISION || l->groups >= LONG_DIVISION || dyn_cuda_along(l) >= LONG_DIVISION);
+}
+
 static int launch(const Stream *s, const DynKernel *k, DynCudaForm form, const Grid *g, const Handed *h) {
     DynCudaContext *before;
     DynCudaKernel *kernel = function_of(s->c->a, k, form);
-    if (kernel == NULL || g->x > MOST_GRID) {
+    bool fits = kernel != NULL && g->x <= MOST_GRID;
+    for (int i = 0; i < h->nlines; i++) {
+        fits = fits && !is_too_large(&h->lines[i]);
+    }
+    if (!fits) {
         return -1;
     }
     DynCudaError error = dyn_cuda_enter(s->info, &before);

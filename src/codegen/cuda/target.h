@@ -13,6 +13,8 @@ typedef struct DynCudaLine {
     int kept, reduced;     /* How many there are of each. */
     DynCudaSpeed speed;    /* Of the fastest function that takes it. */
     int lanes;             /* V of the function. */
+    int spread;            /* Of ANY_MAP: SPREAD, as cuda.h has it; else 0. */
+    int each;              /* Groups along the last axis that a visit has. */
     int64_t count, groups; /* As cuda.h has them. */
     uint32_t splits, rowed;
     char *parts, *done; /* As cuda.h has them. */
@@ -35,7 +37,8 @@ DYN_HIDDEN DynCudaForm dyn_cuda_form_of_reduction(const DynCudaInfo *info, DynCu
                                                   int *threads); /* … for each result, and `splits` */
 /* All of the kernels go at the speed of the slowest; and where threads can hold rows that are short enough, they do. */
 DYN_HIDDEN void dyn_cuda_form_of_group(uint32_t step, DynCudaLine *lines, int n, DynCudaRows *r);
-DYN_HIDDEN int64_t dyn_cuda_product(const DynCudaLine *l, int from, int n); /* sizes of n axes, in groups of the last one */
+DYN_HIDDEN int64_t dyn_cuda_along(const DynCudaLine *l);                    /* groups along the last axis */
+DYN_HIDDEN int64_t dyn_cuda_product(const DynCudaLine *l, int from, int n); /* sizes of n axes, of the last one in visits */
 DYN_HIDDEN int64_t dyn_cuda_between(int64_t low, int64_t n, int64_t high);  /* the nearest to n */
 DYN_HIDDEN int64_t dyn_cuda_blocks(int64_t n, int64_t each);                /* so many have room for n */
 DYN_HIDDEN int dyn_cuda_power_of_2(int64_t n, int most);                    /* the least that isn't less than n */

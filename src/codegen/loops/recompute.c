@@ -270,7 +270,7 @@ static bool is_cheap(const DynLoops *p, const Value *v) {
         cost += n->kind == DYN_L_OP ? dyn_op_cost(n->op, n->compute) : 0;
         calls |= n->kind == DYN_L_OP && dyn_ops[n->op].flags & DYN_OPF_VECTOR_CALL;
     }
-    return v->nwindows == 1 || (!calls && (v->nwindows - 1) * cost <= DYN_AGAIN_COST);
+    return v->nwindows == 1 || ((p->device || !calls) && (v->nwindows - 1) * cost <= DYN_AGAIN_COST);
 }
 
 /* ---- a reader, built anew */
@@ -322,14 +322,14 @@ static int whole_axes(const DynLoops *p, const Value *v, uint32_t window) {
     return n;
 }
 
-/* The maker goes on with what lies outside of the window that leaves the least. */
+/* The maker goes on with what lies outside of the window that leaves the least. Nothing warns on a device. */
 static void keep_margin(DynLoops *p, const Value *v) {
     DynKernel *k = dyn_loops_kernel_at(p, v->made);
     uint32_t best = 0;
     for (uint32_t i = 1; i < v->nwindows; i++) {
         best = whole_axes(p, v, i) > whole_axes(p, v, best) ? i : best;
     }
-    if (whole_axes(p, v, best) == k->ndim || !dyn_kernel_may_warn(k)) {
+    if (p->device || whole_axes(p, v, best) == k->ndim || !dyn_kernel_may_warn(k)) {
         return; /* nobody reads what it writes: fuse.c takes it away */
     }
     k->margin = true;
@@ -390,7 +390,7 @@ int dyn_recompute(DynLoops *p, DynReason *why, DynStr *error) {
     uint32_t n = 0;
     Value v;
     *why = DYN_R_OK;
-    for (uint32_t s = 0; s < p->steps.n && !p->device; s++) { /* there, kernels have no margins */
+    for (uint32_t s = 0; s < p->steps.n; s++) {
         bool read_by_windows = find_value(p, s, &v) && find_readers(p, &v);
         bool pays = read_by_windows && is_cheap(p, &v) && may_move(p, &v);
         if (pays && compute_again(p, &v)) {

@@ -393,6 +393,26 @@ static bool over_modules(const DynVal *it) {
     return item != NULL && item->kind == DV_OBJECT && item->module;
 }
 
+#define MOST_DEVICE_TRIPS 100
+#define MOST_DEVICE_NODES 600 /* of a loop that has more than REC_MAX_TRIPS of them */
+
+/* On a device every trip that is a graph of its own is a launch and goes through memory. A range whose length is known and whose
+ * trips are short becomes one kernel, which is compiled once, as there is no other length. */
+static bool is_short_on_device(DynRec *r, const DynVal *it, int64_t left) {
+    const DynSyms *t = &r->cap->syms;
+    const DynVal *c = it->kind == DV_ITER ? it->iter.over : NULL;
+    if (r->cap->graph.device == 0 || c == NULL || c->kind != DV_RANGE) {
+        return false;
+    }
+    const uint32_t ends[] = {rec_sym_of(c->slice.start), rec_sym_of(c->slice.stop), rec_sym_of(c->slice.step)};
+    bool known = true;
+    for (size_t i = 0; i < DYN_COUNTOF(ends); i++) {
+        known = known && dyn_sym_at(t, ends[i])->op == DYN_S_CONST;
+    }
+    int64_t nodes = r->cap->graph.nodes.n / it->iter.position; /* of a trip, with what is in front of the loop */
+    return known && left + it->iter.position <= MOST_DEVICE_TRIPS && left * nodes <= MOST_DEVICE_NODES;
+}
+
 /* Too many trips are left for a loop that is unrolled. It is asked behind the first trip, which has bound what the others find.
  */
 static bool has_many_trips(DynRec *r, RecFrame *f, DynVal *it) {
@@ -400,8 +420,9 @@ static bool has_many_trips(DynRec *r, RecFrame *f, DynVal *it) {
         return false;
     }
     int64_t left = trips_left(r, it);
-    f->modules = f->modules || over_modules(it);
-    return left >= (f->modules ? REC_MAX_MODULES : REC_MAX_TRIPS) && rec_may_break(r, f);
+    uint32_t most = over_modules(it) ? REC_MAX_MODULES : is_short_on_device(r, it, left) ? MOST_DEVICE_TRIPS : 0;
+    f->most_trips = most > f->most_trips ? most : f->most_trips;
+    return left >= (f->most_trips > 0 ? f->most_trips : REC_MAX_TRIPS) && rec_may_break(r, f);
 }
 
 Step rec_FOR_ITER(DynRec *r, RecFrame *f, const DynInstr *in) {

@@ -72,7 +72,7 @@ struct RecFrame {
     uint32_t loop_at;
     bool library;         /* It is the standard library's, called without arrays: a break in it is its caller's. */
     bool whole;           /* It is recorded to its end or not at all: a function of NumPy's, which can be a node. */
-    bool modules;         /* One of its loops runs over the layers of a network. */
+    uint32_t most_trips;  /* More than REC_MAX_TRIPS of one of its loops are recorded one behind the other; 0: of none. */
     bool forgives;        /* Its running instruction goes on where what it asks for raises AttributeError. */
     bool cut;             /* There is to be a graph break in front of the next instruction. */
     uint32_t place_pc;    /* The instruction that `place` is of. */

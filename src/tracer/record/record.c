@@ -144,8 +144,8 @@ static Step jump_back(DynRec *r, RecFrame *f, const DynInstr *in) {
     if (f->trips == NULL && (f->trips = DYN_NEW_N(&r->arena, uint32_t, 2 * all)) == NULL) {
         return step_bail(r, DYN_R_NO_MEMORY, NULL);
     }
-    uint32_t most = f->modules ? REC_MAX_MODULES : REC_MAX_TRIPS;
-    uint32_t in_all = f->modules ? REC_MAX_MODULES : MAX_TRIPS_IN_ALL;
+    uint32_t most = f->most_trips > 0 ? f->most_trips : REC_MAX_TRIPS;
+    uint32_t in_all = most > MAX_TRIPS_IN_ALL ? most : MAX_TRIPS_IN_ALL;
     if (!r->derives && nodes > f->trip_nodes && (++f->trips[f->pc] >= most || ++f->trips[all + f->pc] >= in_all)) {
         if (!rec_may_break(r, f)) {
             return step_bail(r, DYN_R_BUDGET, "loop of more than 16 trips");

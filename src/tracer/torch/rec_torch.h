@@ -66,6 +66,10 @@ DYN_HIDDEN DynVal *dyn_tt_finish(DynRec *r, NpCall *c, uint32_t node);
  * (DynFormula). -1: no memory. */
 DYN_HIDDEN int rec_torch_formula(DynRec *r, uint32_t node, const DynArg *operands, const char *text);
 
+/* rec_torch_norm.c: on a device, is what normalises along an axis faster as kernels of ours than as PyTorch's call? Where the
+ * operand is computed in front of it that is fused, and long rows and axes that aren't the last one are faster anyway. */
+DYN_HIDDEN bool dyn_tt_rows_pay(DynRec *r, uint32_t a, int axis);
+
 /* Lie the graph's tensors on a device? PyTorch has kernels of its own there. */
 static inline bool dyn_tt_has_own_kernel(DynRec *r) { return dyn_rec_graph(r)->device != 0; }
 

@@ -229,6 +229,13 @@ static uint32_t class_loss(DynRec *r, const NpCall *c, int reduction) {
     return dyn_tt_nodes(r, DYN_OP_DIVIDE, sum, dyn_tt_reduce(r, DYN_OP_SUM, number, 1, &rows, false));
 }
 
+/* Of a device's tensors: gradients go through PyTorch's kernels, which keep what those need. */
+static bool stays_call(DynRec *r, const NpCall *c) {
+    uint32_t x = dyn_tt_tensor(r, c, "input");
+    bool rows = c->b->op == 2 && x != DYN_NONE && dyn_np_node_at(r, x)->ndim == 2;
+    return dyn_tt_has_own_kernel(r) && !(rows && !rec_torch_follows(c->result) && dyn_tt_rows_pay(r, x, 1));
+}
+
 /* What is no class_loss, and binary_cross_entropy (operator 0): calls. Reduced they give one number, else what is as large as the
  * target, unless that holds probabilities of classes. */
 DynVal *tt_rule_class_loss(DynRec *r, NpCall *c) {
@@ -237,7 +244,7 @@ DynVal *tt_rule_class_loss(DynRec *r, NpCall *c) {
     if (reduction < 0 || reduction == BATCHMEAN || t == DYN_NONE) {
         return dyn_np_unsupported(r);
     }
-    bool called = c->b->op == 0 || dyn_tt_has_own_kernel(r);
+    bool called = c->b->op == 0 || stays_call(r, c);
     uint32_t nnodes = dyn_rec_graph(r)->nodes.n, node = called ? DYN_NONE : class_loss(r, c, reduction);
     DynVal *v = node == DYN_NONE ? NULL : dyn_tt_finish(r, c, node);
     if (v != NULL) {

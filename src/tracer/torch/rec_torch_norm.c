@@ -30,13 +30,33 @@ static DynVal *call_like_input(DynRec *r, NpCall *c) {
 
 /* ---- softmax */
 
+/* PyTorch's own kernels for rows of so many elements have a row in a warp's registers, and are faster than ours by themselves. */
+#define SHORT_ROW 1024
+
+bool dyn_tt_rows_pay(DynRec *r, uint32_t a, int axis) {
+    const DynNode *n = dyn_np_node_at(r, a);
+    DynOpKind kind = (DynOpKind)dyn_ops[n->op].kind;
+    bool made = kind == DYN_K_ELEMENTWISE || kind == DYN_K_GATHER;
+    return made || axis != n->ndim - 1 || dyn_sym_at(dyn_rec_syms(r), n->shape[axis])->hint.i > SHORT_ROW;
+}
+
+/* On a device: is PyTorch's call the faster one? Gradients go through it, too. */
+static bool softmax_stays_call(DynRec *r, const NpCall *c, uint32_t a) {
+    DynOperand dim = dyn_np_slot(c, "dim");
+    int axis, ndim = a == DYN_NONE ? 0 : dyn_np_node_at(r, a)->ndim;
+    if (!dyn_tt_has_own_kernel(r) || rec_torch_follows(c->result) || ndim == 0 || dim.v == NULL) {
+        return dyn_tt_has_own_kernel(r);
+    }
+    return dyn_tt_axis(r, dim, ndim, &axis) < 0 || !dyn_tt_rows_pay(r, a, axis);
+}
+
 /* Operator 0: exp(x - max) / sum of it; 1: its logarithm, x - max - log(sum), which along the last axis is kept in the dtype (as
  * the sum is): aten/src/ATen/native/cpu/SoftMaxKernel.cpp. 2: softmin. */
 DynVal *tt_rule_softmax(DynRec *r, NpCall *c) {
     DynDtype dt = DYN_NO_DTYPE;
     uint32_t a = dyn_tt_tensor(r, c, "input");
     int axis, naxes;
-    if (dyn_tt_has_own_kernel(r)) { /* it is the faster one, but for some long rows (docs/lab/cuda.md) */
+    if (softmax_stays_call(r, c, a)) {
         return call_like_input(r, c);
     }
     if (a == DYN_NONE || dyn_tt_axis(r, dyn_np_slot(c, "dim"), dyn_np_node_at(r, a)->ndim, &axis) < 0 ||
@@ -53,7 +73,7 @@ DynVal *tt_rule_softmax(DynRec *r, NpCall *c) {
     a = c->b->op == 2 ? dyn_tt_unary(r, DYN_OP_NEGATIVE, a) : a;
     a = dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, dyn_tt_reduce(r, DYN_OP_MAX, a, naxes, &axis, true));
     uint32_t e = dyn_tt_unary(r, DYN_OP_EXP, a), sum = dyn_tt_reduce(r, DYN_OP_SUM, e, naxes, &axis, true);
-    DynDtype kept = naxes > 0 && axis == ndim - 1 ? dt : DYN_NO_DTYPE;
+    DynDtype kept = naxes > 0 && axis == ndim - 1 && !dyn_tt_has_own_kernel(r) ? dt : DYN_NO_DTYPE;
     uint32_t node =
         c->b->op == 1 ? dyn_tt_nodes(r, DYN_OP_SUBTRACT, a, rounded(r, dyn_tt_unary(r, DYN_OP_LOG, rounded(r, sum, kept)), kept))
                       : dyn_tt_nodes(r, DYN_OP_DIVIDE, e, sum);
