@@ -34,7 +34,12 @@ def test_losses_of_classes(device, columns, made, grad, ours):
 
 @pytest.mark.parametrize(
     "shape, dim, made, ours",
-    [((6, 40), 1, False, False), ((6, 40), 1, True, True), ((6, 2000), -1, False, True), ((3, 6, 5, 4), 1, False, True)],
+    [
+        ((6, 40), 1, False, False),
+        ((6, 40), 1, True, True),
+        ((6, 2000), -1, False, True),
+        ((3, 6, 5, 4), 1, False, True),
+    ],
 )
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_softmax_is_kernels_where_that_pays(device, name, shape, dim, made, ours):
