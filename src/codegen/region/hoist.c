@@ -50,6 +50,7 @@ typedef struct Loop {
     Affine *at;    /* For each block of `order` and each register, at its beginning; behind them there is room for one more. */
     Guard *guards; /* For each block of `order`. */
     uint8_t *seen; /* For each block: `at` and `guards` hold something. */
+    DynRegionConstant *constants;
     uint32_t next, left;
     int64_t step; /* Of `next`, in each trip. */
     Check checks[MOST_CHECKS];
@@ -262,8 +263,10 @@ static bool follow_trip(Loop *l) {
     l->guards[0] = (Guard){.low = {.known = false}};
     for (uint32_t i = 0; i < l->nregs; i++) {
         bool counts_too = i == l->next || i == l->left, known = counts_too || !l->assigned[i];
+        bool constant = l->constants[i].some && !l->constants[i].other;
         state_of(l, l->head)[i] =
-            (Affine){known && l->r->regs.at[i] == 'I', counts_too ? i : DYN_NONE, counts_too ? DYN_NONE : i, 0};
+            constant ? (Affine){true, DYN_NONE, DYN_NONE, l->constants[i].i}
+                     : (Affine){known && l->r->regs.at[i] == 'I', counts_too ? i : DYN_NONE, counts_too ? DYN_NONE : i, 0};
     }
     for (uint32_t i = 0; i < l->n; i++) {
         const DynRegionBlock *b = &l->r->blocks.at[l->order[i]];
@@ -641,9 +644,13 @@ static bool hoist_from(DynRegion *r, uint32_t head, uint32_t nblocks, bool *agai
     if (there && dyn_region_loop(r, head, l.in, l.seen, l.order) && order_blocks(&l)) {
         l.at = PyMem_RawMalloc((size_t)(l.n + 1) * nregs * sizeof(Affine));
         l.guards = PyMem_RawCalloc(l.n, sizeof(Guard));
+        l.constants = PyMem_RawMalloc(nregs * sizeof(DynRegionConstant));
+        bool room = l.at != NULL && l.guards != NULL && l.constants != NULL;
+        if (room) {
+            dyn_region_constants(r, l.constants);
+        }
         find_assigned(&l);
         find_stored(&l);
-        bool room = l.at != NULL && l.guards != NULL;
         if (room && find_counter(&l) && !l.crowded) {
             *again = tie_counters(&l);
             if (!*again) {
@@ -655,6 +662,7 @@ static bool hoist_from(DynRegion *r, uint32_t head, uint32_t nblocks, bool *agai
             *again = true;
         }
         there = room && !l.failed;
+        PyMem_RawFree(l.constants);
         PyMem_RawFree(l.guards);
         PyMem_RawFree(l.at);
     }
