@@ -114,7 +114,7 @@ def down(best, n, weight):
 
 
 def back(best, n, weight):
-    total = 0
+    total = i = 0
     for i in range(n, weight - 1, -2):
         total += best[i - weight] - best[i]
     return total, i
@@ -128,7 +128,18 @@ def by_threes(best, n, weight):
     return total, best
 
 
-@pytest.mark.parametrize("fn", [down, back, by_threes], ids=lambda f: f.__name__)
+def echoes(best, n, weight):
+    """What some trips alone look at lies before where the trip is, by a number that stays."""
+    total = 0
+    for i in range(abs(weight), n):
+        if best[i] > 10:
+            total += best[i - weight] * 2 - (i - weight - 1)
+        else:
+            best[i] = best[i + 1 - weight] if i > 5 else best[weight - i]
+    return total, best
+
+
+@pytest.mark.parametrize("fn", [down, back, by_threes, echoes], ids=lambda f: f.__name__)
 def test_steps_that_are_always_one_number(fn):
     fast = dynoc.optimize(fn, wait=True)
     numbers = np.arange(60) * 7 % 31
@@ -137,7 +148,7 @@ def test_steps_that_are_always_one_number(fn):
     assert "native" in fast.loops[0]
     for size in (60, 41, 40, 20, 3, 1):
         for n in (40, 2, 59, 80):
-            for weight in (3, 0, -2, 30, -70, 70):
+            for weight in (3, 0, -2, 30, -70, 70, 2**60, 2**62, -(2**62), 2**63 - 1, -(2**63)):
                 check(fn, fast, lambda: (numbers[:size].copy(), n, weight), what=f"{size}, {n}, {weight}")  # noqa: B023
 
 
