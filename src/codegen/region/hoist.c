@@ -253,8 +253,18 @@ static bool is_step(Loop *l, Affine next) {
     return some && small && same;
 }
 
-static bool goes_down(const Loop *l, Affine left) {
-    return left.known && left.base == l->left && is_alone(left) && left.c == -1;
+static bool goes_down(const Loop *l, Affine left) { return left.known && left.base == l->left && is_alone(left) && left.c == -1; }
+
+/* What a register holds at the head of a trip. */
+static Affine at_head(const Loop *l, uint32_t reg) {
+    bool is_int = l->r->regs.at[reg] == 'I';
+    if (l->constants[reg].some && !l->constants[reg].other) {
+        return (Affine){true, DYN_NONE, DYN_NONE, DYN_NONE, l->constants[reg].i};
+    }
+    if (reg == l->next || reg == l->left) {
+        return (Affine){is_int, reg, DYN_NONE, DYN_NONE, 0};
+    }
+    return (Affine){is_int && !l->assigned[reg], DYN_NONE, reg, DYN_NONE, 0};
 }
 
 /* Follows a trip: what can be hoisted, and, with `check`, whether it counts as is assumed. */
@@ -267,11 +277,7 @@ static bool follow_trip(Loop *l) {
     memset(l->seen, 0, l->nblocks);
     l->guards[0] = (Guard){.low = {.known = false}};
     for (uint32_t i = 0; i < l->nregs; i++) {
-        bool counts_too = i == l->next || i == l->left, known = counts_too || !l->assigned[i];
-        bool constant = l->constants[i].some && !l->constants[i].other;
-        state_of(l, l->head)[i] =
-            constant ? (Affine){true, DYN_NONE, DYN_NONE, DYN_NONE, l->constants[i].i}
-                     : (Affine){known && l->r->regs.at[i] == 'I', counts_too ? i : DYN_NONE, counts_too ? DYN_NONE : i, DYN_NONE, 0};
+        state_of(l, l->head)[i] = at_head(l, i);
     }
     for (uint32_t i = 0; i < l->n; i++) {
         const DynRegionBlock *b = &l->r->blocks.at[l->order[i]];
