@@ -434,6 +434,11 @@ static inline uint32_t dyn_region_ways(const DynRegionBlock *b, uint32_t to[2]) 
     to[1] = end->to[1];
     return end->op == DYN_RO_BR ? 2 : 1;
 }
+/* Where the instruction goes on if it fails, in place of an exit; or DYN_NONE. */
+static inline uint32_t dyn_region_else(const DynRegionInstr *in) {
+    const DynRegionOpInfo *op = &dyn_region_ops[in->op];
+    return op->fails && !op->flow && in->exit == DYN_NONE ? in->to[0] : DYN_NONE;
+}
 /* The ops whose imm is a signature of region_foreign.h. */
 static inline bool dyn_region_is_foreign_call(uint16_t op) {
     return op == DYN_RO_CALLI || op == DYN_RO_CALLD || op == DYN_RO_CALLN;

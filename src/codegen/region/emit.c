@@ -177,6 +177,12 @@ void dyn_region_reach(const DynRegion *r, uint32_t block, uint8_t *seen) {
     uint32_t to[2], n;
     while (!seen[block]) {
         seen[block] = 1;
+        for (uint32_t k = 0; k < r->blocks.at[block].v.n; k++) {
+            uint32_t other = dyn_region_else(&r->blocks.at[block].v.at[k]);
+            if (other != DYN_NONE) {
+                dyn_region_reach(r, other, seen);
+            }
+        }
         n = dyn_region_ways(&r->blocks.at[block], to);
         if (n == 2) {
             dyn_region_reach(r, to[1], seen);
@@ -185,14 +191,40 @@ void dyn_region_reach(const DynRegion *r, uint32_t block, uint8_t *seen) {
     }
 }
 
+/* The block ends with the eval breaker's question between a comparison and its branch: an exit that shows what was found would
+ * have it computed once more, as a number, in each trip. So it is asked behind the branch, where that is known. */
+static bool polls_late(const DynRegionBlock *b) {
+    const DynRegionInstr *end = b->v.n < 2 ? NULL : &b->v.at[b->v.n - 1];
+    const DynRegionInstr *in =
+        end == NULL || end->op != DYN_RO_BR || end[-1].op != DYN_RO_POLL ? NULL : dyn_region_condition(b, end->arg[0]);
+    int64_t low, high;
+    return in != NULL && dyn_region_bounds(in->op, &low, &high) && low == 0 && high == 1;
+}
+
+static void emit_late_poll(const DynRegion *r, const DynRegionRoutine *of, const DynRegionInstr *end, DynStr *out) {
+    for (int w = 0; w < 2; w++) {
+        if (w == 0) {
+            dyn_str_printf(out, "  if (r%u)", end->arg[0]);
+        }
+        dyn_str_printf(out, "  { r%u = %d;\n", end->arg[0], w == 0);
+        emit_instr(r, of, end - 1, out);
+        dyn_str_printf(out, "  goto b%u; }\n", end->to[w]);
+    }
+}
+
 static void emit_blocks(const DynRegion *r, const DynRegionRoutine *of, const uint8_t *seen, DynStr *out) {
     for (uint32_t i = 0; i < r->blocks.n; i++) {
         if (seen != NULL && !seen[i]) {
             continue;
         }
+        const DynRegionBlock *b = &r->blocks.at[i];
+        bool late = polls_late(b);
         dyn_str_printf(out, "b%u:;\n", i);
-        for (uint32_t k = 0; k < r->blocks.at[i].v.n; k++) {
-            emit_instr(r, of, &r->blocks.at[i].v.at[k], out);
+        for (uint32_t k = 0; k < b->v.n - (late ? 2 : 0); k++) {
+            emit_instr(r, of, &b->v.at[k], out);
+        }
+        if (late) {
+            emit_late_poll(r, of, &b->v.at[b->v.n - 1], out);
         }
     }
 }
@@ -252,6 +284,13 @@ static void emit_extras(const DynRegion *r, const uint8_t *used, DynStr *out) {
     }
 }
 
+/* What each function has beside registers. Where the breaker is stays in one of its own: stores in arrays may be anywhere, as far
+ * as a compiler can tell, so it would be read anew in each trip. */
+static void emit_locals(DynStr *out) {
+    dyn_str_printf(out, "  V_ *V = A->values, F[%u];\n  const volatile unsigned char *const breaker = A->breaker;\n",
+                   DYN_ROUTINE_VALUES);
+}
+
 static void emit_routine(const DynRegion *r, uint32_t which, uint8_t *seen, uint8_t *used, DynStr *out) {
     const DynRegionRoutine *f = &r->routines.at[which];
     memset(seen, 0, r->blocks.n);
@@ -259,7 +298,7 @@ static void emit_routine(const DynRegion *r, uint32_t which, uint8_t *seen, uint
     dyn_region_reach(r, f->block, seen);
     mark_used(r, f, seen, used);
     emit_head(r, which, true, out);
-    dyn_str_printf(out, "  V_ *V = A->values, F[%u];\n", DYN_ROUTINE_VALUES);
+    emit_locals(out);
     emit_registers(r, used, out);
     dyn_str_printf(
         out,
@@ -351,15 +390,15 @@ void dyn_region_source(const DynRegion *r, DynStr *out) {
                    "typedef struct { V_ *values; const volatile unsigned char *breaker; const P *world; I block; I force; I "
                    "*after; I left; I "
                    "floor; I gave_up; V_ *results; } A_;\n"
-                   "#define BREAKER (*A->breaker != 0)\n"
+                   "#define BREAKER (*breaker != 0)\n"
                    "#define W (A->world)\n"
                    "__attribute__((visibility(\"default\"))) const struct { I abi, count; } %s = {%d, 0};\n",
                    DYN_NATIVE_SYMBOL, DYN_NATIVE_ABI);
     if (seen != NULL) {
         emit_routines(r, seen, out);
     }
-    dyn_str_printf(out, "__attribute__((visibility(\"default\"))) I %s(A_ *A) {\n  V_ *V = A->values, F[%u];\n",
-                   DYN_REGION_SYMBOL, DYN_ROUTINE_VALUES);
+    dyn_str_printf(out, "__attribute__((visibility(\"default\"))) I %s(A_ *A) {\n", DYN_REGION_SYMBOL);
+    emit_locals(out);
     if (seen != NULL) {
         dyn_str_puts(out, "  const I left = A->left;\n");
     }

@@ -5,30 +5,38 @@
  * (`while j >= 0`, `if i < n`), an index that was inside, a remainder or a mask tell it. So an int that is smaller than another
  * one doesn't overflow when 1 is added, an index that isn't negative need not be counted from the end, and one that is known to
  * lie inside isn't looked at. hoist.c and ranges.c do that for whole loops, by asking in front of them; here nothing is asked,
- * and `while` loops have it too. Memory is raw and lasts as long as the call; where it is out, or a region is too large,
+ * and `while` loops have it too. It is followed as well which ints are near to 0: constants, indices, sizes, and what is counted
+ * from those by ones and twos, which takes longer to leave that range than any program runs. Sums of two of them don't overflow
+ * (`steps += 1`, `(low + high) // 2`). Memory is raw and lasts as long as the call; where it is out, or a region is too large,
  * nothing changes. */
 #include "codegen/region/region_code.h"
 
 enum { UNKNOWN = -100, MOST = 100, MOST_ROWS = 1000000, MOST_PASSES = 30 };
+
+/* How large a value is, whatever its sign. What was smaller than 2 to the power of NEAR_BITS, and is counted on by MOST_COUNTED
+ * at most, is smaller than twice that for days: the eval breaker is asked in 1024 trips at least, and questions take time. */
+typedef enum Size { FAR, WIDE /* a sum of two that are near */, NEAR } Size;
+enum { MOST_COUNTED = 2 };
 
 /* low <= value <= below - gap. */
 typedef struct Fact {
     int8_t low; /* UNKNOWN: anything */
     int8_t gap;
     bool exact;     /* The value is `low`. */
+    uint8_t size;   /* Size */
     uint32_t below; /* Or DYN_NONE. */
 } Fact;
 
 typedef struct Facts {
     DynRegion *r;
     uint32_t nregs;
-    Fact *at;       /* For each block, at its beginning, and each register; and room for three more. */
+    Fact *at;       /* For each block, at its beginning, and each register; and room for four more. */
     uint8_t *seen;  /* For each block: control comes to it. */
     uint8_t *bound; /* For each register: some other one is known to be smaller. */
     bool changed;   /* Less is known at some block than before. */
 } Facts;
 
-static const Fact nothing = {UNKNOWN, 0, false, DYN_NONE};
+static const Fact nothing = {UNKNOWN, 0, false, FAR, DYN_NONE};
 
 static int8_t limited(int64_t low) { return (int8_t)(low > MOST ? MOST : low < UNKNOWN ? UNKNOWN : low); }
 
@@ -73,23 +81,24 @@ static bool stays_small(Fact a, int64_t c) { return c > 0 ? a.below != DYN_NONE 
 
 static Fact sum(DynRegionInstr *in, Fact a, Fact b) {
     bool minus = in->op == DYN_RO_ISUB || in->op == DYN_RO_ISUBW, checked = in->op == DYN_RO_IADD || in->op == DYN_RO_ISUB;
+    bool near = a.size == NEAR && b.size == NEAR, small = near;
     Fact out = nothing;
     if (a.exact && !minus) { /* the number behind the other */
         Fact c = a;
         a = b;
         b = c;
     }
+    int64_t c = minus ? -(int64_t)b.low : b.low;
     if (b.exact) {
-        int64_t c = minus ? -(int64_t)b.low : b.low;
-        bool small = stays_small(a, c);
+        small = near || stays_small(a, c);
         out = small || checked ? moved(a, c) : nothing;
-        if (small && checked) {
-            in->op = minus ? DYN_RO_ISUBW : DYN_RO_IADDW;
-            in->exit = in->to[0] = DYN_NONE;
-        }
-    } else if (checked && !minus && a.low >= 0 && b.low >= 0) {
+    } else if ((checked || near) && !minus && a.low >= 0 && b.low >= 0) {
         out.low = limited(a.low + b.low);
     }
+    if (small && checked) {
+        dyn_region_drop_check(in);
+    }
+    out.size = !near ? FAR : b.exact && c >= -MOST_COUNTED && c <= MOST_COUNTED ? NEAR : WIDE;
     return out;
 }
 
@@ -103,6 +112,7 @@ static Fact check_index(Facts *s, DynRegionInstr *in, Fact *regs) {
         return *a;
     }
     out.low = a->low > 0 ? a->low : 0;
+    out.size = a->size = regs[size].size == NEAR ? NEAR : a->size;
     put_below(s, &out, size, 1);
     if (a->low >= 0 && !a->exact) { /* a compiler knows of numbers itself */
         in->op = DYN_RO_IDXLOW;
@@ -111,9 +121,31 @@ static Fact check_index(Facts *s, DynRegionInstr *in, Fact *regs) {
     return out;
 }
 
+/* Is the result near, since it isn't larger than what it is made of? */
+static bool stays_near(const DynRegionInstr *in, Fact a, Fact b, const Fact *regs) {
+    bool positive = (a.size == NEAR && a.low >= 0) || (b.size == NEAR && b.low >= 0);
+    int64_t low, high;
+    switch (in->op) {
+    case DYN_RO_ICONST:
+        return in->imm.i < INT64_C(1) << DYN_REGION_NEAR_BITS && in->imm.i > -(INT64_C(1) << DYN_REGION_NEAR_BITS);
+    case DYN_RO_IABS:
+    case DYN_RO_INEG:
+    case DYN_RO_IMAX0: return a.size == NEAR;
+    case DYN_RO_ISELECT: return b.size == NEAR && regs[in->arg[2]].size == NEAR;
+    case DYN_RO_IAND: return positive || (a.size == NEAR && b.size == NEAR);
+    case DYN_RO_ISHR:
+    case DYN_RO_ISHRW: return b.low >= 0 && a.size >= (b.low > 0 ? WIDE : NEAR);
+    case DYN_RO_IFLOORDIV: return b.low > 0 && a.size == NEAR;
+    case DYN_RO_IMOD: return b.low > 0 && b.size == NEAR;
+    case DYN_RO_OSIZE: return true;
+    default: return dyn_region_bounds(in->op, &low, &high);
+    }
+}
+
 static Fact compute(Facts *s, DynRegionInstr *in, Fact *regs) {
     Fact a = in->arg[0] == DYN_NONE ? nothing : regs[in->arg[0]], b = in->arg[1] == DYN_NONE ? nothing : regs[in->arg[1]];
     Fact out = nothing;
+    bool near = stays_near(in, a, b, regs);
     int64_t low, high;
     switch (in->op) {
     case DYN_RO_ICONST:
@@ -146,6 +178,7 @@ static Fact compute(Facts *s, DynRegionInstr *in, Fact *regs) {
     case DYN_RO_IMAX0: out.low = 0; break;
     default: out.low = dyn_region_bounds(in->op, &low, &high) ? limited(low) : UNKNOWN; break;
     }
+    out.size = near ? NEAR : FAR;
     return out;
 }
 
@@ -176,8 +209,10 @@ static void merge(Facts *s, uint32_t block, const Fact *regs) {
         out.low = less(regs[i].low, old.low);
         out.gap = same ? less(regs[i].gap, old.gap) : 0;
         out.below = same && out.gap != UNKNOWN ? old.below : DYN_NONE;
+        out.size = regs[i].size < old.size ? regs[i].size : old.size;
         out.gap = out.below == DYN_NONE ? 0 : out.gap;
-        bool lost = out.low != old.low || out.exact != old.exact || out.below != old.below || out.gap != old.gap;
+        bool lost =
+            out.low != old.low || out.size != old.size || out.exact != old.exact || out.below != old.below || out.gap != old.gap;
         at[i] = out;
         s->changed = s->changed || lost;
     }
@@ -252,6 +287,16 @@ static void follow_block(Facts *s, uint32_t block, bool change) {
     }
 }
 
+/* run.c takes no array with an axis that is larger. */
+static void know_sizes(const DynRegionValues *values, Fact *regs) {
+    for (uint32_t i = 0; i < values->n; i++) {
+        const DynRegionValue *v = &values->at[i];
+        for (uint32_t k = 0; k < v->n && v->kind == DYN_RK_ARRAY; k++) {
+            regs[v->regs[2 + k]].size = NEAR;
+        }
+    }
+}
+
 static bool find_facts(Facts *s) {
     Fact *unknown = s->at + (size_t)s->r->blocks.n * s->nregs + 2 * (size_t)s->nregs;
     for (uint32_t i = 0; i < s->nregs; i++) {
@@ -259,7 +304,10 @@ static bool find_facts(Facts *s) {
     }
     merge(s, 0, unknown);
     for (uint32_t i = 0; i < s->r->entries.n; i++) {
-        merge(s, s->r->entries.at[i].block, unknown);
+        Fact *comes = unknown + s->nregs;
+        memcpy(comes, unknown, s->nregs * sizeof(Fact));
+        know_sizes(&s->r->entries.at[i].values, comes);
+        merge(s, s->r->entries.at[i].block, comes);
     }
     for (uint32_t i = 0; i < s->r->routines.n; i++) {
         merge(s, s->r->routines.at[i].block, unknown);
@@ -277,7 +325,7 @@ static bool find_facts(Facts *s) {
 
 void dyn_region_facts(DynRegion *r) {
     Facts s = {.r = r, .nregs = r->regs.n};
-    size_t rows = r->blocks.n + 3;
+    size_t rows = r->blocks.n + 4;
     if (rows * s.nregs > MOST_ROWS) {
         return;
     }

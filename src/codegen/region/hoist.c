@@ -7,13 +7,13 @@
  * as the call. */
 #include "codegen/region/region_code.h"
 
-enum { MOST_CHECKS = 48, FAR = 61, MOST_TRIPS = 40, MOST_STEP = 20, MOST_BLOCKS = 600, MOVED = 2 };
+enum { MOST_CHECKS = 48, FAR = 60, MOST_TRIPS = 40, MOST_STEP = 20, MOST_BLOCKS = 600, MOVED = 2 };
 
-/* What a register holds at some place of the loop: base + fixed + c, with base as it was at the head of the trip. */
+/* What a register holds at some place of the loop: base + fixed - minus + c, with base as it was at the head of the trip. */
 typedef struct Affine {
     bool known;
-    uint32_t base;  /* The counter or `left`; or DYN_NONE. */
-    uint32_t fixed; /* A register that the loop doesn't assign; or DYN_NONE. */
+    uint32_t base;         /* The counter or `left`; or DYN_NONE. */
+    uint32_t fixed, minus; /* Registers that the loop doesn't assign; or DYN_NONE. */
     int64_t c;
 } Affine;
 
@@ -30,9 +30,9 @@ typedef struct Guard {
     Bound low, high, other;
 } Guard;
 
-/* base + fixed + c is an index of an axis with `size` elements; without a size: it is far from overflow. */
+/* base + fixed - minus + c is an index of an axis with `size` elements; without a size: it is far from overflow. */
 typedef struct Check {
-    uint32_t base, fixed, size;
+    uint32_t base, fixed, minus, size;
     int64_t c;
     Guard guard; /* Of the trips that come to the check. */
 } Check;
@@ -50,6 +50,7 @@ typedef struct Loop {
     Affine *at;    /* For each block of `order` and each register, at its beginning; behind them there is room for one more. */
     Guard *guards; /* For each block of `order`. */
     uint8_t *seen; /* For each block: `at` and `guards` hold something. */
+    DynRegionConstant *constants;
     uint32_t next, left;
     int64_t step; /* Of `next`, in each trip. */
     Check checks[MOST_CHECKS];
@@ -119,20 +120,23 @@ static void find_stored(Loop *l) {
 
 /* ---- what registers hold */
 
+/* One of two registers, where no more than one is there. */
+static uint32_t one_of(uint32_t a, uint32_t b, bool *known) {
+    *known = *known && (a == DYN_NONE || b == DYN_NONE);
+    return a == DYN_NONE ? b : a;
+}
+
 static Affine sum(Affine a, Affine b, bool minus) {
-    Affine out = {.known = a.known && b.known, .base = a.base, .fixed = a.fixed};
-    if (b.base != DYN_NONE) {
-        out.known = out.known && a.base == DYN_NONE && !minus;
-        out.base = b.base;
-    }
-    if (b.fixed != DYN_NONE) {
-        out.known = out.known && a.fixed == DYN_NONE && !minus;
-        out.fixed = b.fixed;
-    }
+    Affine out = {.known = a.known && b.known && (b.base == DYN_NONE || !minus)};
+    out.base = one_of(a.base, b.base, &out.known);
+    out.fixed = one_of(a.fixed, minus ? b.minus : b.fixed, &out.known);
+    out.minus = one_of(a.minus, minus ? b.fixed : b.minus, &out.known);
     bool overflows = minus ? __builtin_sub_overflow(a.c, b.c, &out.c) : __builtin_add_overflow(a.c, b.c, &out.c);
     out.known = out.known && !overflows;
     return out;
 }
+
+static bool is_alone(Affine x) { return x.fixed == DYN_NONE && x.minus == DYN_NONE; }
 
 static void follow(const DynRegionInstr *in, Affine *regs) {
     if (in->dst == DYN_NONE) {
@@ -140,7 +144,7 @@ static void follow(const DynRegionInstr *in, Affine *regs) {
     }
     Affine out = {.known = false};
     switch (in->op) {
-    case DYN_RO_ICONST: out = (Affine){true, DYN_NONE, DYN_NONE, in->imm.i}; break;
+    case DYN_RO_ICONST: out = (Affine){true, DYN_NONE, DYN_NONE, DYN_NONE, in->imm.i}; break;
     case DYN_RO_IMOV: out = regs[in->arg[0]]; break;
     case DYN_RO_IADD:
     case DYN_RO_IADDW: out = sum(regs[in->arg[0]], regs[in->arg[1]], false); break;
@@ -167,7 +171,7 @@ static void merge(Loop *l, uint32_t to, const Affine *regs, Guard guard) {
     has->other.known = has->other.known && is_same(has->other, guard.other);
     for (uint32_t i = 0; i < l->nregs; i++) {
         bool same = at[i].known && regs[i].known && at[i].base == regs[i].base && at[i].fixed == regs[i].fixed;
-        same = same && at[i].c == regs[i].c;
+        same = same && at[i].minus == regs[i].minus && at[i].c == regs[i].c;
         at[i].known = at[i].known && same;
     }
 }
@@ -176,7 +180,7 @@ static void add_check(Loop *l, Check c) {
     bool near = c.c < (INT64_C(1) << FAR) && c.c > -(INT64_C(1) << FAR);
     for (uint32_t i = 0; i < l->nchecks; i++) {
         const Check *has = &l->checks[i];
-        bool same = has->base == c.base && has->fixed == c.fixed && has->size == c.size && has->c == c.c;
+        bool same = has->base == c.base && has->fixed == c.fixed && has->minus == c.minus && has->size == c.size && has->c == c.c;
         same = same && is_same(has->guard.low, c.guard.low) && is_same(has->guard.high, c.guard.high);
         if (same && is_same(has->guard.other, c.guard.other)) {
             return;
@@ -193,14 +197,14 @@ static void add_check(Loop *l, Check c) {
 static bool is_hoisted(const Loop *l, const DynRegionInstr *in, const Affine *regs, Check *c) {
     if (in->op == DYN_RO_IDX) {
         Affine i = regs[in->arg[0]], n = regs[in->arg[1]];
-        bool size = n.known && n.c == 0 && n.base == DYN_NONE && n.fixed != DYN_NONE;
-        *c = (Check){.base = i.base, .fixed = i.fixed, .size = n.fixed, .c = i.c};
-        return i.known && (i.base != DYN_NONE || i.fixed != DYN_NONE) && i.base != l->left && size;
+        bool size = n.known && n.c == 0 && n.base == DYN_NONE && n.fixed != DYN_NONE && n.minus == DYN_NONE;
+        *c = (Check){.base = i.base, .fixed = i.fixed, .minus = i.minus, .size = n.fixed, .c = i.c};
+        return i.known && (i.base != DYN_NONE || !is_alone(i)) && i.base != l->left && size;
     }
     if (in->op == DYN_RO_IADD || in->op == DYN_RO_ISUB) {
         Affine out = sum(regs[in->arg[0]], regs[in->arg[1]], in->op == DYN_RO_ISUB);
-        *c = (Check){.base = out.base, .fixed = out.fixed, .size = DYN_NONE, .c = out.c};
-        return out.known && (out.base != DYN_NONE || out.fixed != DYN_NONE) && out.base != l->left;
+        *c = (Check){.base = out.base, .fixed = out.fixed, .minus = out.minus, .size = DYN_NONE, .c = out.c};
+        return out.known && (out.base != DYN_NONE || !is_alone(out)) && out.base != l->left;
     }
     return false;
 }
@@ -208,7 +212,8 @@ static bool is_hoisted(const Loop *l, const DynRegionInstr *in, const Affine *re
 /* a is the counter and something, and isn't b, which stays: which number the counter isn't. */
 static Bound unequal(const Loop *l, Affine a, Affine b) {
     Bound out = {.known = false};
-    bool compared = a.known && b.known && a.base == l->next && a.base != DYN_NONE && a.fixed == DYN_NONE && b.base == DYN_NONE;
+    bool compared = a.known && b.known && a.base == l->next && a.base != DYN_NONE && is_alone(a) && b.base == DYN_NONE;
+    compared = compared && b.minus == DYN_NONE;
     if (compared && !__builtin_sub_overflow(b.c, a.c, &out.c)) {
         out.fixed = b.fixed;
         out.known = out.c < (INT64_C(1) << (FAR - 1)) && out.c > -(INT64_C(1) << (FAR - 1));
@@ -230,6 +235,7 @@ static Guard guarded(const Loop *l, const DynRegionBlock *b, const Affine *regs,
     int64_t c, more = (in->op == DYN_RO_ILT) == holds; /* low + more <= high */
     bool near = low.known && high.known && !__builtin_sub_overflow(high.c, low.c, &c);
     near = near && c < (INT64_C(1) << (FAR - 1)) && c > -(INT64_C(1) << (FAR - 1)) && l->next != DYN_NONE;
+    near = near && low.minus == DYN_NONE && high.minus == DYN_NONE;
     if (near && low.base == l->next && low.fixed == DYN_NONE && high.base == DYN_NONE) {
         guard.high = (Bound){true, high.fixed, c - more};
     } else if (near && high.base == l->next && high.fixed == DYN_NONE && low.base == DYN_NONE) {
@@ -240,15 +246,25 @@ static Guard guarded(const Loop *l, const DynRegionBlock *b, const Affine *regs,
 
 /* What the counter has become: the same in all ways of a trip. */
 static bool is_step(Loop *l, Affine next) {
-    bool some = next.known && next.base == l->next && next.fixed == DYN_NONE && next.c != 0;
+    bool some = next.known && next.base == l->next && is_alone(next) && next.c != 0;
     bool small = next.c < (INT64_C(1) << MOST_STEP) && next.c > -(INT64_C(1) << MOST_STEP);
     bool same = l->step == 0 || l->step == next.c;
     l->step = next.c;
     return some && small && same;
 }
 
-static bool goes_down(const Loop *l, Affine left) {
-    return left.known && left.base == l->left && left.fixed == DYN_NONE && left.c == -1;
+static bool goes_down(const Loop *l, Affine left) { return left.known && left.base == l->left && is_alone(left) && left.c == -1; }
+
+/* What a register holds at the head of a trip. */
+static Affine at_head(const Loop *l, uint32_t reg) {
+    bool is_int = l->r->regs.at[reg] == 'I';
+    if (l->constants[reg].some && !l->constants[reg].other) {
+        return (Affine){true, DYN_NONE, DYN_NONE, DYN_NONE, l->constants[reg].i};
+    }
+    if (reg == l->next || reg == l->left) {
+        return (Affine){is_int, reg, DYN_NONE, DYN_NONE, 0};
+    }
+    return (Affine){is_int && !l->assigned[reg], DYN_NONE, reg, DYN_NONE, 0};
 }
 
 /* Follows a trip: what can be hoisted, and, with `check`, whether it counts as is assumed. */
@@ -261,9 +277,7 @@ static bool follow_trip(Loop *l) {
     memset(l->seen, 0, l->nblocks);
     l->guards[0] = (Guard){.low = {.known = false}};
     for (uint32_t i = 0; i < l->nregs; i++) {
-        bool counts_too = i == l->next || i == l->left, known = counts_too || !l->assigned[i];
-        state_of(l, l->head)[i] =
-            (Affine){known && l->r->regs.at[i] == 'I', counts_too ? i : DYN_NONE, counts_too ? DYN_NONE : i, 0};
+        state_of(l, l->head)[i] = at_head(l, i);
     }
     for (uint32_t i = 0; i < l->n; i++) {
         const DynRegionBlock *b = &l->r->blocks.at[l->order[i]];
@@ -372,6 +386,7 @@ static void emit_ends(Loop *l, uint32_t block, const Check *c, uint32_t *low, ui
 static void emit_check(Loop *l, uint32_t block, const Check *c, uint32_t *all) {
     uint32_t more = emit_int(l, block, c->c), low, high, none = DYN_NONE;
     more = c->fixed == DYN_NONE ? more : emit(l, block, DYN_RO_IADDW, c->fixed, more, 0);
+    more = c->minus == DYN_NONE ? more : emit(l, block, DYN_RO_ISUBW, more, c->minus, 0);
     low = high = c->base == DYN_NONE ? more : c->base;
     if (c->base == l->next && c->base != DYN_NONE) {
         emit_ends(l, block, c, &low, &high);
@@ -410,6 +425,7 @@ static uint32_t emit_checks(Loop *l, uint32_t block) {
     for (uint32_t i = 0; i < l->nchecks; i++) {
         emit_near(l, block, l->checks[i].base, l->assigned, &all);
         emit_near(l, block, l->checks[i].fixed, l->assigned, &all);
+        emit_near(l, block, l->checks[i].minus, l->assigned, &all);
         emit_near(l, block, l->checks[i].guard.low.known ? l->checks[i].guard.low.fixed : DYN_NONE, l->assigned, &all);
         emit_near(l, block, l->checks[i].guard.high.known ? l->checks[i].guard.high.fixed : DYN_NONE, l->assigned, &all);
         emit_near(l, block, l->checks[i].guard.other.known ? l->checks[i].guard.other.fixed : DYN_NONE, l->assigned, &all);
@@ -641,9 +657,13 @@ static bool hoist_from(DynRegion *r, uint32_t head, uint32_t nblocks, bool *agai
     if (there && dyn_region_loop(r, head, l.in, l.seen, l.order) && order_blocks(&l)) {
         l.at = PyMem_RawMalloc((size_t)(l.n + 1) * nregs * sizeof(Affine));
         l.guards = PyMem_RawCalloc(l.n, sizeof(Guard));
+        l.constants = PyMem_RawMalloc(nregs * sizeof(DynRegionConstant));
+        bool room = l.at != NULL && l.guards != NULL && l.constants != NULL;
+        if (room) {
+            dyn_region_constants(r, l.constants);
+        }
         find_assigned(&l);
         find_stored(&l);
-        bool room = l.at != NULL && l.guards != NULL;
         if (room && find_counter(&l) && !l.crowded) {
             *again = tie_counters(&l);
             if (!*again) {
@@ -655,6 +675,7 @@ static bool hoist_from(DynRegion *r, uint32_t head, uint32_t nblocks, bool *agai
             *again = true;
         }
         there = room && !l.failed;
+        PyMem_RawFree(l.constants);
         PyMem_RawFree(l.guards);
         PyMem_RawFree(l.at);
     }

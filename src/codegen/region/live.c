@@ -16,10 +16,10 @@ static void see_exit(const DynRegion *r, uint32_t exit, uint64_t *row) {
 }
 
 /* What is needed at the block's beginning; `row` has what is at its end. */
-static void see_block(const DynRegion *r, uint32_t block, uint64_t *row) {
+static void see_block(const DynRegion *r, uint32_t block, const DynRegionLive *live, uint64_t *row) {
     const DynRegionBlock *b = &r->blocks.at[block];
-    for (uint32_t k = b->v.n; k-- > 0;) {
-        const DynRegionInstr *in = &b->v.at[k];
+    for (uint32_t i = b->v.n; i-- > 0;) {
+        const DynRegionInstr *in = &b->v.at[i];
         const DynRegionOpInfo *op = &dyn_region_ops[in->op];
         if (op->result != 'N') {
             row[in->dst / WORD] &= ~(UINT64_C(1) << in->dst % WORD);
@@ -27,8 +27,12 @@ static void see_block(const DynRegion *r, uint32_t block, uint64_t *row) {
         for (int a = 0; a < 3 && op->args[a] != 'N'; a++) {
             need(row, in->arg[a]);
         }
+        uint32_t other = dyn_region_else(in);
         if (op->fails && in->exit != DYN_NONE) {
             see_exit(r, in->exit, row);
+        }
+        for (uint32_t k = 0; k < live->nwords && other != DYN_NONE; k++) {
+            row[k] |= live->rows[(size_t)other * live->nwords + k];
         }
     }
 }
@@ -48,7 +52,7 @@ bool dyn_region_find_live(const DynRegion *r, DynRegionLive *live) {
                     now[k] |= live->rows[(size_t)to[w] * nwords + k];
                 }
             }
-            see_block(r, i, now);
+            see_block(r, i, live, now);
             again = again || memcmp(now, row, nwords * sizeof(uint64_t)) != 0;
             memcpy(row, now, nwords * sizeof(uint64_t));
         }

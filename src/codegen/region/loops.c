@@ -21,9 +21,14 @@ static void reach_past_head(const DynRegion *r, uint32_t head, uint8_t *seen, ui
         see(head, r->routines.at[i].block, seen, work, &waiting);
     }
     while (waiting > 0) {
-        uint32_t to[2], n = dyn_region_ways(&r->blocks.at[work[--waiting]], to);
+        const DynRegionBlock *b = &r->blocks.at[work[--waiting]];
+        uint32_t to[2], n = dyn_region_ways(b, to);
         for (uint32_t k = 0; k < n; k++) {
             see(head, to[k], seen, work, &waiting);
+        }
+        for (uint32_t k = 0; k < b->v.n; k++) {
+            uint32_t other = dyn_region_else(&b->v.at[k]);
+            see(head, other == DYN_NONE ? head : other, seen, work, &waiting);
         }
     }
 }
@@ -84,6 +89,50 @@ void dyn_region_copy_blocks(DynRegion *r, const uint32_t *blocks, uint32_t n, ui
     }
     for (uint32_t i = 0; i < n && !*failed; i++) {
         dyn_region_copy_block(r, blocks[i], copies[blocks[i]], copies, failed);
+    }
+}
+
+static void set_constant(DynRegionConstant *c, bool known, int64_t i) {
+    c->other = c->other || !known || (c->some && c->i != i);
+    c->some = true;
+    c->i = i;
+}
+
+/* What comes in with an entry, or is a routine's parameter, isn't written by an instruction. */
+static void set_from_outside(const DynRegion *r, DynRegionConstant *out) {
+    for (uint32_t i = 0; i < r->entries.n; i++) {
+        const DynRegionValues *values = &r->entries.at[i].values;
+        for (uint32_t k = 0; k < values->n; k++) {
+            for (uint32_t m = 0; m < values->at[k].nregs; m++) {
+                set_constant(&out[values->at[k].regs[m]], false, 0);
+            }
+        }
+    }
+    for (uint32_t i = 0; i < r->routines.n; i++) {
+        for (uint32_t k = 0; k < r->routines.at[i].nparams; k++) {
+            set_constant(&out[r->routines.at[i].params[k]], false, 0);
+        }
+    }
+}
+
+void dyn_region_constants(const DynRegion *r, DynRegionConstant *out) {
+    memset(out, 0, r->regs.n * sizeof *out);
+    set_from_outside(r, out);
+    for (int pass = 0; pass < 2; pass++) { /* the second one for what is moved */
+        for (uint32_t i = 0; i < r->blocks.n; i++) {
+            for (uint32_t k = 0; k < r->blocks.at[i].v.n; k++) {
+                const DynRegionInstr *in = &r->blocks.at[i].v.at[k];
+                DynRegionConstant *to = in->dst == DYN_NONE ? NULL : &out[in->dst];
+                if (to != NULL && in->op != DYN_RO_IMOV && pass == 0) {
+                    set_constant(to, in->op == DYN_RO_ICONST, in->imm.i);
+                } else if (to != NULL && in->op == DYN_RO_IMOV && pass == 0) {
+                    to->moved = true;
+                } else if (to != NULL && in->op == DYN_RO_IMOV) {
+                    DynRegionConstant from = out[in->arg[0]];
+                    set_constant(to, from.some && !from.other && !from.moved, from.i);
+                }
+            }
+        }
     }
 }
 

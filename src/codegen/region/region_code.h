@@ -29,6 +29,8 @@ struct DynRegionCode {
     DynRegionFunction function; /* NULL: not loaded (yet). */
 };
 
+#define DYN_REGION_NEAR_BITS 60 /* No axis of an array that a region reads has 2 to that power of elements. */
+
 #define DYN_REGION_SLOTS 256                            /* The most slots of a frame that a region runs on, */
 #define DYN_REGION_STACK 64                             /* and stack values at an exit. */
 #define DYN_REGION_DROPPED (DYN_REGION_SLOTS + 64 * 24) /* What is in its cells, and what frames of generators hold. */
@@ -100,6 +102,13 @@ static inline bool dyn_region_is_live(const DynRegionLive *live, uint32_t block,
 /* loops.c: `in` gets 1 for each block of the loop with that head; false: it is no loop's. `seen` and `work` are room; all have as
  * many as there are blocks. */
 DYN_HIDDEN bool dyn_region_loop(const DynRegion *r, uint32_t head, uint8_t *in, uint8_t *seen, uint32_t *work);
+/* For each register, of which `out` has as many: wherever it is assigned it gets the number i (some && !other), by itself, or
+ * moved from a register that nothing is moved to. */
+typedef struct DynRegionConstant {
+    bool some, other, moved;
+    int64_t i;
+} DynRegionConstant;
+DYN_HIDDEN void dyn_region_constants(const DynRegion *r, DynRegionConstant *out);
 /* All that came to block `from` comes to `to`, but from blocks that are `in`, and those from the number nblocks on. */
 DYN_HIDDEN void dyn_region_redirect(DynRegion *r, uint32_t from, uint32_t to, const uint8_t *in, uint32_t nblocks);
 /* Block `to` gets the instructions of `from`, and goes to the copies of those blocks that have one (else DYN_NONE). */

@@ -286,11 +286,13 @@ static bool read_array(PyObject *o, const DynRegionValue *v, DynScalar *values) 
     }
     values[v->regs[0]].i = (int64_t)(intptr_t)o;
     values[v->regs[1]].i = (int64_t)(intptr_t)view.data;
+    bool near = true;
     for (uint32_t k = 0; k < v->n; k++) {
+        near = near && view.dims[k] >> DYN_REGION_NEAR_BITS == 0;
         values[v->regs[2 + k]].i = view.dims[k];
         values[v->regs[2 + v->n + k]].i = view.strides[k];
     }
-    return true;
+    return near;
 }
 
 static bool read_records(const DynRegionRun *run, PyObject *o, const DynRegionValue *v, DynScalar *values) {

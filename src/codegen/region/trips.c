@@ -26,6 +26,7 @@ typedef struct Trips {
     DynRegionLive live;        /* No rows: not found yet. */
     uint32_t nstores;          /* So many instructions of the loop store in arrays. */
     bool asks;                 /* Some number is doubtful, or something may fail. */
+    bool doubts;               /* Some number is doubtful: flags are asked. */
     bool telling;              /* All doubtful numbers make some register that is `told` one that isn't finite. */
     uint32_t nregs;            /* So many registers there were. */
     uint32_t first;            /* The block by which all of this is entered. */
@@ -225,7 +226,7 @@ static void find_telling(Trips *t) {
 /* Nothing is written in the loop but registers, and arrays by as few stores as can be undone. */
 static bool is_repeatable(Trips *t) {
     t->nstores = 0;
-    t->asks = false;
+    t->asks = t->doubts = false;
     for (uint32_t i = 0; i < t->q->n; i++) {
         const DynRegionBlock *b = &t->r->blocks.at[t->q->blocks[i]];
         for (uint32_t k = 0; k < b->v.n; k++) {
@@ -236,7 +237,8 @@ static bool is_repeatable(Trips *t) {
                 return false;
             }
             t->nstores += dyn_region_stored(in->op) > 0;
-            t->asks = t->asks || doubted(in) != DYN_NONE || (dyn_region_ops[in->op].fails && in->op != DYN_RO_POLL);
+            t->doubts = t->doubts || doubted(in) != DYN_NONE;
+            t->asks = t->asks || t->doubts || (dyn_region_ops[in->op].fails && in->op != DYN_RO_POLL);
         }
     }
     return t->nstores <= DYN_REGION_STORES;
@@ -477,13 +479,16 @@ static void make_trips(Trips *t, uint32_t front) {
     if (again != DYN_NONE && t->nstores > 0 && !q->short_loop) { /* there is room for fewer */
         t->r->blocks.at[begin].v.at[0].imm.i = DYN_REGION_SAVED;
     }
-    if (again != DYN_NONE) {
+    if (again != DYN_NONE && (t->doubts || t->e != NULL)) {
         ask_outside(t, again);
     }
     rewrite(t, again, polls);
     end_at(t, until, done);
     if (again != DYN_NONE) {
         save(t, begin, again);
+        t->r->asks_flags = true; /* the run begins without such trips behind it */
+    }
+    if (again != DYN_NONE && t->doubts) {
         next = add_block(t);
         ask_behind(t, done, next, again);
     }

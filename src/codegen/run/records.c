@@ -137,14 +137,17 @@ typedef struct Fields {
     int64_t at[DYN_MAX_OPERANDS]; /* from the first */
 } Fields;
 
-/* Those of `left` that lie in the record of its first operand, in their order; no two are one. */
+/* Those of `left` that lie in the record of its first operand, in their order; no two are one. It is asked for each row, so
+ * nothing is cleared or divided: sizes of elements that squares are made of are powers of two. */
 static Fields fields_of(const DynBound *b, const DynSpan *s, uint32_t left, char *const *at) {
-    Fields f = {0};
+    Fields f;
     int first = __builtin_ctz(left);
-    int64_t step = s->stride[first];
-    for (int i = first; i < b->nops; i++) {
+    int64_t step = s->stride[first], within = b->size[first] - 1;
+    f.n = 0;
+    for (uint32_t rest = left; rest != 0; rest &= rest - 1) {
+        int i = __builtin_ctz(rest);
         bool same_steps = s->stride[i] == step && b->size[i] == b->size[first];
-        if (!(left >> i & 1) || !same_steps || (at[i] - at[first]) % b->size[i] != 0) {
+        if (!same_steps || ((at[i] - at[first]) & within) != 0) {
             continue;
         }
         int k = f.n;
