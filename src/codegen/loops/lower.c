@@ -205,7 +205,9 @@ static int find_written(DynLower *L) {
         uint32_t writes = 0, most = L->p->tensors ? UINT32_MAX : 1;
         for (uint32_t k = 0; k < g->nodes.n && writes < most; k++) {
             const DynNode *n = dyn_graph_node(g, k);
-            bool write = dyn_node_stores(n) && dyn_graph_counter(g, n) == g->inputs.at[i];
+            bool write = dyn_node_stores(n)
+                             ? dyn_graph_counter(g, n) == g->inputs.at[i]
+                             : !L->p->tensors && !g->cupy && L->live[k] && dyn_graph_written(g, k) == g->inputs.at[i];
             writes += write;
             if (write && dyn_list_push(L->p->arena, &L->p->written, i) < 0) {
                 return -1;
