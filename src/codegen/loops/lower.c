@@ -217,6 +217,19 @@ static int find_written(DynLower *L) {
     return 0;
 }
 
+static int find_writers(DynLower *L) {
+    const DynGraph *g = L->g;
+    bool asked = L->p->written.n > 0 && !L->p->tensors && !g->cupy;
+    for (uint32_t i = 0; asked && i < g->nodes.n; i++) {
+        uint32_t written = L->live[i] ? dyn_graph_written(g, i) : DYN_NONE;
+        bool came_in = written != DYN_NONE && dyn_graph_node(g, written)->op == DYN_OP_INPUT;
+        if (came_in && dyn_list_push(L->p->arena, &L->p->writers, i) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 /* Is this x.data, or a view of it, what Python gets? */
 static bool is_handed_out(const DynGraph *g, uint32_t data) {
     for (uint32_t i = 0; i < g->outputs.n; i++) {
@@ -269,7 +282,7 @@ static int lower_all(DynLower *L) {
     DynLoops *p = L->p;
     bool asked = false; /* eager has to be asked, whatever np.errstate says */
     unify_sizes(g);
-    if (dyn_lower_mark_live(L) < 0 || find_written(L) < 0 || find_renewed(L) < 0 || find_handed(L) < 0) {
+    if (dyn_lower_mark_live(L) < 0 || find_written(L) < 0 || find_writers(L) < 0 || find_renewed(L) < 0 || find_handed(L) < 0) {
         return -1;
     }
     if (dyn_lower_keep_for_snapshots(L) < 0 || supported(L) < 0) {

@@ -71,6 +71,24 @@ static bool can_be_undone(const DynCall *c, uint32_t node) {
     return kept && dyn_call_can_repeat(c) && dyn_extern_warns_by_flags(c->p->graph, node);
 }
 
+/* May the call have something to warn of? Not where it stores a number that the elements can hold. */
+static bool may_warn(const DynCall *c, uint32_t node) {
+    const DynGraph *g = c->p->graph;
+    const DynNode *n = dyn_graph_node(g, node);
+    const DynArg *last = &n->args[n->nargs - 1];
+    PyObject *v = last->kind == DYN_ARG_NODE ? c->objects[last->id] : NULL;
+    if (v == NULL || !PyArray_CheckExact(v) || !dyn_extern_stores_item(&g->externs.at[n->extern_index])) {
+        return true;
+    }
+    const PyArrayObject *a = (const PyArrayObject *)v;
+    char kind = dyn_dtypes[dyn_graph_node(g, n->args[0].id)->dtype].kind;
+    if (PyArray_NDIM(a) != 0 || PyArray_TYPE(a) != NPY_DOUBLE || (kind != 'i' && kind != 'u')) {
+        return true;
+    }
+    double x = *(const double *)PyArray_DATA((PyArrayObject *)v);
+    return !(x < 127 && x > (kind == 'i' ? -127 : -1));
+}
+
 /* Where the results lie, and memory for what has sizes only now. */
 static DynRunStatus place_results(DynCall *c, uint32_t node) {
     const DynGraph *g = c->p->graph;
@@ -208,7 +226,7 @@ static DynTaskEnd bind_call(DynCall *c, DynTask *t) {
     bool acts = x->once || dyn_graph_written(c->p->graph, node) != DYN_NONE;
     bool silent = n->snapshot != DYN_NONE && !acts && dyn_extern_warns_by_flags(c->p->graph, node);
     bool undone = can_be_undone(c, node);
-    dyn_call_be_strict(c, (silent && !c->p->tensors) || undone);
+    dyn_call_be_strict(c, (silent && !c->p->tensors) || (undone && may_warn(c, node)));
     dyn_torch_grad_back(c->grad && x->marked);
     PyObject *given = NULL, *memory = !acts && !c->p->tensors && is_large(c, n) ? dyn_arrays_lend_pool() : NULL;
     DynExternStatus status = dyn_extern_run(c->p->graph, node, extern_operand, c, c->objects, c->run->sym, silent, &given);

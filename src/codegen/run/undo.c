@@ -39,11 +39,16 @@ typedef struct Part {
     int64_t item, bytes;
 } Part;
 
-/* Views of inputs come first among the steps, but those that a call tells of. */
-static bool is_first_view(const DynCall *c, uint32_t place) {
+/* Where an input or a view of one lies. false: that isn't known yet; views come first among the steps, but those that a call
+ * tells of. */
+static bool find_place(DynCall *c, uint32_t place) {
+    const DynNode *n = dyn_graph_node(c->p->graph, place);
+    if (n->op == DYN_OP_INPUT) {
+        return true;
+    }
     for (uint32_t s = 0; s < c->p->steps.n && c->p->steps.at[s].kind == DYN_STEP_VIEW; s++) {
         if (c->p->steps.at[s].id == place) {
-            return true;
+            return find_place(c, n->args[0].id) && dyn_call_view(c, place) == 0;
         }
     }
     return false;
@@ -61,7 +66,7 @@ static int indices_of(const DynCall *c, const DynForm *index, const DynArg *arg,
     const DynSyms *syms = c->p->graph->syms;
     PyObject *items = index->kind == DYN_F_CONST && PyTuple_CheckExact(index->obj) ? index->obj : NULL;
     const DynForm *form = index + (index->kind == DYN_F_TUPLE);
-    int n = index->kind == DYN_F_TUPLE ? (int)index->n : items != NULL ? (int)PyTuple_GET_SIZE(items) : 1;
+    int alone = index->kind == DYN_F_TUPLE ? (int)index->n : 1, n = items != NULL ? (int)PyTuple_GET_SIZE(items) : alone;
     bool known = n <= ndim;
     for (int i = 0; known && i < n; i++) {
         PyObject *constant = items != NULL ? PyTuple_GET_ITEM(items, i) : form[i].kind == DYN_F_CONST ? form[i].obj : NULL;
@@ -91,16 +96,16 @@ static void take_element(const DynCall *c, const DynNode *n, const DynExtern *x,
 }
 
 /* Where a node writes into an input. false: that isn't known yet. */
-static bool find_part(const DynCall *c, uint32_t node, Part *part) {
+static bool find_part(DynCall *c, uint32_t node, Part *part) {
     const DynGraph *g = c->p->graph;
     const DynNode *n = dyn_graph_node(g, node);
     const DynExtern *x = dyn_graph_extern(g, n);
     uint32_t to = n->args[x == NULL ? 0 : x->writes].id;
     const DynNode *dest = dyn_graph_node(g, to);
-    *part = (Part){.at = c->geoms[to], .ndim = dest->ndim, .item = dyn_dtypes[dest->dtype].size};
-    if (dest->op != DYN_OP_INPUT && !is_first_view(c, to)) {
+    if (!find_place(c, to)) {
         return false;
     }
+    *part = (Part){.at = c->geoms[to], .ndim = dest->ndim, .item = dyn_dtypes[dest->dtype].size};
     if (x != NULL && dyn_extern_stores_item(x)) {
         take_element(c, n, x, part);
     }
@@ -128,11 +133,11 @@ static char *move_part(const Part *part, char *at, int axis, char *bytes, bool b
     return bytes;
 }
 
-static void move_parts(const DynCall *c, bool back) {
+static void move_parts(DynCall *c, bool back) {
     char *bytes = (char *)c->undo->copies;
     Part part;
-    for (uint32_t i = 0; i < c->p->graph->nodes.n; i++) {
-        if (dyn_call_writes_input(c, i) && find_part(c, i, &part)) {
+    for (uint32_t i = 0; i < c->p->writers.n; i++) {
+        if (find_part(c, c->p->writers.at[i], &part)) {
             bytes = move_part(&part, part.at.data, 0, bytes, back);
         }
     }
@@ -140,20 +145,13 @@ static void move_parts(const DynCall *c, bool back) {
 
 static void keep_parts(DynCall *c) {
     int64_t total = 0;
-    uint32_t n = 0;
     Part part;
-    for (uint32_t s = 0; s < c->p->steps.n && c->p->steps.at[s].kind == DYN_STEP_VIEW; s++) {
-        if (dyn_call_view(c, c->p->steps.at[s].id) < 0) {
-            return;
-        }
+    bool few = c->p->writers.n <= MOST_PARTS;
+    for (uint32_t i = 0; few && i < c->p->writers.n; i++) {
+        few = find_part(c, c->p->writers.at[i], &part) && (total += part.bytes) <= MOST_BYTES;
     }
-    for (uint32_t i = 0; i < c->p->graph->nodes.n; i++) {
-        if (!dyn_call_writes_input(c, i)) {
-            continue;
-        }
-        if (++n > MOST_PARTS || !find_part(c, i, &part) || (total += part.bytes) > MOST_BYTES) {
-            return;
-        }
+    if (!few) {
+        return;
     }
     c->undo = PyMem_RawMalloc(sizeof(DynUndo) + (size_t)total);
     if (c->undo != NULL) {
