@@ -233,13 +233,23 @@ static bool is_framework_method(PyObject *f) {
            (dyn_cupy_array != NULL && PyType_IsSubtype(dyn_cupy_array, of));
 }
 
+/* Is it an operator of arrays themselves, such as the one that stores items? */
+static bool is_array_slot(PyObject *f) {
+    return Py_TYPE(f) == &PyWrapperDescr_Type && dyn_arrays_loaded() && ((PyDescrObject *)f)->d_type == &PyArray_Type;
+}
+
+bool dyn_extern_stores_item(const DynExtern *x) {
+    return is_array_slot(x->callable) &&
+           ((PyWrapperDescrObject *)x->callable)->d_wrapped == (void *)PyArray_Type.tp_as_mapping->mp_ass_subscript;
+}
+
 static bool is_compiled(PyObject *callable) {
     PyObject *f = Py_NewRef(callable), *inner = PyObject_GetAttrString(f, "_implementation"); /* of a dispatcher */
     if (inner != NULL) {
         Py_SETREF(f, inner);
     }
     PyErr_Clear();
-    bool compiled = Py_TYPE(f) == &PyUFunc_Type || PyCFunction_CheckExact(f) || is_framework_method(f);
+    bool compiled = Py_TYPE(f) == &PyUFunc_Type || PyCFunction_CheckExact(f) || is_framework_method(f) || is_array_slot(f);
     Py_DECREF(f);
     return compiled;
 }

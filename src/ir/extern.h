@@ -28,6 +28,7 @@ DYN_HIDDEN PyObject *dyn_extern_raised(const DynExtern *x);
 DYN_HIDDEN PyObject *dyn_extern_owner(PyObject *array); /* who owns its bytes; borrowed */
 /* Is it known of the EXTERN node's call that it gives floating-point warnings and no others? No Python code runs in it. */
 DYN_HIDDEN bool dyn_extern_warns_by_flags(const DynGraph *g, uint32_t id);
+DYN_HIDDEN bool dyn_extern_stores_item(const DynExtern *x);      /* Is it what x[i] = v calls of arrays? */
 DYN_HIDDEN bool dyn_extern_overlap(PyObject *a, PyObject *b);    /* do the bytes overlap in which two arrays may lie? */
 DYN_HIDDEN bool dyn_extern_one_memory(PyObject *a, PyObject *b); /* are two results of one call parts of one piece of it? */
 /* Does a result share memory with an argument? Both may be tuples and lists of arrays. */

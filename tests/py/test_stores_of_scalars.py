@@ -1,5 +1,8 @@
 """NumPy's scalars stored in arrays: NumPy takes them for Python numbers, and raises where those don't fit."""
 
+import traceback
+import warnings
+
 import numpy as np
 import pytest
 
@@ -119,3 +122,81 @@ def test_a_float_that_does_not_fit_whatever_is_said_of_flags(state, size):
                 for f, x, y in ((f, np.zeros(size, int), np.array([1, 2, v, 3])) for f in (fast, lowered))
             )
         assert got == expected
+
+
+def scaled(b, c, j):
+    c[j] = b[j] * 0.3
+    c[j] *= b[j] - c[j]
+
+
+def scaled_in_turn(b, c, j):
+    for k in range(len(b)):
+        scaled(b, c, k)
+
+
+def converted(b, c, j):
+    c[j] = b[j] * 1e300
+    return b[j + 1] * b[j + 1]
+
+
+def converted_anew(b, c, j):
+    made = np.zeros(3, np.int8)
+    made[j] = b[j] * 1e300
+    return made, b[j + 1] * b[j + 1]
+
+
+def added(b, c, j):
+    np.add.at(c, [j, j], b[j])
+    c[j] = b[j + 1] * 0.5
+    return b[j + 1] * b[j + 1]
+
+
+def said(f, b, c):
+    """What the call gives or raises, with the line, what it stores, and its warnings."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            gave = str(f(b, c, 1))
+        except (FloatingPointError, OverflowError, IndexError) as e:
+            gave = str(e), [frame.lineno for frame in traceback.extract_tb(e.__traceback__)][1:]
+    return gave, c.tobytes(), [(str(w.message), w.lineno) for w in seen]
+
+
+def in_slices(b, c, j):
+    c[j : j + 2] = b[:2]
+    c[j] += b[j + 1]
+    c[j + 1] = c[j] * c[-1]
+    return c[j] - b[j]
+
+
+def in_a_matrix(b, c, j):
+    m = c.reshape(2, -1)
+    m[j, 0] = b[j] * 0.3
+    m[-1, -1] = b[0] * 0.7
+    m[j, 1:2] = b[1]
+    m[j, 1] *= b[j] - m[j, 0]
+
+
+# The call that stores 0.3 of a number in a byte is NumPy's. What comes behind it overflows: CPython makes all of it again. Of a
+# large array the places alone are kept that are written.
+@pytest.mark.parametrize("size", [4, 300_000], ids=["few", "many"])
+@pytest.mark.parametrize("state", ["ignore", "warn", "raise"])
+@pytest.mark.parametrize(
+    "f", [scaled, scaled_in_turn, converted, converted_anew, in_slices, in_a_matrix], ids=lambda f: f.__name__
+)
+def test_an_overflow_behind_a_store_names_its_operator(f, state, size):
+    fast = dynoc.optimize(f, wait=True)
+    for b in ([2, 3, 4, 5], [2, 28, 100, 3], [2, 28, 100], [120, 28, -128, 3], [1, 1, 1, 1]):
+        with np.errstate(all=state):
+            got, expected = (said(g, np.array(b, np.int8), np.resize([1, 2, 120, 7], size).astype(np.int8)) for g in (fast, f))
+        assert got == expected, b
+
+
+# Which places this one writes isn't known when the call begins.
+@pytest.mark.parametrize("state", ["ignore", "warn", "raise"])
+def test_an_overflow_behind_a_call_that_adds(state):
+    fast = dynoc.optimize(added, wait=True)
+    for b in ([2, 3, 4, 5], [2, 28, 100, 3], [100, 28, 100]):
+        with np.errstate(all=state):
+            got, expected = (said(g, np.array(b, np.int8), np.array([1, 2, 120, 7], np.int8)) for g in (fast, added))
+        assert got == expected, b

@@ -174,6 +174,7 @@ struct DynLoops {
     DYN_LIST(uint32_t)
     written; /* Inputs (by position) that are written, where eager may have to make the call again or has tensors, of which
               * each stands as often as it is written. */
+    DYN_LIST(uint32_t) writers; /* The nodes that write inputs, where eager may have to make the call again. */
     DYN_LIST(uint32_t)
     renewed;            /* What Python gets of x.data (nodes), as often as it is written: each has versions of its own. */
     bool writes_inputs; /* The call writes inputs, or has another effect. */

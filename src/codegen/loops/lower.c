@@ -205,11 +205,26 @@ static int find_written(DynLower *L) {
         uint32_t writes = 0, most = L->p->tensors ? UINT32_MAX : 1;
         for (uint32_t k = 0; k < g->nodes.n && writes < most; k++) {
             const DynNode *n = dyn_graph_node(g, k);
-            bool write = dyn_node_stores(n) && dyn_graph_counter(g, n) == g->inputs.at[i];
+            bool write = dyn_node_stores(n)
+                             ? dyn_graph_counter(g, n) == g->inputs.at[i]
+                             : !L->p->tensors && !g->cupy && L->live[k] && dyn_graph_written(g, k) == g->inputs.at[i];
             writes += write;
             if (write && dyn_list_push(L->p->arena, &L->p->written, i) < 0) {
                 return -1;
             }
+        }
+    }
+    return 0;
+}
+
+static int find_writers(DynLower *L) {
+    const DynGraph *g = L->g;
+    bool asked = L->p->written.n > 0 && !L->p->tensors && !g->cupy;
+    for (uint32_t i = 0; asked && i < g->nodes.n; i++) {
+        uint32_t written = L->live[i] ? dyn_graph_written(g, i) : DYN_NONE;
+        bool came_in = written != DYN_NONE && dyn_graph_node(g, written)->op == DYN_OP_INPUT;
+        if (came_in && dyn_list_push(L->p->arena, &L->p->writers, i) < 0) {
+            return -1;
         }
     }
     return 0;
@@ -267,7 +282,7 @@ static int lower_all(DynLower *L) {
     DynLoops *p = L->p;
     bool asked = false; /* eager has to be asked, whatever np.errstate says */
     unify_sizes(g);
-    if (dyn_lower_mark_live(L) < 0 || find_written(L) < 0 || find_renewed(L) < 0 || find_handed(L) < 0) {
+    if (dyn_lower_mark_live(L) < 0 || find_written(L) < 0 || find_writers(L) < 0 || find_renewed(L) < 0 || find_handed(L) < 0) {
         return -1;
     }
     if (dyn_lower_keep_for_snapshots(L) < 0 || supported(L) < 0) {

@@ -18,7 +18,7 @@ typedef struct DynCall {
     size_t row_size;                    /* Bytes of that row. */
     PyObject *held;                     /* What holds that memory, where it isn't the pool; owned. */
     atomic_bool missed;                 /* An index named a place that isn't there. */
-    bool wrote;                         /* A kernel has written into an input. */
+    bool wrote;                         /* A kernel, or a call that can be undone, has written into an input. */
     bool acted;                         /* An extern call has done something that can't be undone. */
     bool ranged;                        /* A profiler of PyTorch's wants to know the steps. */
     bool grad;                          /* PyTorch's recording of gradients was on, and is off during the call. */
@@ -124,6 +124,7 @@ DYN_HIDDEN PyObject *dyn_call_value(DynCall *c, uint32_t node); /* What Python g
 /* undo.c */
 DYN_HIDDEN void dyn_undo_keep(DynCall *c); /* Without memory for it there is no undo, which is no error. */
 DYN_HIDDEN void dyn_undo_put_back(DynCall *c);
+DYN_HIDDEN bool dyn_call_writes_input(const DynCall *c, uint32_t node); /* Does the node write into memory that came in? */
 DYN_HIDDEN void dyn_undo_drop(DynCall *c);
 
 /* task_kernel.c: binds a kernel to the memory of the call; -1: a size isn't what the graph says. */

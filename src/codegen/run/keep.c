@@ -63,6 +63,7 @@ static DynLoops *put_loops(Pack *k, const DynLoops *p) {
     PUT_LIST(k, to == NULL ? NULL : &to->makes, &p->makes);
     PUT_LIST(k, to == NULL ? NULL : &to->drops, &p->drops);
     PUT_LIST(k, to == NULL ? NULL : &to->written, &p->written);
+    PUT_LIST(k, to == NULL ? NULL : &to->writers, &p->writers);
     PUT_LIST(k, to == NULL ? NULL : &to->late, &p->late);
     PUT_LIST(k, to == NULL ? NULL : &to->renewed, &p->renewed);
     for (uint32_t i = 0; i < p->kernels.n; i++) {

@@ -62,6 +62,33 @@ static DynRunStatus leave(DynCall *c, uint32_t at, bool again) {
     return dyn_call_repeat(c);
 }
 
+/* A call that does nothing but write, and says by flags alone what there is to warn of: CPython can make it again, as what it
+ * wrote into is new memory, or is put back. */
+static bool can_be_undone(const DynCall *c, uint32_t node) {
+    const DynExtern *x = &c->p->graph->externs.at[dyn_graph_node(c->p->graph, node)->extern_index];
+    bool writes = dyn_graph_written(c->p->graph, node) != DYN_NONE && !x->once && !x->opens && !c->p->tensors && !c->p->device;
+    bool kept = writes && (!dyn_call_writes_input(c, node) || c->undo != NULL);
+    return kept && dyn_call_can_repeat(c) && dyn_extern_warns_by_flags(c->p->graph, node);
+}
+
+/* May the call have something to warn of? Not where it stores a number that the elements can hold. */
+static bool may_warn(const DynCall *c, uint32_t node) {
+    const DynGraph *g = c->p->graph;
+    const DynNode *n = dyn_graph_node(g, node);
+    const DynArg *last = &n->args[n->nargs - 1];
+    PyObject *v = last->kind == DYN_ARG_NODE ? c->objects[last->id] : NULL;
+    if (v == NULL || !PyArray_CheckExact(v) || !dyn_extern_stores_item(&g->externs.at[n->extern_index])) {
+        return true;
+    }
+    const PyArrayObject *a = (const PyArrayObject *)v;
+    char kind = dyn_dtypes[dyn_graph_node(g, n->args[0].id)->dtype].kind;
+    if (PyArray_NDIM(a) != 0 || PyArray_TYPE(a) != NPY_DOUBLE || (kind != 'i' && kind != 'u')) {
+        return true;
+    }
+    double x = *(const double *)PyArray_DATA((PyArrayObject *)v);
+    return !(x < 127 && x > (kind == 'i' ? -127 : -1));
+}
+
 /* Where the results lie, and memory for what has sizes only now. */
 static DynRunStatus place_results(DynCall *c, uint32_t node) {
     const DynGraph *g = c->p->graph;
@@ -70,10 +97,10 @@ static DynRunStatus place_results(DynCall *c, uint32_t node) {
             return DYN_RUN_ERROR;
         }
     }
-    uint32_t written = dyn_graph_written(g, node);
     const DynExtern *x = &g->externs.at[dyn_graph_node(g, node)->extern_index];
-    bool writes_input = written != DYN_NONE && c->p->places[written].kind == DYN_P_INPUT;
-    c->acted |= writes_input || (x->once && !x->inside);
+    bool writes = dyn_call_writes_input(c, node), undone = writes && can_be_undone(c, node);
+    c->wrote |= undone;
+    c->acted |= (writes && !undone) || (x->once && !x->inside);
     return dyn_call_make_late_arrays(c, node) < 0 ? DYN_RUN_ERROR : DYN_RUN_OK;
 }
 
@@ -198,7 +225,8 @@ static DynTaskEnd bind_call(DynCall *c, DynTask *t) {
     /* A call that acts on something isn't made twice; one that runs Python code may have warned before it raises. */
     bool acts = x->once || dyn_graph_written(c->p->graph, node) != DYN_NONE;
     bool silent = n->snapshot != DYN_NONE && !acts && dyn_extern_warns_by_flags(c->p->graph, node);
-    dyn_call_be_strict(c, silent && !c->p->tensors);
+    bool undone = can_be_undone(c, node);
+    dyn_call_be_strict(c, (silent && !c->p->tensors) || (undone && may_warn(c, node)));
     dyn_torch_grad_back(c->grad && x->marked);
     PyObject *given = NULL, *memory = !acts && !c->p->tensors && is_large(c, n) ? dyn_arrays_lend_pool() : NULL;
     DynExternStatus status = dyn_extern_run(c->p->graph, node, extern_operand, c, c->objects, c->run->sym, silent, &given);
@@ -206,6 +234,11 @@ static DynTaskEnd bind_call(DynCall *c, DynTask *t) {
     status = dyn_run_opened(c->run, status, given);
     c->grad = (c->grad && x->marked) ? dyn_torch_grad_off() : c->grad;
     dyn_flags_clear();
+    if (undone && status == DYN_EXTERN_ERROR && PyErr_ExceptionMatches(PyExc_FloatingPointError)) {
+        PyErr_Clear();
+        c->wrote |= dyn_call_writes_input(c, node);
+        return end_with(c, dyn_call_repeat(c));
+    }
     return status == DYN_EXTERN_OK ? dyn_call_depart(c, t->first) : end_with(c, call_failed(c, node, status, acts, silent));
 }
 
