@@ -468,6 +468,10 @@ DYN_HIDDEN void dyn_region_note_stored(PyObject *o); /* in an object that was th
 DYN_HIDDEN void dyn_region_keep_object(PyObject *o);
 /* Heaps and deques (region_queues.c); 1: CPython has to do it, and nothing has been changed. */
 DYN_HIDDEN int dyn_region_heap_push(PyObject *list, PyObject *o);
+DYN_HIDDEN int dyn_region_heap_replace(PyObject *list, int64_t root, PyObject *o);
+DYN_HIDDEN int dyn_region_heap_pushpop(PyObject *list, int64_t root, PyObject *o);
+DYN_HIDDEN PyObject *dyn_region_heap_least(PyObject *list, PyObject *o);
+DYN_HIDDEN int dyn_region_heapify(PyObject *list);
 DYN_HIDDEN int dyn_region_heap_pop(PyObject *list, int64_t root);
 DYN_HIDDEN int dyn_region_deque_append(PyObject *deque, PyObject *o);
 DYN_HIDDEN int dyn_region_deque_appendleft(PyObject *deque, PyObject *o);

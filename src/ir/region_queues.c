@@ -129,19 +129,42 @@ int dyn_region_heap_push(PyObject *list, PyObject *o) {
     return 0;
 }
 
-/* The way of smaller children from the root to a leaf, of the first n items. */
-static int way_down(PyObject **items, Py_ssize_t n, Py_ssize_t way[LONGEST]) {
+/* The way of smaller children from a place to a leaf, of the first n items, and how far an item goes down on it. */
+typedef struct Way {
+    Py_ssize_t at[LONGEST];
+    int steps;
+} Way;
+
+/* The way of an item that takes that place; false: that can't be said. */
+static bool find_way(PyObject **items, Py_ssize_t n, Py_ssize_t from, PyObject *item, Way *way) {
     int steps = 0;
-    way[0] = 0;
-    while (way[steps] < n >> 1) {
+    way->at[0] = from;
+    while (way->at[steps] < n >> 1) {
         Order o = {true, false};
-        Py_ssize_t child = 2 * way[steps] + 1;
+        Py_ssize_t child = 2 * way->at[steps] + 1;
         if (child + 1 < n && !order(items[child], items[child + 1], DEEPEST, &o)) {
-            return -1;
+            return false;
         }
-        way[++steps] = child + (child + 1 < n && !o.less);
+        way->at[++steps] = child + (child + 1 < n && !o.less);
     }
-    return steps;
+    for (; steps > 0; steps--) {
+        Order o;
+        if (!order(item, items[way->at[steps]], DEEPEST, &o)) {
+            return false;
+        }
+        if (!o.less) {
+            break;
+        }
+    }
+    way->steps = steps;
+    return true;
+}
+
+static void go_way(PyObject **items, const Way *way, PyObject *item) {
+    for (int k = 0; k < way->steps; k++) {
+        items[way->at[k]] = items[way->at[k + 1]];
+    }
+    items[way->at[way->steps]] = item;
 }
 
 /* Takes the last item off, whose reference is the caller's then. */
@@ -163,34 +186,67 @@ static PyObject *take_last(PyObject *list) {
 int dyn_region_heap_pop(PyObject *list, int64_t root) {
     PyObject **items = ((PyListObject *)list)->ob_item;
     const Py_ssize_t n = PyList_GET_SIZE(list) - 1;
-    Py_ssize_t way[LONGEST];
-    int steps = n > 0 ? way_down(items, n, way) : 0;
+    Way way;
     PyObject *top = items[root], *last = items[n];
-    if (steps < 0 || !dyn_region_can_keep(top)) {
+    if (!find_way(items, n, 0, last, &way) || !dyn_region_can_keep(top) || take_last(list) == NULL) {
         return 1;
-    }
-    int rises = steps;
-    for (; rises > 0; rises--) {
-        Order o;
-        if (!order(last, items[way[rises]], DEEPEST, &o)) {
-            return 1;
-        }
-        if (!o.less) {
-            break;
-        }
-    }
-    if (take_last(list) == NULL) {
-        return 1;
-    }
-    items = ((PyListObject *)list)->ob_item;
-    for (int k = 0; n > 0 && k < rises; k++) {
-        items[way[k]] = items[way[k + 1]];
     }
     if (n > 0) {
-        items[way[rises]] = last;
+        go_way(((PyListObject *)list)->ob_item, &way, last);
     }
     dyn_region_keep_object(top);
     return 0;
+}
+
+/* The root, which has been read, is taken out, and `o` is put in. */
+int dyn_region_heap_replace(PyObject *list, int64_t root, PyObject *o) {
+    PyObject **items = ((PyListObject *)list)->ob_item, *top = items[root];
+    Way way;
+    if (!find_way(items, PyList_GET_SIZE(list), 0, o, &way) || !dyn_region_can_keep(top)) {
+        return 1;
+    }
+    go_way(items, &way, Py_NewRef(o));
+    dyn_region_note_stored(o);
+    dyn_region_keep_object(top);
+    return 0;
+}
+
+/* What heappushpop gives, borrowed: `o` itself where the heap is empty, or its root isn't less. NULL: that can't be said. */
+PyObject *dyn_region_heap_least(PyObject *list, PyObject *o) {
+    Order root = {false, false};
+    PyObject *top = PyList_GET_SIZE(list) == 0 ? o : PyList_GET_ITEM(list, 0);
+    if (PyList_GET_SIZE(list) > 0 && !order(top, o, DEEPEST, &root)) {
+        return NULL;
+    }
+    return root.less ? top : o;
+}
+
+/* And what it does then. */
+int dyn_region_heap_pushpop(PyObject *list, int64_t root, PyObject *o) {
+    return dyn_region_heap_least(list, o) == o ? 0 : dyn_region_heap_replace(list, root, o);
+}
+
+/* The items are moved in a copy: a comparison that can't be made leaves the list as it is. */
+int dyn_region_heapify(PyObject *list) {
+    const Py_ssize_t n = PyList_GET_SIZE(list);
+    PyObject **items = PyMem_RawMalloc((size_t)n * sizeof *items + 1);
+    bool fits = items != NULL;
+    Way way;
+    if (fits && n > 0) {
+        memcpy(items, ((PyListObject *)list)->ob_item, (size_t)n * sizeof *items);
+    }
+    for (Py_ssize_t i = n >> 1; fits && i-- > 0;) {
+        PyObject *item = items[i];
+        fits = find_way(items, n, i, item, &way);
+        if (fits) {
+            go_way(items, &way, item);
+        }
+    }
+    if (fits && n > 0) {
+        memcpy(((PyListObject *)list)->ob_item, items, (size_t)n * sizeof *items);
+    }
+    PyMem_RawFree(items);
+    return !fits;
 }
 
 /* ---- deques */

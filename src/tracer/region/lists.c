@@ -197,7 +197,7 @@ static void take_out(Plan *p, const PlanItem *item) {
     if (item->list != DYN_NONE) {
         DynRegionOp remove = item->remove != 0 ? item->remove : DYN_RO_LREMOVE;
         plan_settle_doubts(p);
-        plan_emit_or(p, remove, item->list, item->index, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+        plan_emit_or(p, remove, item->list, item->index, item->given == 0 ? DYN_NONE : item->given - 1, DYN_R_UNSUPPORTED_VALUE);
     }
 }
 

@@ -605,6 +605,7 @@ typedef struct PlanItem {
     uint32_t list, index; /* DYN_NONE: it stays there. Of a dict the key, */
     DynRegionOp remove;   /* and what removes it; of a list 0. */
     bool last;            /* It is a list's last one. */
+    uint32_t given;       /* 1 + the register of the object that is put in when it is taken out of a heap; 0: none is. */
 } PlanItem;
 DYN_HIDDEN bool plan_of_list(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
 DYN_HIDDEN bool plan_of_list_iterator(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
