@@ -128,6 +128,8 @@ typedef struct PlanVersion {
     char *key;
     uint32_t nkey;
     uint32_t resume_at, resume_n; /* Within an inlined call: where CPython would go on. DYN_NONE: nowhere. */
+    const uint8_t *from;          /* Which of the values is each of that place's, or PLAN_CONSTANT; NULL: the first are. */
+    const uint32_t *constants;    /* What those are. */
 } PlanVersion;
 
 /* A result of NumPy's arithmetic and its operands. What isn't finite stays so in sums, products and dividends, so of a chain of
@@ -244,6 +246,13 @@ DYN_HIDDEN void plan_sweep(Plan *p, uint32_t head); /* at a jump back there: tho
 /* ---- unread.c: forgets what slots hold that isn't read at the place */
 DYN_HIDDEN void plan_forget_unread(Plan *p);
 DYN_HIDDEN void plan_complete_entries(Plan *p); /* when all of the region is known */
+
+/* ---- resumes.c */
+#define PLAN_CONSTANT 255u /* in place of a value's number; more than PLAN_VALUES */
+DYN_HIDDEN uint32_t plan_carried(const Plan *p, uint8_t from[PLAN_VALUES]); /* how many values; DYN_NONE: not all are there */
+DYN_HIDDEN void plan_key_carried(Plan *p, DynStr *key, const uint8_t *from, uint32_t n);
+DYN_HIDDEN bool plan_keep_carried(Plan *p, PlanVersion *v, const uint8_t *from);
+DYN_HIDDEN void plan_resume_carried(Plan *p, const PlanVersion *v); /* at the beginning of its block */
 
 /* ---- plan.c */
 DYN_HIDDEN bool plan_is_head(const PlanLoops *l, uint32_t at); /* a loop begins there */
@@ -721,6 +730,7 @@ DYN_HIDDEN Went plan_store_cell(Plan *p, const DynInstr *in);
 DYN_HIDDEN Went plan_make_function(Plan *p, uint32_t flags);
 DYN_HIDDEN Went plan_give_closure(Plan *p, PlanValue function);
 DYN_HIDDEN Went plan_call_made(Plan *p, PlanValue function, PlanValue iterator, uint32_t slots);
+DYN_HIDDEN Went plan_call_lambda(Plan *p, PlanValue function, const PlanValue *passed, uint32_t n, uint32_t slots);
 DYN_HIDDEN Went plan_drive(Plan *p, PlanDriver driver, PlanValue generator, uint32_t slots);
 DYN_HIDDEN Went plan_yield(Plan *p);
 DYN_HIDDEN Went plan_end_generator(Plan *p);
