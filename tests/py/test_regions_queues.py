@@ -170,6 +170,47 @@ def test_items_that_cannot_be_compared():
     check(popped, ([1, 2, "a", 4, 5], 3, 0), [iter(range(3))])
 
 
+class Queue(Thing):
+    def __init__(self, h):
+        self.h, self.n, self.most = h, 0, 0
+
+    def push(self, rank, what):
+        heappush(self.h, (rank, self.n, what))
+        self.n += 1
+        if len(self.h) > self.most:
+            self.most = len(self.h)
+
+    def pop(self):
+        rank, n, what = heappop(self.h)
+        self.n -= n % 2
+        return what if rank % 2 else -what
+
+    def turn(self, x):
+        a = heapq.heapreplace(self.h, (x, self.n, x))
+        b = heapq.heappushpop(self.h, (x % 3, 0, a[2]))
+        heappush(self.h, a)
+        c = heappop(self.h)
+        if c[0] > self.most:
+            self.most += c[0]
+        return b[2] * c[1]
+
+
+def queued(queue, n, total):
+    for i in range(n):
+        queue.push(i * 7 % 5, i)
+        queue.push(i % 3, i)
+        total += queue.turn(i)
+        if i % 3 != 1:
+            total += queue.pop()
+    return queue, total
+
+
+def test_heaps_of_a_method_that_is_left():
+    """All that it did to the heap is undone, and CPython calls it."""
+    for h in ([], [(0, 1, 2)], [(i // 2, i, i) for i in range(9)]):
+        check(queued, (Queue(h), 6, 0), [iter(range(6))])
+
+
 HEAPS = [[1, 3, 2, 7, 4], [0.5, 1.5, 0.75, NAN, 2.0, 1.0], [1, 2.5, 3, 4.5], [1, 2**70], ["a", "b", "c"], [(1, "x"), (1, "y")]]
 
 

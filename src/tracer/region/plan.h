@@ -290,8 +290,10 @@ DYN_HIDDEN bool plan_is_routine(Plan *p, const PyFunctionObject *f); /* false: p
 DYN_HIDDEN Went plan_call_routine(Plan *p, PyFunctionObject *f, uint32_t made, const PlanValue *passed, uint32_t slots);
 DYN_HIDDEN Went plan_leave_function(Plan *p); /* it returns what is on the stack, or a constant */
 DYN_HIDDEN Went plan_routine_returns(Plan *p, PlanValue v);
-DYN_HIDDEN uint32_t plan_give_up(Plan *p);       /* the exit there */
-DYN_HIDDEN void plan_log(Plan *p);               /* what is followed stores something, which the log has */
+DYN_HIDDEN uint32_t plan_give_up(Plan *p); /* the exit there */
+DYN_HIDDEN void plan_log(Plan *p);         /* what is followed stores something, which the log has */
+/* Within an inlined call: what is noted is undone where the region is left before that call has ended. */
+static inline bool plan_undoes(const Plan *p) { return p->s.nframes > 1 && p->resume_at != DYN_NONE; }
 DYN_HIDDEN void plan_refuse_routine(Plan *p);    /* what is followed can't be undone */
 DYN_HIDDEN void plan_renew_routines(Plan *p);    /* an attempt begins */
 DYN_HIDDEN void plan_complete_routines(Plan *p); /* all has been followed: was something missing? */
@@ -614,6 +616,7 @@ typedef struct PlanItem {
     uint32_t list, index; /* DYN_NONE: it stays there. Of a dict the key, */
     DynRegionOp remove;   /* and what removes it; of a list 0. */
     bool last;            /* It is a list's last one. */
+    bool notes;           /* What removes it notes that itself, where `imm` is 1. */
     uint32_t given;       /* 1 + the register of the object that is put in when it is taken out of a heap; 0: none is. */
 } PlanItem;
 DYN_HIDDEN bool plan_of_list(Plan *p, PyObject *o, uint32_t which, PlanValue *v);

@@ -46,6 +46,7 @@ static Went heap_exchange(Plan *p, int which, PlanValue list, uint32_t given, ui
         return WENT_NOWHERE;
     }
     item.list = list.v.regs[0];
+    item.notes = true;
     item.remove = which == HEAP_PUSHPOP ? DYN_RO_HEAPPUSHPOP : DYN_RO_HEAPREPLACE;
     item.given = given + 1;
     return plan_push_item(p, &item, slots);
@@ -61,7 +62,14 @@ static Went heap_with_item(Plan *p, int which, PlanValue list, PlanValue v, uint
         return heap_exchange(p, which, list, reg, slots);
     }
     plan_emit_or(p, DYN_RO_HEAPPUSH, list.v.regs[0], reg, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
-    return heap_effect(p, slots);
+    if (!plan_undoes(p)) {
+        return heap_effect(p, slots);
+    }
+    plan_last(p)->imm.i = 1;
+    plan_log(p);
+    p->s.n -= slots;
+    plan_push(p, plan_const(p, Py_None));
+    return WENT_ON;
 }
 
 Went plan_call_heap(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, uint32_t slots) {
@@ -83,6 +91,7 @@ Went plan_call_heap(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, uin
         return WENT_NOWHERE;
     }
     item.list = args[0].v.regs[0];
+    item.notes = true;
     item.remove = DYN_RO_HEAPPOP;
     return plan_push_item(p, &item, slots);
 }

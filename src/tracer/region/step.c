@@ -180,6 +180,11 @@ static Went unpack(Plan *p, uint32_t n) {
     return WENT_ON;
 }
 
+/* object() is none of the values that loops in native code know by their kind. */
+static bool is_mark(PyObject *o, const PlanValue *other) {
+    return o != NULL && Py_IS_TYPE(o, &PyBaseObject_Type) && other->v.kind != DYN_RK_ENTRY && other->v.kind != DYN_RK_CONST;
+}
+
 static Went is_op(Plan *p, const DynInstr *in) {
     PlanValue b = *plan_top(p, 0), a = *plan_top(p, 1);
     PyObject *x = plan_object(p, &a), *y = plan_object(p, &b);
@@ -200,6 +205,8 @@ static Went is_op(Plan *p, const DynInstr *in) {
     if (x != NULL && y != NULL) {
         same = x == y;
     } else if ((x == Py_None && b.v.kind != DYN_RK_ENTRY) || (y == Py_None && a.v.kind != DYN_RK_ENTRY)) {
+        same = false;
+    } else if (is_mark(x, &b) || is_mark(y, &a)) {
         same = false;
     } else {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "the identity of a value that is no object here");
@@ -664,6 +671,7 @@ static bool gives_none_of_them(Plan *p, const DynInstr *in) {
 
 Went plan_step(Plan *p, const DynInstr *in) {
     uint32_t regs[MOST_OPERANDS], n = made_operands(p, in, regs), frames = p->s.nframes, block = p->block;
+    plan_leave_at_sorted(p);
     Went went = step(p, in);
     bool behind = n > 0 && went == WENT_ON && p->s.nframes == frames && p->block == block && gives_none_of_them(p, in);
     for (uint32_t i = 0; behind && i < n; i++) {
