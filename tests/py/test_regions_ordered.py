@@ -5,6 +5,8 @@ from operator import attrgetter, itemgetter
 import pytest
 from regions import Thing, check
 
+import dynoc
+
 NAN = float("nan")
 SECOND = itemgetter(1)
 
@@ -35,6 +37,8 @@ def by_name(lists, out):
 
 
 class Body(Thing):
+    __slots__ = ("x", "m")
+
     def __init__(self, x, m):
         self.x, self.m = x, m
 
@@ -91,6 +95,29 @@ def of_others(d, n, out):
         out.append(a[0] + b[0][0] + c[-1])
         d[i] = i % 2
     return out
+
+
+def of_generators(points, n, out):
+    for i in range(n):
+        near = sorted(((x - i) ** 2, k) for k, x in enumerate(points))[:2]
+        far = sorted((x * i for x in points), key=lambda x: -x, reverse=True)
+        out.append(near[0][1] + near[1][0])
+        out.append(far[0])
+    return out
+
+
+def of_an_iterator(lists, s):
+    for items in lists:
+        waiting = iter(items)
+        s += max(waiting, key=lambda x: -x)
+        s += min(waiting, default=100)
+    return s
+
+
+def by_place(order, places, n):
+    for i in range(n):
+        order.sort(key=places)
+    return order
 
 
 def by_weight(order, weights, n):
@@ -172,6 +199,28 @@ def test_lists_in_order():
     others += [[(2, 1), (1, 9)], [(1, None), (1, None)], [(1, None), (1, 2)], [(1,), (1, 2)], [1, "a"]]
     for items in others:
         check(in_order, ([list(items)], []), [iter([list(items)])])
+
+
+def test_generators_in_order():
+    check(of_generators, ([0.5, 2.5, -1.0], 3, []), [iter(range(3))], forced=False)
+    check(of_generators, ([5, 2, 9], 3, []), [iter(range(3))])
+
+
+def test_an_iterator_comes_on():
+    lists = [[3, 1, 2], [5], [4, 4]]
+    fast = dynoc.optimize(of_an_iterator, wait=True)
+    for _ in range(4):
+        assert fast(lists * 30, 0) == of_an_iterator(lists * 30, 0)
+
+
+def test_a_method_of_the_list_is_its_key():
+    for _ in range(3):
+        order = [2, 0, 1]
+        with pytest.raises(ValueError, match="is not in list"):
+            dynoc.optimize(by_place, wait=True)(order, order.index, 5)
+        assert order == [2, 0, 1]
+    order = [2, 0, 1]
+    assert dynoc.optimize(by_place, wait=True)(order, [1, 2, 0].index, 50) == [1, 2, 0]
 
 
 def test_dicts_in_order():

@@ -171,6 +171,8 @@ def test_items_that_cannot_be_compared():
 
 
 class Queue(Thing):
+    __slots__ = ("h", "n", "most")
+
     def __init__(self, h):
         self.h, self.n, self.most = h, 0, 0
 

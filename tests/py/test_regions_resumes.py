@@ -6,6 +6,8 @@ from regions import Thing, check
 
 
 class Ball(Thing):
+    __slots__ = ("x", "v")
+
     def __init__(self, x, v):
         self.x, self.v = x, v
 
@@ -26,6 +28,8 @@ class Ball(Thing):
 
 
 class Box(Thing):
+    __slots__ = ("balls",)
+
     def __init__(self, balls):
         self.balls = balls
 

@@ -31,17 +31,15 @@ static Went call(Plan *p, int which, const PlanValue *args, uint32_t n, uint32_t
 /* ---- the calls */
 
 static int builtin_of(PyObject *o) {
-    static const char *const names[] = {"min", "max", "sorted", "list"};
-    static PyObject *builtins[DYN_COUNTOF(names)]; /* Strong. */
-    for (int i = 0; i < (int)DYN_COUNTOF(names); i++) {
-        if (builtins[i] == NULL) {
-            builtins[i] = Py_XNewRef(PyDict_GetItemString(PyEval_GetBuiltins(), names[i]));
-        }
-        if (builtins[i] == o) {
+    static const char *const names[] = {"min", "max", "sorted"};
+    PyObject *module = PyCFunction_CheckExact(o) ? ((PyCFunctionObject *)o)->m_module : NULL;
+    bool of_builtins = module != NULL && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "builtins") == 0;
+    for (int i = 0; of_builtins && i < (int)DYN_COUNTOF(names); i++) {
+        if (strcmp(((PyCFunctionObject *)o)->m_ml->ml_name, names[i]) == 0) {
             return i;
         }
     }
-    return FUNCTIONS;
+    return o == (PyObject *)&PyList_Type ? LISTED : FUNCTIONS;
 }
 
 /* The arguments by name, without those that are None where that says nothing. */
@@ -80,6 +78,9 @@ bool plan_is_ordered(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, Py
     if (names != NULL) {
         return which != LISTED && n - (uint32_t)PyTuple_GET_SIZE(names) == 1;
     }
+    if (which == SORTED && n == 1 && args[0].v.kind == DYN_RK_GEN) {
+        return true;
+    }
     const PlanValue items = plan_tuple_object(p, &args[0]);
     const bool list = items.v.kind == DYN_RK_LIST, tuple = (items.v.flags & DYN_RF_TUPLE) != 0;
     if (n != 1 || plan_generates(&args[0]) || plan_is_whole(&args[0])) {
@@ -92,6 +93,16 @@ bool plan_is_ordered(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, Py
     return !(list && !tuple) && items.v.kind != DYN_RK_RANGE && !plan_is_str(p, &items);
 }
 
+/* An iterator that a variable has: that would have to come on, too. */
+static bool is_held(const Plan *p, const PlanValue *v, uint32_t slots) {
+    for (uint32_t i = 0; plan_iterates(v) && i + slots < p->s.n; i++) {
+        if (plan_is_same(v, &p->s.values[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* args: the items, and what has names. */
 Went plan_call_ordered(Plan *p, PyObject *o, const PlanValue *args, PyObject *names, uint32_t slots) {
     const int which = builtin_of(o);
@@ -99,6 +110,9 @@ Went plan_call_ordered(Plan *p, PyObject *o, const PlanValue *args, PyObject *na
     PlanValue passed[3] = {args[0]};
     uint32_t n = 1;
     Options options;
+    if (is_held(p, &args[0], slots)) {
+        return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "an iterator that a variable holds");
+    }
     if (!read_options(p, args + 1, names, sorts, &options)) {
         return WENT_NOWHERE;
     }
@@ -152,18 +166,24 @@ Went plan_call_arrange(Plan *p, const PlanValue *args, uint32_t slots) {
     return WENT_ON;
 }
 
-/* Within the keys of a list that is sorted in place: a list that is loaded isn't that one. */
+/* The list that such a value is, or that it is a method of; DYN_NONE. */
+static uint32_t list_in(const PlanValue *v) {
+    const bool list = v->v.kind == DYN_RK_LIST && (v->v.flags & DYN_RF_TUPLE) == 0;
+    return list ? v->v.regs[0] : v->v.kind == DYN_RK_METHOD ? v->v.regs[1] : DYN_NONE;
+}
+
+/* Within the keys of a list that is sorted in place: a list that is loaded isn't that one. sort_by itself loads it, but no method
+ * of it. */
 void plan_leave_at_sorted(Plan *p) {
     const PlanFrame *frame = plan_frame(p);
     const uint32_t first = frame->base + (uint32_t)dyn_code_nlocalsplus(frame->c->code);
-    const PlanValue *top = p->s.n > first ? plan_top(p, 0) : NULL;
-    if (p->s.nframes < 3 || top == NULL || top->v.kind != DYN_RK_LIST || (top->v.flags & DYN_RF_TUPLE) != 0) {
-        return;
-    }
-    PyObject *sort_by = function_of(SORT_BY);
-    for (uint32_t i = 1; sort_by != NULL && i + 1 < p->s.nframes; i++) {
+    const PlanValue *top = p->s.nframes > 1 && p->s.n > first ? plan_top(p, 0) : NULL;
+    const uint32_t reg = top == NULL ? DYN_NONE : list_in(top);
+    PyObject *sort_by = reg == DYN_NONE ? NULL : function_of(SORT_BY);
+    const uint32_t n = p->s.nframes - (top != NULL && top->v.kind == DYN_RK_LIST);
+    for (uint32_t i = 1; sort_by != NULL && i < n; i++) {
         if ((PyObject *)p->s.frames[i].c->code == ((PyFunctionObject *)sort_by)->func_code) {
-            uint32_t same = plan_emit(p, DYN_RO_PEQ, top->v.regs[0], p->s.values[p->s.frames[i].base].v.regs[0], DYN_NONE);
+            uint32_t same = plan_emit(p, DYN_RO_PEQ, reg, p->s.values[p->s.frames[i].base].v.regs[0], DYN_NONE);
             plan_leave_unless(p, plan_emit(p, DYN_RO_NOT, same, DYN_NONE, DYN_NONE), DYN_R_UNSUPPORTED_VALUE);
         }
     }
