@@ -6,22 +6,22 @@
 
 enum { LEAST, GREATEST, SORTED, LISTED, SORT_BY, ARRANGE, GETTER, LEAST_BY, GREATEST_BY, SORTED_BY, FUNCTIONS };
 
-/* Borrowed: what the module has; NULL. */
-static PyObject *function_of(int which) {
+static PyObject *functions[FUNCTIONS]; /* Strong; NULL until one of them is called. */
+
+static void load(void) {
     static const char *const names[FUNCTIONS] = {"least",   "greatest", "in_order", "listed",      "sort_by",
                                                  "arrange", "getter",   "least_by", "greatest_by", "in_order_by"};
-    static PyObject *functions[FUNCTIONS]; /* Strong. */
-    if (functions[which] == NULL) {
-        PyObject *module = dyn_import("dynoc.polyfills.ordered");
-        functions[which] = module == NULL ? NULL : PyObject_GetAttrString(module, names[which]);
-        Py_XDECREF(module);
-        PyErr_Clear();
+    PyObject *module = functions[0] == NULL ? dyn_import("dynoc.polyfills.ordered") : NULL;
+    for (int i = 0; module != NULL && i < FUNCTIONS; i++) {
+        functions[i] = PyObject_GetAttrString(module, names[i]);
     }
-    return functions[which];
+    Py_XDECREF(module);
+    PyErr_Clear();
 }
 
 static Went call(Plan *p, int which, const PlanValue *args, uint32_t n, uint32_t slots) {
-    PyObject *f = function_of(which);
+    load();
+    PyObject *f = functions[which];
     if (f == NULL || !PyFunction_Check(f)) {
         return plan_unknown(p, DYN_R_INTERNAL, "dynoc.polyfills.ordered has no such function");
     }
@@ -149,7 +149,7 @@ void plan_arrange(Plan *p, PlanValue list, PlanValue keys, PlanValue reverse) {
     plan_emit_or(p, DYN_RO_LSORT, list.v.regs[0], keys.v.regs[0], plan_reg(p, &reverse), DYN_R_UNSUPPORTED_VALUE);
 }
 
-bool plan_is_arrange(PyObject *o) { return PyFunction_Check(o) && o == function_of(ARRANGE); }
+bool plan_is_arrange(PyObject *o) { return o == functions[ARRANGE]; }
 
 /* Its list is seen by others where a program's list is sorted in place. */
 Went plan_call_arrange(Plan *p, const PlanValue *args, uint32_t slots) {
@@ -179,7 +179,7 @@ void plan_leave_at_sorted(Plan *p) {
     const uint32_t first = frame->base + (uint32_t)dyn_code_nlocalsplus(frame->c->code);
     const PlanValue *top = p->s.nframes > 1 && p->s.n > first ? plan_top(p, 0) : NULL;
     const uint32_t reg = top == NULL ? DYN_NONE : list_in(top);
-    PyObject *sort_by = reg == DYN_NONE ? NULL : function_of(SORT_BY);
+    PyObject *sort_by = reg == DYN_NONE ? NULL : functions[SORT_BY];
     const uint32_t n = p->s.nframes - (top != NULL && top->v.kind == DYN_RK_LIST);
     for (uint32_t i = 1; sort_by != NULL && i < n; i++) {
         if ((PyObject *)p->s.frames[i].c->code == ((PyFunctionObject *)sort_by)->func_code) {
@@ -237,15 +237,16 @@ bool plan_makes_getter(Plan *p, PyObject *type, const PlanValue *args, uint32_t 
 
 /* Borrowed: the function that gives what this object does; NULL: it is no getter. */
 PyObject *plan_getter_function(PyObject *o) {
-    static PyObject *functions; /* Strong: a dict of getters. */
-    functions = functions == NULL ? PyDict_New() : functions;
-    if (functions == NULL || !plan_is_getter(o)) {
+    static PyObject *of_getters; /* Strong: a dict. */
+    of_getters = of_getters == NULL ? PyDict_New() : of_getters;
+    if (of_getters == NULL || !plan_is_getter(o)) {
         PyErr_Clear();
         return NULL;
     }
-    PyObject *f = PyDict_GetItemWithError(functions, o), *make = f == NULL ? function_of(GETTER) : NULL;
+    load();
+    PyObject *f = PyDict_GetItemWithError(of_getters, o), *make = f == NULL ? functions[GETTER] : NULL;
     if (make != NULL && (f = PyObject_CallOneArg(make, o)) != NULL) {
-        int failed = PyDict_SetItem(functions, o, f);
+        int failed = PyDict_SetItem(of_getters, o, f);
         Py_DECREF(f);
         f = failed ? NULL : f;
     }
