@@ -344,6 +344,10 @@ DYN_HIDDEN void dyn_region_undo(void);
 DYN_HIDDEN int dyn_region_log_object(PyObject **place); /* these four: 1: there is no room, or it couldn't be undone */
 DYN_HIDDEN int dyn_region_log_append(PyObject *list);
 DYN_HIDDEN int dyn_region_log_pop(PyObject *list);
+/* Of a heap: can it be noted, and noted when it is done. */
+typedef enum DynHeapChange { DYN_HEAP_PUSHED, DYN_HEAP_POPPED, DYN_HEAP_REPLACED, DYN_HEAP_CHANGES } DynHeapChange;
+DYN_HIDDEN bool dyn_region_can_log_heap(PyObject *list, DynHeapChange change);
+DYN_HIDDEN void dyn_region_log_heap(PyObject *list, DynHeapChange change, Py_ssize_t at, PyObject *top);
 DYN_HIDDEN int dyn_region_log_key(PyObject *dict, PyObject *key, PyObject *old); /* takes the key over; old: NULL, or borrowed */
 DYN_HIDDEN int dyn_region_commit(void);                                          /* the call has ended */
 DYN_HIDDEN bool dyn_region_is_np_number(PyObject *o);
@@ -420,7 +424,8 @@ DYN_HIDDEN int64_t dyn_region_array_search(int64_t right, double x); /* in the o
 /* The ops whose imm is printed, and written in C. */
 static inline bool dyn_region_has_imm(uint16_t op) {
     return op == DYN_RO_IFITS || op == DYN_RO_WRAP || op == DYN_RO_DPOWN || op == DYN_RO_SLICE || op == DYN_RO_SAVE ||
-           op == DYN_RO_RESTORE || op == DYN_RO_APART || op == DYN_RO_LASK || op == DYN_RO_ARGI || op == DYN_RO_ARGD ||
+           op == DYN_RO_RESTORE || op == DYN_RO_APART || op == DYN_RO_LASK || op == DYN_RO_HEAPPUSH || op == DYN_RO_HEAPPOP ||
+           op == DYN_RO_HEAPREPLACE || op == DYN_RO_HEAPPUSHPOP || op == DYN_RO_ARGI || op == DYN_RO_ARGD ||
            (op >= DYN_RO_ARGP && op <= DYN_RO_BOXEDC) || (op >= DYN_RO_ROUTINE && op <= DYN_RO_RESULTP) ||
            (op >= DYN_RO_NAMEFLOAT && op <= DYN_RO_NAMEOBJECT);
 }
@@ -472,8 +477,16 @@ DYN_HIDDEN bool dyn_region_is_quiet(PyObject *o);
 DYN_HIDDEN void dyn_region_note_stored(PyObject *o); /* in an object that was there before; who stores it says so then */
 DYN_HIDDEN void dyn_region_keep_object(PyObject *o);
 /* Heaps and deques (region_queues.c); 1: CPython has to do it, and nothing has been changed. */
-DYN_HIDDEN int dyn_region_heap_push(PyObject *list, PyObject *o);
-DYN_HIDDEN int dyn_region_heap_pop(PyObject *list, int64_t root);
+DYN_HIDDEN int dyn_region_heap_push(PyObject *list, PyObject *o, int64_t logs);
+DYN_HIDDEN int dyn_region_heap_replace(PyObject *list, int64_t root, PyObject *o, int64_t logs);
+DYN_HIDDEN int dyn_region_heap_pushpop(PyObject *list, int64_t root, PyObject *o, int64_t logs);
+DYN_HIDDEN void dyn_region_heap_undo(PyObject *list, DynHeapChange change, Py_ssize_t at, PyObject *top);
+DYN_HIDDEN PyObject *dyn_region_heap_least(PyObject *list, PyObject *o);
+DYN_HIDDEN int dyn_region_heapify(PyObject *list);
+
+/* ---- region_sorts.c */
+DYN_HIDDEN int dyn_region_sort(PyObject *list, PyObject *keys, int64_t reverse); /* keys: of its items, or it itself */
+DYN_HIDDEN int dyn_region_heap_pop(PyObject *list, int64_t root, int64_t logs);
 DYN_HIDDEN int dyn_region_deque_append(PyObject *deque, PyObject *o);
 DYN_HIDDEN int dyn_region_deque_appendleft(PyObject *deque, PyObject *o);
 DYN_HIDDEN int dyn_region_deque_take(PyObject *deque, int64_t i);

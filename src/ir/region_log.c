@@ -24,6 +24,11 @@ int dyn_region_log_object(PyObject **place) {
 static PyObject *appended[1], *taken_out[1];
 /* A key of the dict `o` got a value: in front of it are the key, and the value that it had, or NULL. */
 static PyObject *keyed[1];
+/* The heap `o` was changed: the item that was put in has come to place `number`, and in front of it is what was taken out, or
+ * NULL. */
+static PyObject *heaped[DYN_HEAP_CHANGES];
+
+static bool is_heap_change(PyObject *const *place) { return place >= heaped && place < heaped + DYN_HEAP_CHANGES; }
 
 /* A place in the list's memory that was noted would be lost where the list gets other memory. */
 static bool is_noted_within(const PyListObject *list) {
@@ -36,11 +41,21 @@ static bool is_noted_within(const PyListObject *list) {
     return false;
 }
 
+/* An item may be appended: no place that was noted moves then. */
+static bool may_grow(PyObject *o) {
+    const PyListObject *list = (const PyListObject *)o;
+    return Py_SIZE(o) != list->allocated || !is_noted_within(list);
+}
+
+/* The last item may be taken off: the list's memory stays, so that nothing is needed to put it back. */
+static bool may_shrink(PyObject *o) {
+    const Py_ssize_t n = PyList_GET_SIZE(o);
+    return n > 0 && n - 1 >= ((const PyListObject *)o)->allocated >> 1;
+}
+
 int dyn_region_log_append(PyObject *o) {
     DynRegionLog *log = &dyn_region_log;
-    const PyListObject *list = (const PyListObject *)o;
-    bool moves = Py_SIZE(o) == list->allocated;
-    if (log->n == DYN_REGION_LOGGED || (moves && is_noted_within(list))) {
+    if (log->n == DYN_REGION_LOGGED || !may_grow(o)) {
         return 1;
     }
     log->at[log->n].place = appended;
@@ -52,10 +67,8 @@ int dyn_region_log_append(PyObject *o) {
 
 int dyn_region_log_pop(PyObject *o) {
     DynRegionLog *log = &dyn_region_log;
-    const PyListObject *list = (const PyListObject *)o;
     Py_ssize_t n = PyList_GET_SIZE(o);
-    bool stays = n > 0 && n - 1 >= list->allocated >> 1; /* its memory, so that nothing is needed to put it back */
-    if (!stays || log->n + 1 >= DYN_REGION_LOGGED) {
+    if (!may_shrink(o) || log->n + 1 >= DYN_REGION_LOGGED) {
         return 1;
     }
     log->at[log->n].place = NULL;
@@ -65,6 +78,21 @@ int dyn_region_log_pop(PyObject *o) {
     log->at[log->n++].o = Py_NewRef(o);
     log->nobjects++;
     return 0;
+}
+
+bool dyn_region_can_log_heap(PyObject *list, DynHeapChange change) {
+    bool may = change == DYN_HEAP_PUSHED ? may_grow(list) : change == DYN_HEAP_REPLACED || may_shrink(list);
+    return may && dyn_region_log.n + 1 < DYN_REGION_LOGGED;
+}
+
+void dyn_region_log_heap(PyObject *list, DynHeapChange change, Py_ssize_t at, PyObject *top) {
+    DynRegionLog *log = &dyn_region_log;
+    log->at[log->n].place = NULL;
+    log->at[log->n++].o = Py_XNewRef(top);
+    log->at[log->n].place = &heaped[change];
+    log->at[log->n].number = (double)at;
+    log->at[log->n++].o = Py_NewRef(list);
+    log->nobjects++;
 }
 
 int dyn_region_log_key(PyObject *dict, PyObject *key, PyObject *old) {
@@ -121,6 +149,12 @@ int dyn_region_commit(void) {
             dyn_region_keep_object(log->at[log->n].o);
             log->n--;
             dyn_region_keep_object(log->at[log->n].o);
+        } else if (is_heap_change(log->at[log->n].place)) {
+            dyn_region_keep_object(log->at[log->n].o);
+            log->n--;
+            if (log->at[log->n].o != NULL) {
+                dyn_region_keep_object(log->at[log->n].o);
+            }
         } else if (log->at[log->n].place == keyed) {
             dyn_region_keep_object(log->at[log->n].o);
             dyn_region_keep_object(log->at[--log->n].o);
@@ -147,6 +181,11 @@ void dyn_region_undo(void) {
         } else if (place == taken_out) {
             double number = log->at[log->n].number;
             put_back(o, number, log->at[--log->n].o);
+        } else if (is_heap_change(place)) {
+            const Py_ssize_t at = (Py_ssize_t)log->at[log->n].number;
+            dyn_region_heap_undo(o, (DynHeapChange)(place - heaped), at, log->at[log->n - 1].o);
+            log->n--;
+            Py_DECREF(o);
         } else if (place == keyed) {
             log->n -= 2;
             unset(o, log->at[log->n + 1].o, log->at[log->n].o);

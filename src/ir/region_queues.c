@@ -22,13 +22,20 @@ typedef struct Number {
 static bool number_of(PyObject *o, Number *n) {
     int overflow = 0;
     DynScalar value;
-    *n = (Number){.integer = false};
+    if (PyTuple_CheckExact(o)) {
+        return false;
+    }
+    *n = (Number){.integer = PyLong_CheckExact(o)};
+    if (n->integer) {
+        n->i = PyLong_AsLongLongAndOverflow(o, &overflow);
+        return overflow == 0;
+    }
     if (PyFloat_CheckExact(o) || dyn_npscalar_is(o, DYN_F64)) {
         n->d = PyFloat_AS_DOUBLE(o);
         return true;
     }
     n->integer = true;
-    if (PyLong_CheckExact(o) || PyBool_Check(o)) {
+    if (PyBool_Check(o)) {
         n->i = PyLong_AsLongLongAndOverflow(o, &overflow);
         return overflow == 0;
     }
@@ -66,6 +73,11 @@ static bool order_numbers(Number a, Number b, Order *out) {
 /* false: comparing them might run code, or is an error. */
 static bool order(PyObject *a, PyObject *b, int depth, Order *out) {
     Number x, y;
+    if (PyFloat_CheckExact(a) && PyFloat_CheckExact(b)) {
+        const double c = PyFloat_AS_DOUBLE(a), d = PyFloat_AS_DOUBLE(b);
+        *out = (Order){c < d, c == d};
+        return true;
+    }
     if (number_of(a, &x) && number_of(b, &y)) {
         return order_numbers(x, y, out);
     }
@@ -114,9 +126,10 @@ static Py_ssize_t place_above(PyObject **items, PyObject *item, Py_ssize_t from)
     return from;
 }
 
-int dyn_region_heap_push(PyObject *list, PyObject *o) {
+/* logs, of these: it may have to be undone (region_log.c). */
+int dyn_region_heap_push(PyObject *list, PyObject *o, int64_t logs) {
     const Py_ssize_t last = PyList_GET_SIZE(list), to = place_above(((PyListObject *)list)->ob_item, o, last);
-    if (to < 0 || PyList_Append(list, o) < 0) {
+    if (to < 0 || (logs && !dyn_region_can_log_heap(list, DYN_HEAP_PUSHED)) || PyList_Append(list, o) < 0) {
         PyErr_Clear();
         return 1;
     }
@@ -126,22 +139,48 @@ int dyn_region_heap_push(PyObject *list, PyObject *o) {
     }
     items[to] = o;
     dyn_region_note_stored(o);
+    if (logs) {
+        dyn_region_log_heap(list, DYN_HEAP_PUSHED, to, NULL);
+    }
     return 0;
 }
 
-/* The way of smaller children from the root to a leaf, of the first n items. */
-static int way_down(PyObject **items, Py_ssize_t n, Py_ssize_t way[LONGEST]) {
+/* The way of smaller children from a place to a leaf, of the first n items, and how far an item goes down on it. */
+typedef struct Way {
+    Py_ssize_t at[LONGEST];
+    int steps;
+} Way;
+
+/* The way of an item that takes that place; false: that can't be said. */
+static bool find_way(PyObject **items, Py_ssize_t n, Py_ssize_t from, PyObject *item, Way *way) {
     int steps = 0;
-    way[0] = 0;
-    while (way[steps] < n >> 1) {
+    way->at[0] = from;
+    while (way->at[steps] < n >> 1) {
         Order o = {true, false};
-        Py_ssize_t child = 2 * way[steps] + 1;
+        Py_ssize_t child = 2 * way->at[steps] + 1;
         if (child + 1 < n && !order(items[child], items[child + 1], DEEPEST, &o)) {
-            return -1;
+            return false;
         }
-        way[++steps] = child + (child + 1 < n && !o.less);
+        way->at[++steps] = child + (child + 1 < n && !o.less);
     }
-    return steps;
+    for (; steps > 0; steps--) {
+        Order o;
+        if (!order(item, items[way->at[steps]], DEEPEST, &o)) {
+            return false;
+        }
+        if (!o.less) {
+            break;
+        }
+    }
+    way->steps = steps;
+    return true;
+}
+
+static void go_way(PyObject **items, const Way *way, PyObject *item) {
+    for (int k = 0; k < way->steps; k++) {
+        items[way->at[k]] = items[way->at[k + 1]];
+    }
+    items[way->at[way->steps]] = item;
 }
 
 /* Takes the last item off, whose reference is the caller's then. */
@@ -160,37 +199,130 @@ static PyObject *take_last(PyObject *list) {
 }
 
 /* The root, which has been read, is taken out. */
-int dyn_region_heap_pop(PyObject *list, int64_t root) {
+int dyn_region_heap_pop(PyObject *list, int64_t root, int64_t logs) {
     PyObject **items = ((PyListObject *)list)->ob_item;
     const Py_ssize_t n = PyList_GET_SIZE(list) - 1;
-    Py_ssize_t way[LONGEST];
-    int steps = n > 0 ? way_down(items, n, way) : 0;
+    Way way;
     PyObject *top = items[root], *last = items[n];
-    if (steps < 0 || !dyn_region_can_keep(top)) {
+    if (!find_way(items, n, 0, last, &way) || !dyn_region_can_keep(top) ||
+        (logs && !dyn_region_can_log_heap(list, DYN_HEAP_POPPED)) || take_last(list) == NULL) {
         return 1;
-    }
-    int rises = steps;
-    for (; rises > 0; rises--) {
-        Order o;
-        if (!order(last, items[way[rises]], DEEPEST, &o)) {
-            return 1;
-        }
-        if (!o.less) {
-            break;
-        }
-    }
-    if (take_last(list) == NULL) {
-        return 1;
-    }
-    items = ((PyListObject *)list)->ob_item;
-    for (int k = 0; n > 0 && k < rises; k++) {
-        items[way[k]] = items[way[k + 1]];
     }
     if (n > 0) {
-        items[way[rises]] = last;
+        go_way(((PyListObject *)list)->ob_item, &way, last);
+    }
+    if (logs) {
+        dyn_region_log_heap(list, DYN_HEAP_POPPED, way.at[way.steps], top);
     }
     dyn_region_keep_object(top);
     return 0;
+}
+
+/* The root, which has been read, is taken out, and `o` is put in. */
+int dyn_region_heap_replace(PyObject *list, int64_t root, PyObject *o, int64_t logs) {
+    PyObject **items = ((PyListObject *)list)->ob_item, *top = items[root];
+    Way way;
+    if (!find_way(items, PyList_GET_SIZE(list), 0, o, &way) || !dyn_region_can_keep(top) ||
+        (logs && !dyn_region_can_log_heap(list, DYN_HEAP_REPLACED))) {
+        return 1;
+    }
+    go_way(items, &way, Py_NewRef(o));
+    if (logs) {
+        dyn_region_log_heap(list, DYN_HEAP_REPLACED, way.at[way.steps], top);
+    }
+    dyn_region_note_stored(o);
+    dyn_region_keep_object(top);
+    return 0;
+}
+
+/* What heappushpop gives, borrowed: `o` itself where the heap is empty, or its root isn't less. NULL: that can't be said. */
+PyObject *dyn_region_heap_least(PyObject *list, PyObject *o) {
+    Order root = {false, false};
+    PyObject *top = PyList_GET_SIZE(list) == 0 ? o : PyList_GET_ITEM(list, 0);
+    if (PyList_GET_SIZE(list) > 0 && !order(top, o, DEEPEST, &root)) {
+        return NULL;
+    }
+    return root.less ? top : o;
+}
+
+/* And what it does then. */
+int dyn_region_heap_pushpop(PyObject *list, int64_t root, PyObject *o, int64_t logs) {
+    return dyn_region_heap_least(list, o) == o ? 0 : dyn_region_heap_replace(list, root, o, logs);
+}
+
+/* The item at a place of the heap is put back to its end: those that rose go down again, and `top` is the root. */
+static void undo_rise(PyObject **items, Py_ssize_t at, PyObject *top) {
+    for (; at > 0; at = (at - 1) >> 1) {
+        items[at] = items[(at - 1) >> 1];
+    }
+    items[0] = top;
+}
+
+static void undo_pop(PyObject *list, Py_ssize_t at, PyObject *top) {
+    const bool empty = PyList_GET_SIZE(list) == 0;
+    PyObject *last = empty ? top : PyList_GET_ITEM(list, at);
+    if (PyList_Append(list, last) < 0) {
+        PyErr_Clear();
+        Py_DECREF(top);
+        return;
+    }
+    if (!empty) {
+        undo_rise(((PyListObject *)list)->ob_item, at, top);
+    }
+    Py_DECREF(last); /* the list has it once more than it should */
+}
+
+static void undo_push(PyObject *list, Py_ssize_t to) {
+    PyObject **items = ((PyListObject *)list)->ob_item, *o = items[to];
+    const Py_ssize_t last = PyList_GET_SIZE(list) - 1;
+    Py_ssize_t way[LONGEST];
+    int steps = 0;
+    for (Py_ssize_t at = last; at > to; at = (at - 1) >> 1) {
+        way[steps++] = at;
+    }
+    for (Py_ssize_t at = to; steps > 0; at = way[steps]) {
+        items[at] = items[way[--steps]];
+    }
+    items[last] = o;
+    (void)PyList_SetSlice(list, last, last + 1, NULL);
+    PyErr_Clear();
+}
+
+/* What was done last to the heap, with the place that the item which was put in has come to; takes `top` over. */
+void dyn_region_heap_undo(PyObject *list, DynHeapChange change, Py_ssize_t at, PyObject *top) {
+    PyObject *item = PyList_GET_SIZE(list) == 0 ? NULL : PyList_GET_ITEM(list, at);
+    switch (change) {
+    case DYN_HEAP_PUSHED: undo_push(list, at); break;
+    case DYN_HEAP_POPPED: undo_pop(list, at, top); break;
+    case DYN_HEAP_REPLACED:
+        undo_rise(((PyListObject *)list)->ob_item, at, top);
+        Py_DECREF(item);
+        break;
+    case DYN_HEAP_CHANGES: break;
+    }
+}
+
+/* The items are moved in a copy: a comparison that can't be made leaves the list as it is. */
+int dyn_region_heapify(PyObject *list) {
+    const Py_ssize_t n = PyList_GET_SIZE(list);
+    PyObject **items = PyMem_RawMalloc((size_t)n * sizeof *items + 1);
+    bool fits = items != NULL;
+    Way way;
+    if (fits && n > 0) {
+        memcpy(items, ((PyListObject *)list)->ob_item, (size_t)n * sizeof *items);
+    }
+    for (Py_ssize_t i = n >> 1; fits && i-- > 0;) {
+        PyObject *item = items[i];
+        fits = find_way(items, n, i, item, &way);
+        if (fits) {
+            go_way(items, &way, item);
+        }
+    }
+    if (fits && n > 0) {
+        memcpy(((PyListObject *)list)->ob_item, items, (size_t)n * sizeof *items);
+    }
+    PyMem_RawFree(items);
+    return !fits;
 }
 
 /* ---- deques */

@@ -574,21 +574,6 @@ static int rotate(PyObject *list, int64_t i) {
 
 static int reverse(PyObject *list) { return PyList_Reverse(list); }
 
-/* Numbers of one type, or strings, so that comparing them runs no code. */
-static int sort(PyObject *list) {
-    Py_ssize_t n = PyList_GET_SIZE(list);
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *o = PyList_GET_ITEM(list, i);
-        bool plain = PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o);
-        if (!plain || Py_TYPE(o) != Py_TYPE(PyList_GET_ITEM(list, 0))) {
-            return 1;
-        }
-    }
-    bool failed = PyList_Sort(list) < 0;
-    PyErr_Clear();
-    return failed;
-}
-
 static int has_int(PyObject *list, int64_t x, int64_t *d) {
     *d = 0;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list) && *d == 0; i++) {

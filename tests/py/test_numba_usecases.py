@@ -22,7 +22,7 @@ PROGRAMS = {function.__name__: (function, make) for function, make in numba_usec
 # Those of which some loop stays in CPython: for what its language lacks, or because graphs serve the function.
 LEFT = """
     singles_of_complex days_before reductions_along_axes blocks_of_views logistic_steps arrays_in_a_dict
-    kept_in_order sorted_by_key enumerated_and_zipped functions_passed
+    kept_in_order enumerated_and_zipped functions_passed
     instance_methods tuples_unpacked
 """.split()
 NEAR = {"singles_of_complex"}  # a graph computes the product of scalars as NumPy does that of arrays

@@ -1,4 +1,4 @@
-"""Native loops with heapq's heappush and heappop, and with deques."""
+"""Native loops with heapq's functions, and with deques."""
 
 import heapq
 import random
@@ -51,6 +51,38 @@ def named(h, words, n):
         if len(h) > 4:
             heappop(h)
     return h
+
+
+def replaced(values, h, s):
+    for x in values:
+        y = heapq.heapreplace(h, x)
+        s.append(y)
+    return h, s
+
+
+def pushed_and_popped(values, h, s):
+    for x in values:
+        y = heapq.heappushpop(h, x)
+        s.append(y)
+    return h, s
+
+
+def made_heaps(lists, s):
+    for h in lists:
+        heapq.heapify(h)
+        s += len(h)
+    return lists, s
+
+
+def merged_runs(h, runs, out):
+    while h:
+        v, i, j = h[0]
+        out.append(v)
+        if j + 1 < len(runs[i]):
+            heapq.heapreplace(h, (runs[i][j + 1], i, j + 1))
+        else:
+            heappop(h)
+    return out
 
 
 def searched(q, near, far):
@@ -136,6 +168,82 @@ def test_items_that_cannot_be_compared():
     check(pushed, ([1, "a", 2], [3]), [iter([1, "a", 2])])
     check(pushed, ([(1, None), (1, None), (1, 2)], [(1, 3)]), [iter([(1, None), (1, None), (1, 2)])])
     check(popped, ([1, 2, "a", 4, 5], 3, 0), [iter(range(3))])
+
+
+class Queue(Thing):
+    __slots__ = ("h", "n", "most")
+
+    def __init__(self, h):
+        self.h, self.n, self.most = h, 0, 0
+
+    def push(self, rank, what):
+        heappush(self.h, (rank, self.n, what))
+        self.n += 1
+        if len(self.h) > self.most:
+            self.most = len(self.h)
+
+    def pop(self):
+        rank, n, what = heappop(self.h)
+        self.n -= n % 2
+        return what if rank % 2 else -what
+
+    def turn(self, x):
+        a = heapq.heapreplace(self.h, (x, self.n, x))
+        b = heapq.heappushpop(self.h, (x % 3, 0, a[2]))
+        heappush(self.h, a)
+        c = heappop(self.h)
+        if c[0] > self.most:
+            self.most += c[0]
+        return b[2] * c[1]
+
+
+def queued(queue, n, total):
+    for i in range(n):
+        queue.push(i * 7 % 5, i)
+        queue.push(i % 3, i)
+        total += queue.turn(i)
+        if i % 3 != 1:
+            total += queue.pop()
+    return queue, total
+
+
+def test_heaps_of_a_method_that_is_left():
+    """All that it did to the heap is undone, and CPython calls it."""
+    for h in ([], [(0, 1, 2)], [(i // 2, i, i) for i in range(9)]):
+        check(queued, (Queue(h), 6, 0), [iter(range(6))])
+
+
+HEAPS = [[1, 3, 2, 7, 4], [0.5, 1.5, 0.75, NAN, 2.0, 1.0], [1, 2.5, 3, 4.5], [1, 2**70], ["a", "b", "c"], [(1, "x"), (1, "y")]]
+
+
+@pytest.mark.parametrize("h", HEAPS)
+def test_the_least_is_replaced(h):
+    for values in ([5, 0, 2, 2], [0.5, 9.5, -1.0, NAN], ["b", "", "c"], [(0, "z"), (2, "a"), (1, "x")], [2**70, 1]):
+        check(replaced, (values, h, []), [iter(values)], forced=values[0] == 5)
+        check(pushed_and_popped, (values, h, []), [iter(values)], forced=values[0] == 5)
+
+
+def test_nothing_is_replaced_in_an_empty_heap():
+    check(replaced, ([1, 2], [], []), [iter([1, 2])])
+    check(pushed_and_popped, ([1, 2], [], []), [iter([1, 2])])
+
+
+def test_lists_become_heaps():
+    draw = random.Random(4).randrange
+    lists = [[draw(9) for _ in range(n)] for n in range(12)]
+    check(made_heaps, (lists, 0), [iter(lists)], forced=False)
+    for lists in ([[3, 1, 2]] * 2, [[2.5, NAN, 1.0, 0.5, -1.0]], [["b", "a"], [(2, 1), (1, 2), (1, 1)], [], [1]]):
+        check(made_heaps, (lists, 0), [iter(lists)])
+    lists = [[3, 2, 1], [5, "a", 1, 0], [2, 1]]
+    check(made_heaps, (lists, 0), [iter(lists)])
+
+
+def test_runs_are_merged():
+    runs = [[1, 5, 9], [2, 2, 8], [0], [7, 10]]
+    h = [(run[0], i, 0) for i, run in enumerate(runs)]
+    heapq.heapify(h)
+    check(merged_runs, (h, runs, []))
+    check(merged_runs, ([(float(v), i, j) for v, i, j in h], [[float(v) for v in run] for run in runs], []))
 
 
 class Rank(Thing):

@@ -648,6 +648,9 @@ static Went call_known(Plan *p, PyObject *o, PlanValue *args, uint32_t n, PyObje
         plan_push(p, out);
         return WENT_ON;
     }
+    if (known == PLAN_NOT_KNOWN && plan_is_ordered(p, o, args, n, names)) {
+        return plan_call_ordered(p, o, args, names, slots);
+    }
     if (known == PLAN_REFUSED || names != NULL) {
         return known == PLAN_REFUSED ? WENT_NOWHERE : plan_unknown(p, DYN_R_UNSUPPORTED_OP, "keyword arguments");
     }
@@ -672,10 +675,19 @@ static Went call_known(Plan *p, PyObject *o, PlanValue *args, uint32_t n, PyObje
             return WENT_ON;
         }
     }
+    if (n == 3 && plan_is_arrange(o)) {
+        return plan_call_arrange(p, args, slots);
+    }
+    if (plan_makes_getter(p, o, args, n, &out)) {
+        p->s.n -= slots;
+        plan_push(p, out);
+        return WENT_ON;
+    }
     if (PyType_Check(o) && (((PyTypeObject *)o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
         return plan_construct(p, o, args, n, slots);
     }
     PyObject *function = PyFunction_Check(o) ? o : plan_inside(o);
+    function = function == NULL ? plan_getter_function(o) : function;
     if (function != NULL) {
         return plan_call_function(p, (PyFunctionObject *)function, args, n, slots);
     }
@@ -729,11 +741,18 @@ Went plan_call(Plan *p, const DynInstr *in) {
     if (base[0].v.kind == DYN_RK_CONST && plan_is_whole(&base[1])) {
         return plan_call_array_method(p, plan_object(p, &base[0]), &base[1], n, names, slots);
     }
+    PyObject *named = names != NULL && base[0].v.kind == DYN_RK_CONST ? plan_object(p, &base[0]) : NULL;
+    if (named != NULL && base[1].v.kind == DYN_RK_LIST) {
+        return plan_call_method_with_names(p, named, base[1], base + 2, n, names, slots);
+    }
     if (names != NULL && (self->v.kind != DYN_RK_NULL || o == NULL)) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "keyword arguments");
     }
     if (base[0].v.kind == DYN_RK_FUNC && n == 0) { /* a comprehension: called with its iterator, as a method is */
         return plan_call_made(p, base[0], base[1], slots);
+    }
+    if (callee->v.kind == DYN_RK_FUNC && self->v.kind == DYN_RK_NULL) {
+        return plan_call_lambda(p, *callee, base + 2, n, slots);
     }
     bool has_methods = plan_is_str(p, &base[1]) || base[1].v.kind == DYN_RK_LIST || base[1].v.kind == DYN_RK_DICT ||
                        base[1].v.kind == DYN_RK_SET || base[1].v.kind == DYN_RK_DEQUE;

@@ -133,6 +133,7 @@ Went plan_make_function(Plan *p, uint32_t flags) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a function with defaults or annotations");
     }
     v.v.ref = code.v.ref;
+    v.v.shape = (uint16_t)(p->s.nframes - 1); /* whose module's variables are its own */
     p->s.n--;
     if (flags & CLOSURE) {
         return plan_give_closure(p, v);
@@ -154,22 +155,25 @@ Went plan_give_closure(Plan *p, PlanValue v) {
     return WENT_ON;
 }
 
-/* A frame of code with an iterator as its first variable. */
-static Went enter(Plan *p, PyCodeObject *code, PlanDriver driver, PlanValue iterator, const PlanValue *cells) {
+/* A frame of the code of a function that was made in the loop, or of its generator. */
+static Went enter(Plan *p, const PlanValue *function, PlanDriver driver, const PlanValue *args, uint32_t n,
+                  const PlanValue *cells) {
+    PyCodeObject *code = (PyCodeObject *)p->r->objects.at[function->v.ref];
     const DynCode *c = plan_decoded(p, code);
-    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(code);
+    uint32_t nslots = (uint32_t)dyn_code_nlocalsplus(code), nfree = (uint32_t)dyn_code_nfree(code);
     if (c == NULL || p->s.nframes == PLAN_FRAMES || p->s.n + nslots + 16 > PLAN_VALUES) {
         plan_stop(p, DYN_R_GRAPH_SIZE);
         return WENT_AWAY;
     }
-    const PlanFrame *caller = plan_frame(p);
-    PlanFrame frame = {.c = c, .globals = caller->globals, .builtins = caller->builtins, .at = 0, .base = p->s.n};
+    const PlanFrame *maker = &p->s.frames[function->v.shape];
+    PlanFrame frame = {.c = c, .globals = maker->globals, .builtins = maker->builtins, .at = 0, .base = p->s.n};
     frame.driver = driver;
     frame.cells = cells;
     frame.loops = plan_loops_of(p, c, NULL);
     p->s.frames[p->s.nframes++] = frame;
     for (uint32_t i = 0; i < nslots; i++) {
-        plan_push(p, i == 0 ? iterator : plan_value(DYN_RK_NULL, DYN_NONE));
+        const bool is_cell = i + nfree >= nslots && cells != NULL; /* for functions that it makes itself */
+        plan_push(p, i < n ? args[i] : is_cell ? cells[i + nfree - nslots] : plan_value(DYN_RK_NULL, DYN_NONE));
     }
     return frame.loops == NULL ? WENT_AWAY : WENT_ON;
 }
@@ -187,7 +191,34 @@ static Went plan_comprehension(Plan *p, PlanValue function, PyCodeObject *code, 
         return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function that is made in the loop, and is no comprehension");
     }
     p->s.n -= slots;
-    return enter(p, code, PLAN_CALL, iterator, function.items);
+    return enter(p, &function, PLAN_CALL, &iterator, 1, function.items);
+}
+
+/* A call of such a function, with arguments by place. */
+Went plan_call_lambda(Plan *p, PlanValue function, const PlanValue *passed, uint32_t n, uint32_t slots) {
+    const PyCodeObject *code = (PyCodeObject *)p->r->objects.at[function.v.ref];
+    PlanValue args[PLAN_ITEMS];
+    int others = CO_COROUTINE | CO_ASYNC_GENERATOR | CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR;
+    if ((code->co_flags & others) != 0 || code->co_kwonlyargcount > 0 || (uint32_t)code->co_argcount != n || n > PLAN_ITEMS ||
+        plan_any_paused(p, passed, n)) {
+        return plan_unknown(p, DYN_R_OPAQUE_CALL, "a call of a function that is made in the loop, in this form");
+    }
+    for (uint32_t i = 0; i < p->opaque.n; i++) {
+        if (p->opaque.at[i] == code) {
+            return plan_unknown(p, DYN_R_OPAQUE_CALL, "a function that is made in the loop, stores something, and can be left");
+        }
+    }
+    if (p->s.nframes == PLAN_FRAMES) {
+        return plan_unknown(p, DYN_R_OPAQUE_CALL, "calls that are too deep");
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        args[i] = passed[i];
+        plan_reg(p, &args[i]);
+    }
+    const uint32_t inner = p->s.nframes;
+    Went went = enter(p, &function, PLAN_CALL, args, n, function.items);
+    p->s.frames[inner].below = slots;
+    return went;
 }
 
 /* A call of a function that was made in the loop, with an iterator, or from 3.15 on with what the function itself asks for one: a
@@ -208,6 +239,7 @@ Went plan_call_made(Plan *p, PlanValue function, PlanValue iterator, uint32_t sl
         items[1 + i] = function.items[i];
     }
     v.v.ref = function.v.ref;
+    v.v.shape = function.v.shape;
     v.v.n = function.v.n + 1;
     v.items = items;
     p->s.n -= slots;
@@ -234,7 +266,7 @@ Went plan_drive(Plan *p, PlanDriver driver, PlanValue generator, uint32_t slots)
     }
     p->s.n -= slots;
     plan_push(p, none);
-    return paused ? plan_resume(p, driver, generator) : enter(p, code, driver, generator.items[0], generator.items + 1);
+    return paused ? plan_resume(p, driver, generator) : enter(p, &generator, driver, &generator.items[0], 1, generator.items + 1);
 }
 
 /* The generator is left for good, with this result. */

@@ -193,23 +193,28 @@ bool plan_list_item(Plan *p, PlanValue list, PlanValue index, PlanItem *item) {
 }
 
 /* The item is taken out of the list or dict: that is an effect. */
-static void take_out(Plan *p, const PlanItem *item) {
+static void take_out(Plan *p, const PlanItem *item, bool noted) {
     if (item->list != DYN_NONE) {
         DynRegionOp remove = item->remove != 0 ? item->remove : DYN_RO_LREMOVE;
         plan_settle_doubts(p);
-        plan_emit_or(p, remove, item->list, item->index, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+        plan_emit_or(p, remove, item->list, item->index, item->given == 0 ? DYN_NONE : item->given - 1, DYN_R_UNSUPPORTED_VALUE);
+        if (item->notes) {
+            plan_last(p)->imm.i = noted;
+        }
     }
 }
 
 static void push_as(Plan *p, const PlanItem *item, Alternative a, uint32_t drop) {
     PlanValue v = item_as(p, item, a);
-    bool logs = item->list != DYN_NONE && item->last && p->s.nframes > 1 && p->resume_at != DYN_NONE;
-    if (logs) { /* within an inlined call it is undone where the region is left before that has ended */
+    bool logs = item->list != DYN_NONE && (item->last || item->notes) && plan_undoes(p);
+    if (logs && item->last) {
         plan_settle_doubts(p);
         plan_emit_or(p, DYN_RO_NOTEPOP, item->list, DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    }
+    if (logs) {
         plan_log(p);
     }
-    take_out(p, item);
+    take_out(p, item, logs);
     if (item->list != DYN_NONE && !plan_is_python_number(&v)) { /* the run has it from here on */
         plan_makes(p);
     }
@@ -542,7 +547,7 @@ bool plan_call_sorted(Plan *p, int arg, PlanValue *args, uint32_t n, PlanValue *
     if (!plan_list_of(p, &args[0], out)) {
         return false;
     }
-    plan_emit_or(p, DYN_RO_LSORT, out->v.regs[0], DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    plan_arrange(p, *out, *out, plan_bool(false));
     return true;
 }
 

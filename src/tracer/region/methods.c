@@ -12,7 +12,7 @@ static Went done(Plan *p, uint32_t slots, PlanValue result) {
 /* Within an inlined call it is noted, and undone where the region is left before that call has ended. */
 static Went append(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
     (void)n;
-    if (p->s.nframes > 1 && p->resume_at != DYN_NONE) {
+    if (plan_undoes(p)) {
         plan_emit_or(p, DYN_RO_NOTEAPPEND, self.v.regs[0], DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
         plan_log(p);
         if (!plan_append(p, self, args[0])) {
@@ -84,11 +84,17 @@ static Went remove_item(Plan *p, PlanValue self, const PlanValue *args, uint32_t
 }
 
 static Went sort(Plan *p, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots) {
-    (void)args;
     (void)n;
-    plan_settle_doubts(p);
-    plan_emit_or(p, DYN_RO_LSORT, self.v.regs[0], DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
-    return done(p, slots, plan_const(p, Py_None));
+    return plan_sort_list(p, self, args, NULL, slots);
+}
+
+Went plan_call_method_with_names(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, PyObject *names,
+                                 uint32_t slots) {
+    const bool list = self.v.kind == DYN_RK_LIST && (self.v.flags & DYN_RF_TUPLE) == 0;
+    if (list && n == (uint32_t)PyTuple_GET_SIZE(names) && dyn_cpy_lookup_named(&PyList_Type, "sort") == method) {
+        return plan_sort_list(p, self, args, names, slots);
+    }
+    return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "keyword arguments");
 }
 
 static bool all_of(Plan *p, PlanValue self, PlanValue *out) {

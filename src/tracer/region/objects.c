@@ -27,7 +27,8 @@ PlanValue plan_instance(Plan *p, uint32_t class, uint32_t reg) {
 }
 
 bool plan_of_instance(Plan *p, PyObject *o, uint32_t slot, PlanValue *v) {
-    uint32_t class = plan_class_of(p, o), reg = class == DYN_NONE ? DYN_NONE : dyn_region_reg(p->r, 'P');
+    uint32_t class = plan_is_getter(o) ? DYN_NONE : plan_class_of(p, o),
+             reg = class == DYN_NONE ? DYN_NONE : dyn_region_reg(p->r, 'P');
     if (reg == DYN_NONE) {
         return false;
     }

@@ -151,7 +151,7 @@ void plan_key_value(Plan *p, DynStr *key, const PlanValue *v) {
     }
 }
 
-static void key_state(Plan *p, DynStr *key, uint32_t resume_at, uint32_t resume_n) {
+static void key_state(Plan *p, DynStr *key, uint32_t resume_at, uint32_t resume_n, const uint8_t *from) {
     for (uint32_t i = 0; i < p->s.nframes; i++) {
         const PlanFrame *f = &p->s.frames[i];
         const uint64_t row[3] = {(uintptr_t)f->c, (uint64_t)f->at << 2 | f->returns, (uint64_t)f->below << 32 | f->depth};
@@ -160,6 +160,7 @@ static void key_state(Plan *p, DynStr *key, uint32_t resume_at, uint32_t resume_
     }
     const uint32_t row[4] = {resume_at, resume_n, p->s.logged, p->s.routine};
     dyn_str_put(key, row, sizeof row);
+    plan_key_carried(p, key, from, resume_n);
     p->ordered.n = 0;
     for (uint32_t i = 0; i < p->s.n; i++) {
         plan_key_value(p, key, &p->s.values[i]);
@@ -274,12 +275,12 @@ static void leave_loops(PlanFrame *f) {
     }
 }
 
-static PlanVersion *new_version(Plan *p, DynStr *key, uint64_t hash, uint32_t resume_at, uint32_t resume_n) {
+static PlanVersion *new_version(Plan *p, DynStr *key, uint64_t hash, uint32_t resume_at, uint32_t resume_n, const uint8_t *from) {
     PlanVersion v = {.hash = hash, .nkey = key->n, .resume_at = resume_at, .resume_n = resume_n};
     v.state = state_for(p, p->s.n);
     v.key = dyn_arena_alloc(&p->arena, key->n + 1);
     v.block = plan_new_block(p, plan_frame(p)->at);
-    if (v.state == NULL || v.key == NULL || key->failed || p->stop != DYN_R_OK) {
+    if (!plan_keep_carried(p, &v, from) || v.state == NULL || v.key == NULL || key->failed || p->stop != DYN_R_OK) {
         plan_stop(p, DYN_R_NO_MEMORY);
         return NULL;
     }
@@ -301,9 +302,9 @@ static PlanVersion *new_version(Plan *p, DynStr *key, uint64_t hash, uint32_t re
 }
 
 /* The version for the state as it is; NULL: there are too many for this place, or planning has stopped. */
-static PlanVersion *find_version(Plan *p, uint32_t resume_at, uint32_t resume_n) {
+static PlanVersion *find_version(Plan *p, uint32_t resume_at, uint32_t resume_n, const uint8_t *from) {
     DynStr key = {0};
-    key_state(p, &key, resume_at, resume_n);
+    key_state(p, &key, resume_at, resume_n, from);
     uint64_t hash = dyn_hash64(dyn_str_at(&key), key.n, 0);
     uint32_t here = 0;
     PlanVersion *found = NULL;
@@ -316,7 +317,7 @@ static PlanVersion *find_version(Plan *p, uint32_t resume_at, uint32_t resume_n)
         }
     }
     if (found == NULL && here < PLAN_VERSIONS) {
-        found = new_version(p, &key, hash, resume_at, resume_n);
+        found = new_version(p, &key, hash, resume_at, resume_n, from);
     }
     dyn_str_free(&key);
     return found;
@@ -391,19 +392,6 @@ bool plan_is_same(const PlanValue *a, const PlanValue *b) {
     return same && a->number.i == b->number.i;
 }
 
-/* Within an inlined call: how much of the frame itself is as it was at p->resume; DYN_NONE: not all that is needed. */
-static uint32_t carried(const Plan *p) {
-    if (p->s.nframes == 1 || p->resume_at == DYN_NONE || p->resume.n > p->s.frames[1].base) {
-        return DYN_NONE;
-    }
-    for (uint32_t i = 0; i < p->resume.n; i++) {
-        if (!plan_is_same(&p->s.values[i], &p->resume.values[i])) {
-            return DYN_NONE;
-        }
-    }
-    return p->resume.n;
-}
-
 /* Too many versions: the loop is left there. */
 static uint32_t leave_block(Plan *p, uint32_t at) {
     uint32_t before = p->block, block = plan_new_block(p, at);
@@ -442,7 +430,7 @@ static bool has_open_loop(const Plan *p) {
     return false;
 }
 
-const PlanVersion *plan_begin_routine(Plan *p) { return find_version(p, p->resume_at, p->resume.n); }
+const PlanVersion *plan_begin_routine(Plan *p) { return find_version(p, p->resume_at, p->resume.n, NULL); }
 
 uint32_t plan_edge(Plan *p, uint32_t at) {
     note_way(p, plan_frame(p)->c, plan_frame(p)->at, at);
@@ -457,10 +445,11 @@ uint32_t plan_edge(Plan *p, uint32_t at) {
         p->block = before;
         return block;
     }
-    uint32_t n = carried(p);
     leave_loops(plan_frame(p));
     plan_forget_unread(p);
-    PlanVersion *v = find_version(p, n == DYN_NONE ? DYN_NONE : p->resume_at, n == DYN_NONE ? 0 : n);
+    uint8_t from[PLAN_VALUES];
+    const uint32_t n = plan_carried(p, from);
+    PlanVersion *v = n == DYN_NONE ? find_version(p, DYN_NONE, 0, NULL) : find_version(p, p->resume_at, n, from);
     if (v == NULL) {
         return p->stop == DYN_R_OK ? leave_block(p, at) : 0;
     }
@@ -535,7 +524,6 @@ void plan_leave(Plan *p) {
 }
 
 static void write_block(Plan *p, const PlanVersion *version) {
-    uint32_t resume_n = version->resume_n;
     p->ndoubts = 0;
     p->resume_due = false;
     copy_state(&p->s, version->state);
@@ -543,11 +531,7 @@ static void write_block(Plan *p, const PlanVersion *version) {
     if (p->s.nframes == 1) {
         resume_here(p, p->s.frames[0].at);
     } else {
-        copy_state(&p->resume, &p->s);
-        p->resume.nframes = 1;
-        p->resume.n = resume_n;
-        p->resume_at = version->resume_at;
-        p->resume_exit = DYN_NONE;
+        plan_resume_carried(p, version);
     }
     for (bool first = true; p->stop == DYN_R_OK && !p->again; first = false) {
         PlanFrame *f = plan_frame(p);
@@ -616,7 +600,7 @@ static void begin(Plan *p, PyObject *const *slots, uint32_t nstack, PyObject *gl
     plan_new_block(p, p->header); /* of no version: it only begins to count */
     if (p->stop == DYN_R_OK) {
         plan_forget_unread(p);
-        find_version(p, DYN_NONE, 0);
+        find_version(p, DYN_NONE, 0, NULL);
     }
     plan_end(p, DYN_RO_JMP, DYN_NONE, 1, DYN_NONE, DYN_NONE);
 }

@@ -128,6 +128,8 @@ typedef struct PlanVersion {
     char *key;
     uint32_t nkey;
     uint32_t resume_at, resume_n; /* Within an inlined call: where CPython would go on. DYN_NONE: nowhere. */
+    const uint8_t *from;          /* Which of the values is each of that place's, or PLAN_CONSTANT; NULL: the first are. */
+    const uint32_t *constants;    /* What those are. */
 } PlanVersion;
 
 /* A result of NumPy's arithmetic and its operands. What isn't finite stays so in sums, products and dividends, so of a chain of
@@ -245,6 +247,13 @@ DYN_HIDDEN void plan_sweep(Plan *p, uint32_t head); /* at a jump back there: tho
 DYN_HIDDEN void plan_forget_unread(Plan *p);
 DYN_HIDDEN void plan_complete_entries(Plan *p); /* when all of the region is known */
 
+/* ---- resumes.c */
+#define PLAN_CONSTANT 255u /* in place of a value's number; more than PLAN_VALUES */
+DYN_HIDDEN uint32_t plan_carried(const Plan *p, uint8_t from[PLAN_VALUES]); /* how many values; DYN_NONE: not all are there */
+DYN_HIDDEN void plan_key_carried(Plan *p, DynStr *key, const uint8_t *from, uint32_t n);
+DYN_HIDDEN bool plan_keep_carried(Plan *p, PlanVersion *v, const uint8_t *from);
+DYN_HIDDEN void plan_resume_carried(Plan *p, const PlanVersion *v); /* at the beginning of its block */
+
 /* ---- plan.c */
 DYN_HIDDEN bool plan_is_head(const PlanLoops *l, uint32_t at); /* a loop begins there */
 DYN_HIDDEN Went plan_unknown(Plan *p, DynReason why, const char *what);
@@ -281,8 +290,10 @@ DYN_HIDDEN bool plan_is_routine(Plan *p, const PyFunctionObject *f); /* false: p
 DYN_HIDDEN Went plan_call_routine(Plan *p, PyFunctionObject *f, uint32_t made, const PlanValue *passed, uint32_t slots);
 DYN_HIDDEN Went plan_leave_function(Plan *p); /* it returns what is on the stack, or a constant */
 DYN_HIDDEN Went plan_routine_returns(Plan *p, PlanValue v);
-DYN_HIDDEN uint32_t plan_give_up(Plan *p);       /* the exit there */
-DYN_HIDDEN void plan_log(Plan *p);               /* what is followed stores something, which the log has */
+DYN_HIDDEN uint32_t plan_give_up(Plan *p); /* the exit there */
+DYN_HIDDEN void plan_log(Plan *p);         /* what is followed stores something, which the log has */
+/* Within an inlined call: what is noted is undone where the region is left before that call has ended. */
+static inline bool plan_undoes(const Plan *p) { return p->s.nframes > 1 && p->resume_at != DYN_NONE; }
 DYN_HIDDEN void plan_refuse_routine(Plan *p);    /* what is followed can't be undone */
 DYN_HIDDEN void plan_renew_routines(Plan *p);    /* an attempt begins */
 DYN_HIDDEN void plan_complete_routines(Plan *p); /* all has been followed: was something missing? */
@@ -605,6 +616,8 @@ typedef struct PlanItem {
     uint32_t list, index; /* DYN_NONE: it stays there. Of a dict the key, */
     DynRegionOp remove;   /* and what removes it; of a list 0. */
     bool last;            /* It is a list's last one. */
+    bool notes;           /* What removes it notes that itself, where `imm` is 1. */
+    uint32_t given;       /* 1 + the register of the object that is put in when it is taken out of a heap; 0: none is. */
 } PlanItem;
 DYN_HIDDEN bool plan_of_list(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
 DYN_HIDDEN bool plan_of_list_iterator(Plan *p, PyObject *o, uint32_t which, PlanValue *v);
@@ -720,6 +733,7 @@ DYN_HIDDEN Went plan_store_cell(Plan *p, const DynInstr *in);
 DYN_HIDDEN Went plan_make_function(Plan *p, uint32_t flags);
 DYN_HIDDEN Went plan_give_closure(Plan *p, PlanValue function);
 DYN_HIDDEN Went plan_call_made(Plan *p, PlanValue function, PlanValue iterator, uint32_t slots);
+DYN_HIDDEN Went plan_call_lambda(Plan *p, PlanValue function, const PlanValue *passed, uint32_t n, uint32_t slots);
 DYN_HIDDEN Went plan_drive(Plan *p, PlanDriver driver, PlanValue generator, uint32_t slots);
 DYN_HIDDEN Went plan_yield(Plan *p);
 DYN_HIDDEN Went plan_end_generator(Plan *p);

@@ -48,6 +48,18 @@ DYN_HIDDEN Went plan_build_set(Plan *p, uint32_t n);
 DYN_HIDDEN Went plan_map_add(Plan *p, uint32_t below); /* below: as LIST_APPEND has it */
 DYN_HIDDEN Went plan_set_add(Plan *p, uint32_t below);
 
+/* ---- ordered.c: min, max, sorted and list.sort */
+DYN_HIDDEN bool plan_is_ordered(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, PyObject *names);
+DYN_HIDDEN Went plan_call_ordered(Plan *p, PyObject *o, const PlanValue *args, PyObject *names, uint32_t slots);
+DYN_HIDDEN Went plan_sort_list(Plan *p, PlanValue list, const PlanValue *args, PyObject *names, uint32_t slots);
+DYN_HIDDEN void plan_arrange(Plan *p, PlanValue list, PlanValue keys, PlanValue reverse); /* keys: it itself, or as many */
+DYN_HIDDEN bool plan_is_arrange(PyObject *o);
+DYN_HIDDEN Went plan_call_arrange(Plan *p, const PlanValue *args, uint32_t slots);
+DYN_HIDDEN void plan_leave_at_sorted(Plan *p);
+DYN_HIDDEN bool plan_makes_getter(Plan *p, PyObject *type, const PlanValue *args, uint32_t n, PlanValue *out);
+DYN_HIDDEN PyObject *plan_getter_function(PyObject *o);
+DYN_HIDDEN bool plan_is_getter(PyObject *o); /* an itemgetter or attrgetter */
+
 /* ---- queues.c: heapq, and deques */
 DYN_HIDDEN bool plan_is_heap_function(PyObject *o);
 DYN_HIDDEN Went plan_call_heap(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, uint32_t slots);
@@ -71,4 +83,6 @@ DYN_HIDDEN bool plan_of_method(Plan *p, PyObject *o, PlanValue *v); /* bound to 
 DYN_HIDDEN PlanValue plan_bound_to(Plan *p, const PlanValue *method);
 DYN_HIDDEN PyObject *plan_known_method(const PlanValue *self, const char *name); /* borrowed */
 DYN_HIDDEN Went plan_call_method(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n, uint32_t slots);
+DYN_HIDDEN Went plan_call_method_with_names(Plan *p, PyObject *method, PlanValue self, const PlanValue *args, uint32_t n,
+                                            PyObject *names, uint32_t slots);
 #endif

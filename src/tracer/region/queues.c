@@ -5,11 +5,11 @@
 
 /* ---- heapq */
 
-enum { HEAP_PUSH, HEAP_POP, HEAP_FUNCTIONS };
+enum { HEAP_PUSH, HEAP_POP, HEAP_REPLACE, HEAP_PUSHPOP, HEAPIFY, HEAP_FUNCTIONS };
 
 /* Which function of heapq's own C code it is; HEAP_FUNCTIONS: none. */
 static int heap_function(PyObject *o) {
-    static const char *const names[HEAP_FUNCTIONS] = {"heappush", "heappop"};
+    static const char *const names[HEAP_FUNCTIONS] = {"heappush", "heappop", "heapreplace", "heappushpop", "heapify"};
     static PyObject *functions[HEAP_FUNCTIONS]; /* Strong; NULL where they aren't there. */
     static bool looked;
     int which = 0;
@@ -30,32 +30,68 @@ static int heap_function(PyObject *o) {
 
 bool plan_is_heap_function(PyObject *o) { return heap_function(o) < HEAP_FUNCTIONS; }
 
-static Went heap_push(Plan *p, PlanValue list, PlanValue v, uint32_t slots) {
-    uint32_t reg;
-    if (!plan_boxed(p, &v, &reg)) {
-        return WENT_NOWHERE;
-    }
-    plan_holds(p, plan_contents(&list), &v);
-    plan_emit_or(p, DYN_RO_HEAPPUSH, list.v.regs[0], reg, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+static Went heap_effect(Plan *p, uint32_t slots) {
     p->s.n -= slots;
     plan_push(p, plan_const(p, Py_None));
     plan_effect(p, plan_frame(p)->at + 1);
     return WENT_ON;
 }
 
+/* heapreplace, heappushpop: what comes out, which may be what is given, is looked at before anything is moved. */
+static Went heap_exchange(Plan *p, int which, PlanValue list, uint32_t given, uint32_t slots) {
+    PlanItem item = {.shape = plan_contents(&list), .index = plan_iconst(p, 0)};
+    if (which == HEAP_PUSHPOP) {
+        item.reg = plan_emit_or(p, DYN_RO_HEAPLEAST, list.v.regs[0], given, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    } else if (!plan_list_item(p, list, plan_int(0), &item)) {
+        return WENT_NOWHERE;
+    }
+    item.list = list.v.regs[0];
+    item.notes = true;
+    item.remove = which == HEAP_PUSHPOP ? DYN_RO_HEAPPUSHPOP : DYN_RO_HEAPREPLACE;
+    item.given = given + 1;
+    return plan_push_item(p, &item, slots);
+}
+
+static Went heap_with_item(Plan *p, int which, PlanValue list, PlanValue v, uint32_t slots) {
+    uint32_t reg;
+    if (!plan_boxed(p, &v, &reg)) {
+        return WENT_NOWHERE;
+    }
+    plan_holds(p, plan_contents(&list), &v);
+    if (which != HEAP_PUSH) {
+        return heap_exchange(p, which, list, reg, slots);
+    }
+    plan_emit_or(p, DYN_RO_HEAPPUSH, list.v.regs[0], reg, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+    if (!plan_undoes(p)) {
+        return heap_effect(p, slots);
+    }
+    plan_last(p)->imm.i = 1;
+    plan_log(p);
+    p->s.n -= slots;
+    plan_push(p, plan_const(p, Py_None));
+    return WENT_ON;
+}
+
 Went plan_call_heap(Plan *p, PyObject *o, const PlanValue *args, uint32_t n, uint32_t slots) {
-    const bool push = heap_function(o) == HEAP_PUSH;
+    const int which = heap_function(o);
+    const bool alone = which == HEAP_POP || which == HEAPIFY;
     PlanItem item;
-    if (n != (push ? 2 : 1) || args[0].v.kind != DYN_RK_LIST || (args[0].v.flags & DYN_RF_TUPLE) != 0) {
+    if (n != (alone ? 1 : 2) || args[0].v.kind != DYN_RK_LIST || (args[0].v.flags & DYN_RF_TUPLE) != 0) {
         return plan_unknown(p, DYN_R_UNSUPPORTED_OP, "a heap that is no list");
     }
-    if (push) {
-        return heap_push(p, args[0], args[1], slots);
+    if (!alone) {
+        return heap_with_item(p, which, args[0], args[1], slots);
+    }
+    if (which == HEAPIFY) {
+        plan_settle_doubts(p);
+        plan_emit_or(p, DYN_RO_HEAPIFY, args[0].v.regs[0], DYN_NONE, DYN_NONE, DYN_R_UNSUPPORTED_VALUE);
+        return heap_effect(p, slots);
     }
     if (!plan_list_item(p, args[0], plan_int(0), &item)) {
         return WENT_NOWHERE;
     }
     item.list = args[0].v.regs[0];
+    item.notes = true;
     item.remove = DYN_RO_HEAPPOP;
     return plan_push_item(p, &item, slots);
 }

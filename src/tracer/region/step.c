@@ -180,6 +180,11 @@ static Went unpack(Plan *p, uint32_t n) {
     return WENT_ON;
 }
 
+/* object() is none of the values that loops in native code know by their kind. */
+static bool is_mark(PyObject *o, const PlanValue *other) {
+    return o != NULL && Py_IS_TYPE(o, &PyBaseObject_Type) && other->v.kind != DYN_RK_ENTRY && other->v.kind != DYN_RK_CONST;
+}
+
 static Went is_op(Plan *p, const DynInstr *in) {
     PlanValue b = *plan_top(p, 0), a = *plan_top(p, 1);
     PyObject *x = plan_object(p, &a), *y = plan_object(p, &b);
@@ -200,6 +205,8 @@ static Went is_op(Plan *p, const DynInstr *in) {
     if (x != NULL && y != NULL) {
         same = x == y;
     } else if ((x == Py_None && b.v.kind != DYN_RK_ENTRY) || (y == Py_None && a.v.kind != DYN_RK_ENTRY)) {
+        same = false;
+    } else if (is_mark(x, &b) || is_mark(y, &a)) {
         same = false;
     } else {
         return plan_unknown(p, DYN_R_UNSUPPORTED_VALUE, "the identity of a value that is no object here");
@@ -619,17 +626,19 @@ static Went step(Plan *p, const DynInstr *in) {
 
 enum { MOST_OPERANDS = 4 };
 
-static bool has_register(const PlanValue *v, uint32_t reg) {
-    bool has = v->v.nregs > 0 && v->v.regs[0] == reg;
-    for (uint32_t i = 0; !has && dyn_region_has_items(v->v.kind) && v->items != NULL && i < v->v.n; i++) {
-        has = has_register(&v->items[i], reg);
+/* The list is, or may be, this value or in it: at the beginning of a block each value has registers of its own, so that one list
+ * may be in several, which have the shape of what was made in that place. */
+static bool may_be_list(const PlanValue *v, const PlanValue *list) {
+    bool is = v->v.nregs > 0 && (v->v.regs[0] == list->v.regs[0] || (v->v.shape != 0 && v->v.shape == list->v.shape));
+    for (uint32_t i = 0; !is && dyn_region_has_items(v->v.kind) && v->items != NULL && i < v->v.n; i++) {
+        is = may_be_list(&v->items[i], list);
     }
-    return has;
+    return is;
 }
 
-static bool is_in_state(const PlanState *s, uint32_t reg) {
+static bool is_in_state(const PlanState *s, const PlanValue *list) {
     for (uint32_t i = 0; i < s->n; i++) {
-        if (has_register(&s->values[i], reg)) {
+        if (may_be_list(&s->values[i], list)) {
             return true;
         }
     }
@@ -637,7 +646,7 @@ static bool is_in_state(const PlanState *s, uint32_t reg) {
 }
 
 /* Those of lists that the loop has made, among the operands. */
-static uint32_t made_operands(Plan *p, const DynInstr *in, uint32_t regs[MOST_OPERANDS]) {
+static uint32_t made_operands(Plan *p, const DynInstr *in, PlanValue lists[MOST_OPERANDS]) {
     const PlanFrame *f = plan_frame(p);
     uint32_t n = in->op == DYN_I_BINARY_OP      ? 2
                  : in->op == DYN_I_STORE_SUBSCR ? 3
@@ -650,7 +659,7 @@ static uint32_t made_operands(Plan *p, const DynInstr *in, uint32_t regs[MOST_OP
         const PlanValue *v = plan_top(p, i);
         bool list = v->v.kind == DYN_RK_LIST && !(v->v.flags & DYN_RF_TUPLE);
         if (list && plan_shape(p, plan_contents(v))->which >= PLAN_LISTS - PLAN_SITES) {
-            regs[found++] = v->v.regs[0];
+            lists[found++] = *v;
         }
     }
     return found;
@@ -663,12 +672,14 @@ static bool gives_none_of_them(Plan *p, const DynInstr *in) {
 }
 
 Went plan_step(Plan *p, const DynInstr *in) {
-    uint32_t regs[MOST_OPERANDS], n = made_operands(p, in, regs), frames = p->s.nframes, block = p->block;
+    PlanValue lists[MOST_OPERANDS];
+    uint32_t n = made_operands(p, in, lists), frames = p->s.nframes, block = p->block;
+    plan_leave_at_sorted(p);
     Went went = step(p, in);
     bool behind = n > 0 && went == WENT_ON && p->s.nframes == frames && p->block == block && gives_none_of_them(p, in);
     for (uint32_t i = 0; behind && i < n; i++) {
-        if (!is_in_state(&p->s, regs[i]) && (p->resume_at == DYN_NONE || !is_in_state(&p->resume, regs[i]))) {
-            plan_emit(p, DYN_RO_LDROP, regs[i], DYN_NONE, DYN_NONE);
+        if (!is_in_state(&p->s, &lists[i]) && (p->resume_at == DYN_NONE || !is_in_state(&p->resume, &lists[i]))) {
+            plan_emit(p, DYN_RO_LDROP, lists[i].v.regs[0], DYN_NONE, DYN_NONE);
         }
     }
     return went;
