@@ -147,6 +147,33 @@ static bool came_quietly(const RecCall *c, PyObject *result) {
     return quiet;
 }
 
+/* What a builtin asks of the object runs no code of the user's, which may answer otherwise at the next call. */
+static bool runs_no_code(PyObject *o) {
+    unsigned long flags = Py_TYPE(o)->tp_flags;
+    bool immutable = !(flags & Py_TPFLAGS_HEAPTYPE) || (flags & Py_TPFLAGS_IMMUTABLETYPE);
+    return immutable || rec_is_fact(o) || rec_shows_as_enum(o);
+}
+
+/* Functions of constants alone, without effects. */
+static bool constant_args(DynRec *r, const RecCall *c) {
+    for (uint32_t i = 0; i < c->npos + c->nkw; i++) {
+        DynOperand o = c->args[i];
+        bool constant = o.v->kind == DV_CONST && runs_no_code(o.real);
+        if (!constant && !(o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, rec_sym_of(o.v)))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The call raised, as it does at every call where what it was given is the same. */
+static DynVal *failed_for(DynRec *r, bool fixed) {
+    if (fixed) {
+        rec_known_error(r, NULL);
+    }
+    return NULL;
+}
+
 /* int(), float(), bool(), abs(), round() of a number. */
 DynVal *rec_on_convert(DynRec *r, const RecCall *c, PyObject **result, int op) {
     DynSyms *t = &r->cap->syms;
@@ -173,7 +200,7 @@ DynVal *rec_on_convert(DynRec *r, const RecCall *c, PyObject **result, int op) {
     }
     *result = rec_call_real(c);
     if (*result == NULL) {
-        return NULL;
+        return failed_for(r, constant_args(r, c));
     }
     bool of_complex = c->npos == 1 && PyComplex_CheckExact(c->args[0].real) && c->args[0].v->kind != DV_CONST;
     if (op == DYN_S_ABS && of_complex) {
@@ -349,6 +376,16 @@ DynVal *rec_on_sequence(DynRec *r, const RecCall *c, PyObject **result, int kind
     }
     return kind == DV_TUPLE && c->npos == 1 && *result == c->args[0].real ? c->args[0].v
                                                                           : dyn_rec_seq(r, (DynValKind)kind, n, items, *result);
+}
+
+/* torch.Size(…): a tuple of ints, which takes tensors for ints, too. */
+DynVal *rec_on_torch_size(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    DynVal *v = rec_on_sequence(r, c, result, DV_TUPLE);
+    bool known = v != NULL && v->kind == DV_TUPLE;
+    for (uint32_t i = 0; known && i < v->n; i++) {
+        known = dyn_rec_resolve(r, v->items[i], PyTuple_GET_ITEM(*result, i)) == 0 && v->items[i]->kind == DV_SYM;
+    }
+    return *result == NULL || known ? v : rec_unknown_call(r, c);
 }
 
 DynVal *rec_on_dict(DynRec *r, const RecCall *c, PyObject **result, int arg) {
@@ -633,31 +670,12 @@ DynVal *rec_on_truths(DynRec *r, const RecCall *c, PyObject **result, int which)
     return known ? dyn_rec_const(r, *result) : rec_unknown_call(r, c);
 }
 
-/* What a builtin asks of the object runs no code of the user's, which may answer otherwise at the next call. */
-static bool runs_no_code(PyObject *o) {
-    unsigned long flags = Py_TYPE(o)->tp_flags;
-    bool immutable = !(flags & Py_TPFLAGS_HEAPTYPE) || (flags & Py_TPFLAGS_IMMUTABLETYPE);
-    return immutable || rec_is_fact(o) || rec_shows_as_enum(o);
-}
-
-/* Functions of constants alone, without effects. */
-static bool constant_args(DynRec *r, const RecCall *c) {
-    for (uint32_t i = 0; i < c->npos + c->nkw; i++) {
-        DynOperand o = c->args[i];
-        bool constant = o.v->kind == DV_CONST && runs_no_code(o.real);
-        if (!constant && !(o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, rec_sym_of(o.v)))) {
-            return false;
-        }
-    }
-    return true;
-}
-
 DynVal *rec_on_of_constants(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     bool of_text = arg == REC_OF_TEXT && c->npos == 1 && c->nkw == 0;
     bool fixed = constant_args(r, c) || (of_text && rec_has_one_text(r, c->args[0]));
     *result = rec_call_real(c);
     if (*result == NULL) {
-        return NULL;
+        return failed_for(r, fixed);
     }
     return fixed ? rec_wrap_result(r, *result) : rec_unknown_call(r, c);
 }

@@ -49,6 +49,33 @@ void rec_known_error(DynRec *r, DynVal *v) {
     Py_XDECREF(value);
 }
 
+/* Those that a builtin raised follow from what is guarded, text included; others have their arguments' text. */
+bool rec_error_has_one_text(DynRec *r, DynOperand o) {
+    reprfunc text = Py_TYPE(o.real)->tp_str;
+    bool of_arguments = text == ((PyTypeObject *)PyExc_BaseException)->tp_str || text == ((PyTypeObject *)PyExc_KeyError)->tp_str;
+    bool made_here = o.v->kind == DV_OBJECT && o.v->source == DYN_NONE && (o.v->fresh || o.v->raised);
+    PyObject *name = of_arguments && made_here ? PyUnicode_InternFromString("args") : NULL;
+    PyObject *args = name == NULL ? NULL : PyObject_GetAttr(o.real, name);
+    bool known = args != NULL && PyTuple_CheckExact(args);
+    DynVal *v = NULL;
+    if (known) {
+        rec_own_attr(r, o, name, &v);
+    }
+    if (v != NULL) {
+        known = rec_has_one_text(r, (DynOperand){v, args});
+    } else {
+        known = known && o.v->n == 0;
+        for (Py_ssize_t i = 0; known && i < PyTuple_GET_SIZE(args); i++) {
+            PyObject *arg = PyTuple_GET_ITEM(args, i);
+            known = arg == Py_None || rec_is_text(arg) || rec_is_exact_number(arg);
+        }
+    }
+    PyErr_Clear();
+    Py_XDECREF(args);
+    Py_XDECREF(name);
+    return known;
+}
+
 /* Is the handler at `target` over before the frame yields? Then no other frame can see the exception that it handles. */
 static bool is_over_soon(const DynCode *c, uint32_t target) {
     for (uint32_t i = target < c->nunits ? c->at_unit[target] : DYN_NONE, n = 0; i < c->v.n && n < 16; i++, n++) {

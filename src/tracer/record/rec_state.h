@@ -302,6 +302,9 @@ DYN_HIDDEN DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position
 DYN_HIDDEN void rec_dict_drop(DynVal *dict, uint32_t at);                           /* the pair at a position */
 DYN_HIDDEN int rec_dict_set(DynRec *r, DynVal *dict, PyObject *key, DynVal *value); /* a plain key that is burnt in */
 DYN_HIDDEN bool rec_plain_key(PyObject *o);
+DYN_HIDDEN bool rec_burn_key(DynRec *r, DynOperand key); /* is it a plain key or a parameter, the same at every call now? */
+/* As rec_dict_set: of a key that is burnt in, and that lists of keys show as what it is. */
+DYN_HIDDEN int rec_dict_put(DynRec *r, DynVal *dict, DynOperand key, DynVal *value);
 DYN_HIDDEN DynVal *rec_wrap_fresh(DynRec *r, PyObject *o); /* as rec_wrap_result, new containers of such values too */
 DYN_HIDDEN DynVal *rec_wrap_result(DynRec *r,
                                    PyObject *real); /* constant numbers, str, None … as shadow; NULL for anything else */
@@ -414,7 +417,8 @@ DYN_HIDDEN int rec_context_init(void);
 DYN_HIDDEN bool rec_effect_is_undone(const DynRec *r, uint32_t at);
 
 /* ---- rec_stack.c */
-DYN_HIDDEN bool rec_has_one_text(DynRec *r, DynOperand o); /* str(o) is the same at every call: ints are burnt in */
+DYN_HIDDEN bool rec_error_has_one_text(DynRec *r, DynOperand o); /* … of an exception */
+DYN_HIDDEN bool rec_has_one_text(DynRec *r, DynOperand o);       /* str(o) is the same at every call: ints are burnt in */
 DYN_HIDDEN int rec_store_global(DynRec *r, PyObject *dict, PyObject *name, DynVal *value); /* after it ran */
 
 #define REC_MAX_DEPTH 100 /* of containers in containers */
