@@ -51,6 +51,19 @@ def text_of_what_was_raised(x):
         return x * len(str(error)) + len(f"{error}")
 
 
+def arguments_of_what_a_builtin_raised(x):
+    table = {"k": x}
+    try:
+        return table["n"]
+    except KeyError as error:
+        table[error.args[0]] = x * 2
+    return table["n"] + len(table)
+
+
+def largest_of_constants(x):
+    return x * max((1, 2), (1, 3))[1] + len(min("abc", "ab")) + max([("b", 1), ("a", 2)])[1] + int("10", 2) + round(2.567, 1)
+
+
 def ordered_by(parameters, x):
     total = x
     for parameter, count in parameters.items():
@@ -77,6 +90,11 @@ def keys_of_a_defaultdict(x):
     state[LAYER.weight]["mean"] = x * 2
     state[LAYER.weight]["square"] = x * 3
     return state[LAYER.weight]["mean"] + state[LAYER.weight]["square"] + len(state)
+
+
+def keys_by_identity(x):
+    names = {id(parameter): name for name, parameter in LAYER.named_parameters()}
+    return x * len(names[id(LAYER.weight)]) + len({id(parameter) for parameter in [*LAYER.parameters()] * 2})
 
 
 def keys_that_are_missing(x):
@@ -121,9 +139,12 @@ BODIES = [
     lambda x: tried_number(x, "12") + tried_number(x, "z"),
     tried_text,
     text_of_what_was_raised,
+    arguments_of_what_a_builtin_raised,
+    largest_of_constants,
     keys_by_subscript,
     keys_by_setdefault,
     keys_of_a_defaultdict,
+    keys_by_identity,
     keys_that_are_missing,
     keys_are_handed_on,
     devices_as_values,

@@ -302,9 +302,9 @@ DYN_HIDDEN DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position
 DYN_HIDDEN void rec_dict_drop(DynVal *dict, uint32_t at);                           /* the pair at a position */
 DYN_HIDDEN int rec_dict_set(DynRec *r, DynVal *dict, PyObject *key, DynVal *value); /* a plain key that is burnt in */
 DYN_HIDDEN bool rec_plain_key(PyObject *o);
+DYN_HIDDEN bool rec_is_parameter(PyObject *o); /* of torch.nn's very type */
 DYN_HIDDEN bool rec_burn_key(DynRec *r, DynOperand key); /* is it a plain key or a parameter, the same at every call now? */
-/* As rec_dict_set: of a key that is burnt in, and that lists of keys show as what it is. */
-DYN_HIDDEN int rec_dict_put(DynRec *r, DynVal *dict, DynOperand key, DynVal *value);
+DYN_HIDDEN int rec_dict_put(DynRec *r, DynVal *dict, DynOperand key, DynVal *value); /* of such a key, as what lists show it */
 DYN_HIDDEN DynVal *rec_wrap_fresh(DynRec *r, PyObject *o); /* as rec_wrap_result, new containers of such values too */
 DYN_HIDDEN DynVal *rec_wrap_result(DynRec *r,
                                    PyObject *real); /* constant numbers, str, None … as shadow; NULL for anything else */
@@ -589,6 +589,7 @@ DYN_HIDDEN RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCal
 DYN_HIDDEN RecAttr rec_way_to_store(DynRec *r, DynOperand o, PyObject *name, DynOperand value, RecCall *c);
 DYN_HIDDEN int rec_stored_attr(DynRec *r, DynOperand o, PyObject *name, DynVal *value); /* after it ran; NULL: deleted */
 DYN_HIDDEN int rec_set_cause(DynRec *r, DynVal *error, DynVal *cause);                  /* raise … from …, after it ran */
+DYN_HIDDEN int rec_set_args(DynRec *r, DynVal *v, const DynOperand *args, uint32_t n); /* the arguments that an exception keeps */
 DYN_HIDDEN DynVal *rec_wrap_attr(DynRec *r, PyTypeObject *type, PyObject *value);
 /* What the segment stored under the name in the class where `type` finds it, guarded. NULL: nothing, or (-1 in *status) it can't
  * be guarded. */

@@ -399,11 +399,11 @@ bool rec_plain_key(PyObject *o) {
            PyBytes_CheckExact(o) || is_plain_class(o) || PyFunction_Check(o) || rec_is_enum_key(o) || dyn_torch_is_constant(o);
 }
 
-static bool is_parameter(PyObject *o) { return dyn_torch_parameter != NULL && Py_IS_TYPE(o, dyn_torch_parameter); }
+bool rec_is_parameter(PyObject *o) { return dyn_torch_parameter != NULL && Py_IS_TYPE(o, dyn_torch_parameter); }
 
 /* A parameter is hashed by which one it is. */
 bool rec_burn_key(DynRec *r, DynOperand key) {
-    if (!is_parameter(key.real)) {
+    if (!rec_is_parameter(key.real)) {
         return rec_plain_key(key.real) && dyn_rec_burn(r, key.v, key.real) == 0;
     }
     uint32_t source = rec_found_at(key.v);
@@ -439,7 +439,7 @@ int rec_dict_put(DynRec *r, DynVal *dict, DynOperand key, DynVal *value) {
     if (rec_dict_set(r, dict, key.real, value) < 0) {
         return -1;
     }
-    if (is_parameter(key.real) && rec_dict_find(dict, key.real, &at) != NULL) {
+    if (rec_is_parameter(key.real) && rec_dict_find(dict, key.real, &at) != NULL) {
         dict->items[at]->source = rec_found_at(key.v);
     }
     return 0;
