@@ -302,7 +302,7 @@ DYN_HIDDEN DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position
 DYN_HIDDEN void rec_dict_drop(DynVal *dict, uint32_t at);                           /* the pair at a position */
 DYN_HIDDEN int rec_dict_set(DynRec *r, DynVal *dict, PyObject *key, DynVal *value); /* a plain key that is burnt in */
 DYN_HIDDEN bool rec_plain_key(PyObject *o);
-DYN_HIDDEN bool rec_is_parameter(PyObject *o); /* of torch.nn's very type */
+DYN_HIDDEN bool rec_is_parameter(PyObject *o);           /* of torch.nn's very type */
 DYN_HIDDEN bool rec_burn_key(DynRec *r, DynOperand key); /* is it a plain key or a parameter, the same at every call now? */
 DYN_HIDDEN int rec_dict_put(DynRec *r, DynVal *dict, DynOperand key, DynVal *value); /* of such a key, as what lists show it */
 DYN_HIDDEN DynVal *rec_wrap_fresh(DynRec *r, PyObject *o); /* as rec_wrap_result, new containers of such values too */
