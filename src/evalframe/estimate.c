@@ -70,9 +70,9 @@ static bool has_kernels(const DynGraph *g) {
     return false;
 }
 
-double dyn_estimate_gain(const DynCapture *c, uint32_t ninstrs) {
+double dyn_estimate_gain(const DynCapture *c) {
     const DynGraph *g = &c->graph;
-    double gain = ninstrs * INSTRUCTION_NS;
+    double gain = c->ninstrs * INSTRUCTION_NS;
     double cost = HIT_NS + c->guards.n * GUARD_NS + c->recipes.n * RECIPE_NS + c->effects.n * EFFECT_NS;
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         gain += node_gain(g, &g->nodes.at[i]);
@@ -108,9 +108,10 @@ static double calls_cost(const DynGraph *g, const DynFollowStep *s, const DynSca
     return taken;
 }
 
-/* Do its parts look as if they paid? */
-static bool parts_pay(const DynGraph *g, const DynFollow *f, const DynScalar *sym) {
-    double gain = 0;
+/* Do its parts look as if they paid, with the bytecode that isn't run? */
+static bool parts_pay(const DynCapture *c, const DynFollow *f, const DynScalar *sym) {
+    const DynGraph *g = &c->graph;
+    double gain = c->ninstrs * INSTRUCTION_NS - FOLLOWED_NS;
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         gain += followed_gain(g, i, sym);
     }
@@ -145,7 +146,7 @@ bool dyn_estimate_followed(const DynCapture *c, const DynFollow *f, const DynSca
     switch ((DynFollowJudged)f->judged) {
     case DYN_FOLLOW_TAKES_ALL: return true;
     case DYN_FOLLOW_JUDGES_CALLS: return calls_pay(c, f, sym);
-    case DYN_FOLLOW_JUDGES_ALL: return parts_pay(&c->graph, f, sym);
+    case DYN_FOLLOW_JUDGES_ALL: return parts_pay(c, f, sym);
     }
     return true;
 }

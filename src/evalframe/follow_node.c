@@ -45,10 +45,12 @@ static PyObject *make_attributes(PyObject *base) {
     return attributes;
 }
 
-/* Nodes get the function here as their `apply`, as PyTorch's would look for it in the class each time. */
-static int shorten_nodes(PyObject *class) {
+/* Nodes get the function here as their `apply`, as PyTorch's would look for it in the class each time, and ways of their own to
+ * hang hooks on them. */
+static int equip_nodes(PyObject *class) {
     PyObject *nodes = PyObject_GetAttrString(class, "_backward_cls"), *method = PyInstanceMethod_New(own_backward);
     int done = nodes == NULL || method == NULL ? -1 : PyObject_SetAttrString(nodes, "apply", method);
+    done = done < 0 ? -1 : dyn_follow_hooks_set(nodes);
     Py_XDECREF(nodes);
     Py_XDECREF(method);
     return done;
@@ -60,7 +62,7 @@ static PyObject *make_apply(PyObject *base) {
     if (attributes != NULL) {
         class = PyObject_CallFunction((PyObject *)Py_TYPE(base), "s(O)O", "Captured", base, attributes);
     }
-    if (class != NULL && shorten_nodes(class) == 0) {
+    if (class != NULL && equip_nodes(class) == 0) {
         behind = PyObject_CallFunctionObjArgs((PyObject *)&PySuper_Type, base, class, NULL);
     }
     if (behind != NULL) {
@@ -142,6 +144,13 @@ static DynPart *part_of(PyObject *captured) {
         return NULL;
     }
     return (DynPart *)p;
+}
+
+DynPart *dyn_follow_node_part(PyObject *node) {
+    PyObject *captured = PyObject_GetAttr(node, names.captured);
+    DynPart *p = captured == NULL ? NULL : part_of(captured);
+    Py_XDECREF(captured); /* the node has it */
+    return p;
 }
 
 static const DynScalar *numbers_of(PyObject *captured) {

@@ -1,6 +1,6 @@
 /* follow_part.h: parts of graphs that autograd follows, for the files that make them up: follow_part.c (code for the values),
- * follow_gradient.c (what backward reads, and parts that compute gradients), follow_block.c (what is only saved, as one tensor)
- * and follow_node.c (the node of autograd's). */
+ * follow_gradient.c (what backward reads, and parts that compute gradients), follow_block.c (what is only saved, as one tensor),
+ * follow_node.c (the node of autograd's) and follow_hooks.c (hooks that a program hangs on that). */
 #ifndef DYN_FOLLOW_PART_H
 #define DYN_FOLLOW_PART_H
 #include "codegen/target.h"
@@ -95,5 +95,9 @@ DYN_HIDDEN DynPart *dyn_follow_part_expected(DynPart *p);
 /* ---- follow_node.c */
 /* Calls the part as a node of autograd's: a new tuple of its outputs, or NULL with an exception. */
 DYN_HIDDEN PyObject *dyn_follow_node_apply(DynPart *p, const DynScalar *sym, PyObject *const *inputs);
+DYN_HIDDEN DynPart *dyn_follow_node_part(PyObject *node); /* borrowed; NULL with an exception: not a node of a part */
 DYN_HIDDEN int dyn_follow_node_init(PyObject *module);
+
+/* ---- follow_hooks.c */
+DYN_HIDDEN int dyn_follow_hooks_set(PyObject *nodes); /* gives the class of nodes its methods; -1 with an exception */
 #endif

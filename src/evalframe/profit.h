@@ -85,8 +85,8 @@ static inline DynTurn dyn_profit_turn(DynProfit *p, struct DynCache *c) {
     return dyn_profit_look(c);
 }
 
-/* ---- estimate.c: what a captured segment, of so many instructions, would save in a call that an entry of it serves; in ns */
-DYN_HIDDEN double dyn_estimate_gain(const DynCapture *c, uint32_t ninstrs);
+/* ---- estimate.c: what a captured segment would save in a call that an entry of it serves; in ns */
+DYN_HIDDEN double dyn_estimate_gain(const DynCapture *c);
 
 /* ---- profit_loop.c: trips of a loop, by the cache of the resume function that they come round to */
 struct DynEntry;

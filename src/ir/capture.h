@@ -227,7 +227,7 @@ typedef struct DynCapture {
     const char *detail; /* … and what exactly, in the arena; NULL: nothing more is known */
     DYN_VEC(DynPlace)
     inner;                /* … and where, innermost first, up to the call at end_place; empty: at end_place itself */
-    uint32_t ninstrs;     /* instructions recorded */
+    uint32_t ninstrs;     /* instructions recorded; while it is: that were recorded before */
     int64_t record_began; /* dyn_now_ns */
     int64_t record_ns;    /* from then to the segment's end, the program's own work in it included */
     PyObject *examples;   /* strong or NULL: a tuple of the arrays that came in, where a back end is to see them; cleared by it */

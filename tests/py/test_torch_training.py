@@ -542,6 +542,20 @@ def test_parts_that_would_not_pay_are_left_to_eager():
     assert captured(squares, few)(few).grad_fn.name() == "CapturedBackward"
 
 
+def test_bytecode_that_is_not_run_pays_for_small_parts():
+    def counts(x):
+        most = 0
+        for i in range(12):
+            for j in range(12):
+                most = max(most, i * j)
+        return torch.sin(x) * most
+
+    fast, x = dynoc.optimize(counts, options={"retire": True}), r(10)
+    for _ in range(3):
+        assert torch.allclose(fast(x), counts(x))
+    assert fast.refusals == []
+
+
 @pytest.mark.parametrize(("function", "taken"), [(lambda x: x.flatten(), False), (lambda x: torch.softmax(x, 1).cumsum(0), False),
                                                  (lambda x: torch.softmax(x, 1) * 2 + x * 3 - torch.tanh(x) * x, True)])
 def test_calls_alone_are_left_to_eager_under_wait_too(function, taken):

@@ -147,6 +147,33 @@ static bool came_quietly(const RecCall *c, PyObject *result) {
     return quiet;
 }
 
+/* What a builtin asks of the object runs no code of the user's, which may answer otherwise at the next call. */
+static bool runs_no_code(PyObject *o) {
+    unsigned long flags = Py_TYPE(o)->tp_flags;
+    bool immutable = !(flags & Py_TPFLAGS_HEAPTYPE) || (flags & Py_TPFLAGS_IMMUTABLETYPE);
+    return immutable || rec_is_fact(o) || rec_shows_as_enum(o);
+}
+
+/* Functions of constants alone, without effects. */
+static bool constant_args(DynRec *r, const RecCall *c) {
+    for (uint32_t i = 0; i < c->npos + c->nkw; i++) {
+        DynOperand o = c->args[i];
+        bool constant = o.v->kind == DV_CONST && runs_no_code(o.real);
+        if (!constant && !(o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, rec_sym_of(o.v)))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The call raised, as it does at every call where what it was given is the same. */
+static DynVal *failed_for(DynRec *r, bool fixed) {
+    if (fixed) {
+        rec_known_error(r, NULL);
+    }
+    return NULL;
+}
+
 /* int(), float(), bool(), abs(), round() of a number. */
 DynVal *rec_on_convert(DynRec *r, const RecCall *c, PyObject **result, int op) {
     DynSyms *t = &r->cap->syms;
@@ -173,14 +200,15 @@ DynVal *rec_on_convert(DynRec *r, const RecCall *c, PyObject **result, int op) {
     }
     *result = rec_call_real(c);
     if (*result == NULL) {
-        return NULL;
+        return failed_for(r, constant_args(r, c));
     }
     bool of_complex = c->npos == 1 && PyComplex_CheckExact(c->args[0].real) && c->args[0].v->kind != DV_CONST;
     if (op == DYN_S_ABS && of_complex) {
         return rec_complex_abs(r, c->args[0], *result);
     }
     bool one = c->npos == 1 && c->nkw == 0;
-    bool constant = one && c->args[0].v->kind == DV_CONST, array = one && rec_is_array(c->args[0].v);
+    bool both = c->npos == 2 && constant_args(r, c); /* int("10", 2), round(2.567, 1) */
+    bool constant = (one && c->args[0].v->kind == DV_CONST) || both, array = one && rec_is_array(c->args[0].v);
     if (constant || (array && rec_burn_node(r, rec_node_of(c->args[0].v)) == 0)) {
         bool quiet = (op == DYN_S_ABS && PyArray_IsScalar(c->args[0].real, Floating)) || came_quietly(c, *result);
         return quiet ? rec_wrap_result(r, *result) : rec_unknown_call(r, c);
@@ -266,6 +294,19 @@ static bool compared_items(DynRec *r, const RecCall *c, DynVal ***items, uint32_
     return c->npos <= 16;
 }
 
+/* Of strings, tuples and the like, which are burnt in: the one that `best` is. NULL: they aren't all such. */
+static DynVal *constant_extreme(DynRec *r, const RecCall *c, DynVal *const *items, uint32_t n, PyObject *best) {
+    DynVal *v = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        PyObject *real = c->npos == 1 ? PySequence_Fast_GET_ITEM(c->args[0].real, i) : c->args[i].real;
+        if (!rec_plain_key(real) || dyn_rec_burn(r, items[i], real) < 0) {
+            return NULL;
+        }
+        v = v == NULL && real == best ? items[i] : v;
+    }
+    return v;
+}
+
 /* min() and max() of numbers, given one by one or in a tuple or list: op is MIN or MAX. */
 DynVal *rec_on_extreme(DynRec *r, const RecCall *c, PyObject **result, int op) {
     DynVal **items, *given[16];
@@ -291,7 +332,8 @@ DynVal *rec_on_extreme(DynRec *r, const RecCall *c, PyObject **result, int op) {
             return NULL;
         }
         if (items[i]->kind != DV_SYM) {
-            return rec_unknown_call(r, c);
+            DynVal *v = constant_extreme(r, c, items, n, *result);
+            return v != NULL ? v : rec_unknown_call(r, c);
         }
         uint32_t s = rec_sym_of(items[i]);
         if (best != DYN_NONE && dyn_sym_at(t, s)->type != dyn_sym_at(t, best)->type) {
@@ -349,6 +391,23 @@ DynVal *rec_on_sequence(DynRec *r, const RecCall *c, PyObject **result, int kind
     }
     return kind == DV_TUPLE && c->npos == 1 && *result == c->args[0].real ? c->args[0].v
                                                                           : dyn_rec_seq(r, (DynValKind)kind, n, items, *result);
+}
+
+/* id(parameter), which is burnt in; other objects are made anew, or move from call to call. */
+DynVal *rec_on_id(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    bool known = c->npos == 1 && c->nkw == 0 && rec_is_parameter(c->args[0].real) && rec_burn_key(r, c->args[0]);
+    *result = rec_call_real(c);
+    return *result != NULL && known ? dyn_rec_const(r, *result) : rec_unknown_call(r, c);
+}
+
+/* torch.Size(…): a tuple of ints, which takes tensors for ints, too. */
+DynVal *rec_on_torch_size(DynRec *r, const RecCall *c, PyObject **result, int arg) {
+    DynVal *v = rec_on_sequence(r, c, result, DV_TUPLE);
+    bool known = v != NULL && v->kind == DV_TUPLE;
+    for (uint32_t i = 0; known && i < v->n; i++) {
+        known = dyn_rec_resolve(r, v->items[i], PyTuple_GET_ITEM(*result, i)) == 0 && v->items[i]->kind == DV_SYM;
+    }
+    return *result == NULL || known ? v : rec_unknown_call(r, c);
 }
 
 DynVal *rec_on_dict(DynRec *r, const RecCall *c, PyObject **result, int arg) {
@@ -633,31 +692,12 @@ DynVal *rec_on_truths(DynRec *r, const RecCall *c, PyObject **result, int which)
     return known ? dyn_rec_const(r, *result) : rec_unknown_call(r, c);
 }
 
-/* What a builtin asks of the object runs no code of the user's, which may answer otherwise at the next call. */
-static bool runs_no_code(PyObject *o) {
-    unsigned long flags = Py_TYPE(o)->tp_flags;
-    bool immutable = !(flags & Py_TPFLAGS_HEAPTYPE) || (flags & Py_TPFLAGS_IMMUTABLETYPE);
-    return immutable || rec_is_fact(o) || rec_shows_as_enum(o);
-}
-
-/* Functions of constants alone, without effects. */
-static bool constant_args(DynRec *r, const RecCall *c) {
-    for (uint32_t i = 0; i < c->npos + c->nkw; i++) {
-        DynOperand o = c->args[i];
-        bool constant = o.v->kind == DV_CONST && runs_no_code(o.real);
-        if (!constant && !(o.v->kind == DV_SYM && dyn_sym_is_const(&r->cap->syms, rec_sym_of(o.v)))) {
-            return false;
-        }
-    }
-    return true;
-}
-
 DynVal *rec_on_of_constants(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     bool of_text = arg == REC_OF_TEXT && c->npos == 1 && c->nkw == 0;
     bool fixed = constant_args(r, c) || (of_text && rec_has_one_text(r, c->args[0]));
     *result = rec_call_real(c);
     if (*result == NULL) {
-        return NULL;
+        return failed_for(r, fixed);
     }
     return fixed ? rec_wrap_result(r, *result) : rec_unknown_call(r, c);
 }

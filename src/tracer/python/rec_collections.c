@@ -341,7 +341,7 @@ static DynVal *reorder(DynRec *r, const RecCall *c, PyObject **result, bool pops
     if (pops) {
         at = last ? d->n - 2 : 0;
     }
-    DynVal *key = d->items[at], *value = d->items[at + 1], *pair[2] = {dyn_rec_const(r, rec_constant_of(key)), value};
+    DynVal *key = d->items[at], *value = d->items[at + 1], *pair[2] = {rec_key_of(r, d, at / 2), value};
     rec_dict_drop(d, at);
     if (pops) {
         v = pair[0] ? dyn_rec_seq(r, DV_TUPLE, 2, pair, *result) : NULL;
@@ -410,8 +410,8 @@ static PyObject *call_factory(DynRec *r, DynVal *factory, PyObject *real, DynVal
 }
 
 bool rec_missing_item(DynRec *r, DynOperand o, DynOperand index, PyObject **result, DynVal **v) {
-    bool asks = o.v->kind == DV_DICT && o.v->type != NULL && rec_plain_key(index.real);
-    bool missing = asks && dyn_rec_burn(r, index.v, index.real) == 0 && rec_dict_find(o.v, index.real, NULL) == NULL;
+    bool asks = o.v->kind == DV_DICT && o.v->type != NULL && rec_burn_key(r, index);
+    bool missing = asks && rec_dict_find(o.v, index.real, NULL) == NULL;
     if (missing && o.v->type == (PyObject *)counter) {
         *result = PyObject_GetItem(o.real, index.real);
         *v = *result ? dyn_rec_const(r, *result) : NULL;

@@ -11,10 +11,20 @@ static bool named(DynRec *r, const RecCall *c) {
     return c->args[1].v->kind == DV_CONST && PyUnicode_CheckExact(c->args[1].real);
 }
 
+/* A plain class, which has its attributes from itself and its bases. */
+static bool class_lacks(DynRec *r, DynOperand o, PyObject *name) {
+    PyTypeObject *type = (PyTypeObject *)o.real;
+    bool there = dyn_cpy_lookup_special(&PyType_Type, name) != NULL || dyn_cpy_lookup_special(type, name) != NULL;
+    return !there && rec_guard_class(r, type, name) == 0;
+}
+
 /* Is there surely no attribute of this name: asked after the real call said so. */
 static bool lacks(DynRec *r, const RecCall *c, RecAttr how) {
     if (how == REC_ATTR_SOURCE && dyn_torch_is(c->args[0].real)) {
         return rec_tensor_lacks(r, c->args[0], c->args[1].real);
+    }
+    if (c->args[0].v->kind == DV_CONST && Py_IS_TYPE(c->args[0].real, &PyType_Type)) {
+        return class_lacks(r, c->args[0], c->args[1].real);
     }
     if (how == REC_ATTR_MISSING || (how == REC_ATTR_SOURCE && rec_attr_is_missing(r, c->args[0], c->args[1].real))) {
         return true;

@@ -35,6 +35,9 @@ static DynVal *pure(DynRec *r, const RecCall *c, PyObject **result) {
     bool known = burn_args(r, c, 0) == 0;
     *result = rec_call_real(c);
     if (*result == NULL) {
+        if (known) { /* it raises at every call */
+            rec_known_error(r, NULL);
+        }
         return NULL;
     }
     return known ? rec_wrap_fresh(r, *result) : rec_fail(r, DYN_R_UNSUPPORTED_VALUE, "method");
@@ -324,8 +327,6 @@ DynVal *rec_on_append_open(DynRec *r, const RecCall *c, PyObject **result, int a
 
 /* ---- dicts */
 
-static bool burnt_key(DynRec *r, DynOperand key) { return rec_plain_key(key.real) && dyn_rec_burn(r, key.v, key.real) == 0; }
-
 /* What update() and | take: a dict, or pairs. -1: unknown. */
 static int merge(DynRec *r, DynVal *into, DynOperand from) {
     DynVal **items;
@@ -334,7 +335,8 @@ static int merge(DynRec *r, DynVal *into, DynOperand from) {
     DynVal *dict = listed ? from.v->view.dict : from.v;
     if ((listed || PyDict_Check(from.real)) && dict->kind == DV_DICT) {
         for (uint32_t i = 0; i < dict->n; i += 2) {
-            if (rec_dict_set(r, into, rec_constant_of(dict->items[i]), dict->items[i + 1]) < 0) {
+            DynOperand key = {dict->items[i], rec_constant_of(dict->items[i])};
+            if (rec_dict_put(r, into, key, dict->items[i + 1]) < 0) {
                 return -1;
             }
         }
@@ -351,7 +353,7 @@ static int merge(DynRec *r, DynVal *into, DynOperand from) {
             return -1;
         }
         key = PyTuple_GET_ITEM(pair, 0);
-        if (!burnt_key(r, (DynOperand){parts[0], key}) || rec_dict_set(r, into, key, parts[1]) < 0) {
+        if (!rec_burn_key(r, (DynOperand){parts[0], key}) || rec_dict_put(r, into, (DynOperand){parts[0], key}, parts[1]) < 0) {
             return -1;
         }
     }
@@ -386,7 +388,7 @@ static DynVal *dict_update(DynRec *r, const RecCall *c, PyObject **result) {
 static DynVal *dict_pop(DynRec *r, const RecCall *c, PyObject **result) {
     DynVal *dict = c->args[0].v, *v;
     uint32_t at = DYN_NONE;
-    bool known = c->npos >= 2 && burnt_key(r, c->args[1]);
+    bool known = c->npos >= 2 && rec_burn_key(r, c->args[1]);
     *result = rec_call_real(c);
     if (*result == NULL || !known) {
         return NULL;
@@ -405,7 +407,7 @@ static DynVal *dict_popitem(DynRec *r, const RecCall *c, PyObject **result) {
     if (*result == NULL || dict->n == 0) {
         return NULL;
     }
-    DynVal *pair[2] = {dyn_rec_const(r, rec_constant_of(dict->items[dict->n - 2])), dict->items[dict->n - 1]};
+    DynVal *pair[2] = {rec_key_of(r, dict, dict->n / 2 - 1), dict->items[dict->n - 1]};
     dict->n -= 2;
     dict->state++;
     return pair[0] == NULL ? NULL : changed(r, c, dyn_rec_seq(r, DV_TUPLE, 2, pair, *result));
@@ -413,7 +415,7 @@ static DynVal *dict_popitem(DynRec *r, const RecCall *c, PyObject **result) {
 
 static DynVal *dict_setdefault(DynRec *r, const RecCall *c, PyObject **result) {
     DynVal *dict = c->args[0].v, *v;
-    bool known = c->npos >= 2 && burnt_key(r, c->args[1]);
+    bool known = c->npos >= 2 && rec_burn_key(r, c->args[1]);
     *result = rec_call_real(c);
     if (*result == NULL || !known) {
         return NULL;
@@ -422,12 +424,12 @@ static DynVal *dict_setdefault(DynRec *r, const RecCall *c, PyObject **result) {
         return v;
     }
     DynVal *items[3] = {dict, c->args[1].v, c->npos > 2 ? c->args[2].v : none_of(r)};
-    bool set = items[2] != NULL && rec_dict_set(r, dict, c->args[1].real, items[2]) == 0;
+    bool set = items[2] != NULL && rec_dict_put(r, dict, c->args[1], items[2]) == 0;
     return !set || rec_effect(r, c->args[0], DYN_FX_SETITEM, NULL, 3, items) < 0 ? NULL : items[2];
 }
 
 static DynVal *dict_get(DynRec *r, const RecCall *c, PyObject **result) {
-    bool known = c->npos >= 2 && burnt_key(r, c->args[1]);
+    bool known = c->npos >= 2 && rec_burn_key(r, c->args[1]);
     *result = rec_call_real(c);
     if (*result == NULL || !known) {
         return NULL;
@@ -626,7 +628,7 @@ int rec_store_item(DynRec *r, DynOperand o, DynOperand index, DynOperand value) 
             return -1;
         }
         o.v->items[i] = value.v;
-    } else if (o.v->kind != DV_DICT || !burnt_key(r, index) || rec_dict_set(r, o.v, index.real, value.v) < 0) {
+    } else if (o.v->kind != DV_DICT || !rec_burn_key(r, index) || rec_dict_put(r, o.v, index, value.v) < 0) {
         return -1;
     }
     return rec_effect(r, o, DYN_FX_SETITEM, NULL, 3, items);
@@ -646,7 +648,7 @@ int rec_delete_item(DynRec *r, DynOperand o, DynOperand index) {
         }
         list_drop(o.v, (uint32_t)i, 1);
         o.v->state++;
-    } else if (o.v->kind == DV_DICT && burnt_key(r, index) && rec_dict_find(o.v, index.real, &at) != NULL) {
+    } else if (o.v->kind == DV_DICT && rec_burn_key(r, index) && rec_dict_find(o.v, index.real, &at) != NULL) {
         rec_dict_drop(o.v, at);
     } else {
         return -1;

@@ -10,5 +10,4 @@ DYN_HIDDEN PyObject *rec_function_of(PyObject *method); /* the function in a sta
 DYN_HIDDEN int rec_set_own(DynRec *r, DynVal *v, PyObject *name, DynVal *value);
 
 /* ---- rec_new.c */
-DYN_HIDDEN int rec_set_args(DynRec *r, DynVal *v, const DynOperand *args, uint32_t n); /* the arguments that an exception keeps */
 #endif

@@ -8,7 +8,7 @@
 /* The items of the list or tuple that is added up. False: the call is another. */
 static bool summed_items(DynRec *r, const RecCall *c, DynVal ***items, uint32_t *n) {
     DynOperand o = c->args[0];
-    if (!rec_is_tuple_or_list(o.real) || rec_items(r, o.v, o.real, items, n) < 0) {
+    if ((!rec_is_tuple_or_list(o.real) && !dyn_is_tuple(o.real)) || rec_items(r, o.v, o.real, items, n) < 0) {
         return false;
     }
     return *n == PySequence_Fast_GET_SIZE(o.real);

@@ -87,7 +87,11 @@ int rec_pin_keys(DynRec *r, DynVal *v) {
 }
 
 DynVal *rec_key_of(DynRec *r, const DynVal *dict, uint32_t i) {
-    return dict->by_place ? dict->items[2 * i] : dyn_rec_const(r, rec_constant_of(dict->items[2 * i]));
+    DynVal *key = dict->items[2 * i];
+    if (dict->by_place) {
+        return key;
+    }
+    return key->source != DYN_NONE ? rec_source(r, key->source) : dyn_rec_const(r, rec_constant_of(key)); /* a parameter */
 }
 
 int rec_resolve_for_attribute(DynRec *r, DynOperand o, PyObject *name) {

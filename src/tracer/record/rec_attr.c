@@ -239,6 +239,19 @@ static bool lacks(DynOperand o, RecAttr how, PyObject *name) {
     return how == REC_ATTR_SOURCE && o.v->kind == DV_OBJECT && !in_instance(o.real, name);
 }
 
+/* Has it no attribute of that name at any call under the guards? Reading it raised. */
+static bool lacks_for_sure(DynRec *r, DynOperand o, RecAttr how, PyObject *name) {
+    if (rec_is_array(o.v) && dyn_torch_is(o.real)) {
+        PyObject *type, *value, *tb;
+        PyErr_Fetch(&type, &value, &tb);
+        bool sure = rec_tensor_lacks(r, o, name);
+        PyErr_Restore(type, value, tb);
+        return sure;
+    }
+    bool missing = how == REC_ATTR_MISSING || rec_has_fixed_attributes(o);
+    return missing && dyn_cpy_lookup_special(Py_TYPE(o.real), name) == NULL;
+}
+
 Step rec_LOAD_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
     DynOperand o = operand(f, 1);
     PyObject *name = rec_name(f, in->arg);
@@ -255,8 +268,7 @@ Step rec_LOAD_ATTR(DynRec *r, RecFrame *f, const DynInstr *in) {
     }
     bool lacked = lacks(o, how, name);
     PyObject *result = PyObject_GetAttr(o.real, name);
-    bool missing = how == REC_ATTR_MISSING || (known && rec_has_fixed_attributes(o));
-    if (result == NULL && missing && dyn_cpy_lookup_special(Py_TYPE(o.real), name) == NULL) {
+    if (result == NULL && known && lacks_for_sure(r, o, how, name)) {
         rec_known_error(r, NULL);
         return STEP_ERROR;
     }
@@ -336,6 +348,9 @@ Step rec_LOAD_METHOD(DynRec *r, RecFrame *f, const DynInstr *in) {
     bool lacked = lacks(o, how, name);
     PyObject *method = dyn_cpy_get_method(o.real, name, &unbound);
     if (method == NULL) {
+        if (known && lacks_for_sure(r, o, how, name)) {
+            rec_known_error(r, NULL);
+        }
         return STEP_ERROR;
     }
     how = lacked && in_instance(o.real, name) ? REC_ATTR_UNKNOWN : how;

@@ -246,7 +246,7 @@ static bool constant_contains(DynRec *r, DynOperand b, DynOperand a) {
 /* Of a dict, or of a view of its keys. */
 static bool keys_contain(DynRec *r, DynOperand b, DynOperand a) {
     (void)b;
-    return rec_plain_key(a.real) && dyn_rec_burn(r, a.v, a.real) == 0;
+    return rec_burn_key(r, a);
 }
 
 static bool view_contains(DynRec *r, DynOperand b, DynOperand a) {

@@ -24,6 +24,20 @@ static PyObject *current_error(void) {
     return value;
 }
 
+/* Its arguments, where they are plain constants: the exception follows from what is guarded, and they with it. */
+static int keep_arguments(DynRec *r, DynVal *v, PyObject *args) {
+    DynOperand items[4];
+    Py_ssize_t n = PyTuple_CheckExact(args) ? PyTuple_GET_SIZE(args) : -1;
+    bool plain = n >= 0 && n <= (Py_ssize_t)DYN_COUNTOF(items);
+    for (Py_ssize_t i = 0; plain && i < n; i++) {
+        PyObject *arg = PyTuple_GET_ITEM(args, i);
+        plain = arg == Py_None || rec_is_text(arg) || rec_is_exact_number(arg);
+        items[i] = (DynOperand){plain ? dyn_rec_const(r, arg) : NULL, arg};
+        plain = items[i].v != NULL;
+    }
+    return plain ? rec_set_args(r, v, items, (uint32_t)n) : 0;
+}
+
 /* The shadow of an exception that a builtin raised. */
 static DynVal *error_shadow(DynRec *r, PyObject *value) {
     DynVal *v = dyn_rec_seq(r, DV_OBJECT, 0, NULL, value);
@@ -32,7 +46,7 @@ static DynVal *error_shadow(DynRec *r, PyObject *value) {
     }
     v->type = (PyObject *)Py_TYPE(value);
     v->raised = true;
-    return v;
+    return keep_arguments(r, v, ((PyBaseExceptionObject *)value)->args) < 0 ? NULL : v;
 }
 
 void rec_known_error(DynRec *r, DynVal *v) {
@@ -47,6 +61,25 @@ void rec_known_error(DynRec *r, DynVal *v) {
         r->error->raised = true;
     }
     Py_XDECREF(value);
+}
+
+/* Text of an exception is that of its arguments, where its class says nothing else. */
+bool rec_error_has_one_text(DynRec *r, DynOperand o) {
+    reprfunc text = Py_TYPE(o.real)->tp_str;
+    bool of_arguments = text == ((PyTypeObject *)PyExc_BaseException)->tp_str || text == ((PyTypeObject *)PyExc_KeyError)->tp_str;
+    bool made_here = o.v->kind == DV_OBJECT && o.v->source == DYN_NONE && (o.v->fresh || o.v->raised);
+    PyObject *name = of_arguments && made_here ? PyUnicode_InternFromString("args") : NULL;
+    PyObject *args = name == NULL ? NULL : PyObject_GetAttr(o.real, name);
+    bool known = args != NULL && PyTuple_CheckExact(args);
+    DynVal *v = NULL;
+    if (known) {
+        rec_own_attr(r, o, name, &v);
+    }
+    known = v != NULL && rec_has_one_text(r, (DynOperand){v, args});
+    PyErr_Clear();
+    Py_XDECREF(args);
+    Py_XDECREF(name);
+    return known;
 }
 
 /* Is the handler at `target` over before the frame yields? Then no other frame can see the exception that it handles. */

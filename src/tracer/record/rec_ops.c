@@ -369,7 +369,7 @@ static DynVal *item_of_object(DynRec *r, DynOperand o, DynOperand index, PyObjec
 }
 
 static DynVal *item_of_dict(DynRec *r, DynOperand o, DynOperand index, PyObject *result) {
-    if (!rec_plain_key(index.real) || dyn_rec_burn(r, index.v, index.real) < 0) {
+    if (!rec_burn_key(r, index)) {
         return no_item(r, o, index, result);
     }
     DynVal *v = rec_dict_find(o.v, index.real, NULL);
@@ -393,21 +393,20 @@ DynVal *rec_subscr(DynRec *r, DynOperand o, DynOperand index, PyObject *result) 
 }
 
 /* A key that a known dict doesn't have, an index beyond a known sequence. */
-static bool is_missing_item(DynOperand o, DynOperand index) {
+static bool is_missing_item(DynRec *r, DynOperand o, DynOperand index) {
     if (o.v->kind == DV_DICT) {
-        return PyDict_CheckExact(o.real) && rec_plain_key(index.real);
+        return PyDict_CheckExact(o.real) && rec_burn_key(r, index);
     }
     bool listed = o.v->kind == DV_TUPLE || o.v->kind == DV_LIST || o.v->kind == DV_CONST;
     bool plain = PyTuple_CheckExact(o.real) || PyList_CheckExact(o.real);
-    return listed && plain && PyLong_CheckExact(index.real);
+    return listed && plain && PyLong_CheckExact(index.real) && dyn_rec_burn(r, index.v, index.real) == 0;
 }
 
 /* The guards say that it fails again. */
 static bool fails_for_sure(DynRec *r, DynOperand o, DynOperand index) {
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
-    bool kind = is_missing_item(o, index);
-    bool sure = kind && dyn_rec_burn(r, index.v, index.real) == 0;
+    bool sure = is_missing_item(r, o, index);
     PyErr_Restore(type, value, tb);
     return sure;
 }

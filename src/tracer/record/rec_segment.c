@@ -87,6 +87,7 @@ int rec_new_capture(DynRec *r, RecFrame *f, PyObject *code) {
     }
     r->cap->func = Py_XNewRef(dyn_frame_func(f->f));
     r->cap->record_began = dyn_now_ns();
+    r->cap->ninstrs = r->ninstrs;
     rec_torch_segment(r);
     r->nnodes_seen = 0;
     r->ninstrs_node = r->ninstrs;
@@ -207,7 +208,7 @@ void rec_finish_segment(DynRec *r, DynEnd end, DynReason why, RecFrame *f, const
     r->req->worked |= rec_has_work(c);
     c->end = end;
     c->reason = why;
-    c->ninstrs = r->ninstrs;
+    c->ninstrs = r->ninstrs - c->ninstrs;
     c->record_ns = dyn_now_ns() - c->record_began;
     place_of(r, f, in, &c->end_place);
     blame(r, c, why);
@@ -243,10 +244,8 @@ void rec_stop(DynRec *r, RecFrame *f, const DynInstr *in, DynReason why) { stop_
 /* Do the finished segments save time: all of them run once, or one that a loop runs again and again? */
 static bool pays(const DynRec *r) {
     double sum = 0, most = 0;
-    uint32_t before = 0;
     for (uint32_t i = 0; i < r->done.n; i++) {
-        double gain = r->req->gain(r->done.at[i], r->done.at[i]->ninstrs - before);
-        before = r->done.at[i]->ninstrs;
+        double gain = r->req->gain(r->done.at[i]);
         sum += gain;
         most = gain > most ? gain : most;
     }

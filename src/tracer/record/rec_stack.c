@@ -359,13 +359,13 @@ int rec_dict_set(DynRec *r, DynVal *dict, PyObject *key, DynVal *value) {
     return k == NULL || rec_push_item(r, dict, k) < 0 || rec_push_item(r, dict, value) < 0 ? -1 : 0;
 }
 
-/* Keys of a dict that shadows can hold: plain constants, burnt in. */
+/* Keys of a dict that shadows can hold are burnt in. */
 static int dict_set(DynRec *r, DynVal *dict, DynVal *key, PyObject *real, DynVal *value) {
-    if (!rec_plain_key(real) || dyn_rec_burn(r, key, real) < 0) {
+    if (!rec_burn_key(r, (DynOperand){key, real})) {
         r->why = DYN_R_UNSUPPORTED_VALUE;
         return -1;
     }
-    return rec_dict_set(r, dict, real, value);
+    return rec_dict_put(r, dict, (DynOperand){key, real}, value);
 }
 
 Step rec_BUILD_MAP(DynRec *r, RecFrame *f, const DynInstr *in) {
@@ -712,7 +712,10 @@ bool rec_has_one_text(DynRec *r, DynOperand o) {
         bool whole = dyn_sym_at(&r->cap->syms, rec_sym_of(o.v))->type != DYN_T_FLOAT;
         return (whole || dyn_sym_is_const(&r->cap->syms, rec_sym_of(o.v))) && dyn_rec_burn(r, o.v, o.real) == 0;
     }
-    if (PyTuple_CheckExact(o.real) && o.v->kind == DV_TUPLE) {
+    if (PyExceptionInstance_Check(o.real)) {
+        return rec_error_has_one_text(r, o);
+    }
+    if (dyn_is_tuple(o.real) && o.v->kind == DV_TUPLE) {
         bool all = true;
         for (uint32_t i = 0; all && i < o.v->n; i++) {
             all = rec_has_one_text(r, (DynOperand){o.v->items[i], PyTuple_GET_ITEM(o.real, i)});
@@ -720,7 +723,7 @@ bool rec_has_one_text(DynRec *r, DynOperand o) {
         return all;
     }
     bool plain = rec_is_text(o.real) || o.real == Py_None || rec_is_exact_number(o.real);
-    return o.v->kind == DV_CONST && (plain || rec_is_fact(o.real));
+    return o.v->kind == DV_CONST && (plain || rec_is_fact(o.real) || dyn_torch_is_constant(o.real));
 }
 
 Step rec_CONVERT_VALUE(DynRec *r, RecFrame *f, const DynInstr *in) {

@@ -302,6 +302,9 @@ DYN_HIDDEN DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position
 DYN_HIDDEN void rec_dict_drop(DynVal *dict, uint32_t at);                           /* the pair at a position */
 DYN_HIDDEN int rec_dict_set(DynRec *r, DynVal *dict, PyObject *key, DynVal *value); /* a plain key that is burnt in */
 DYN_HIDDEN bool rec_plain_key(PyObject *o);
+DYN_HIDDEN bool rec_is_parameter(PyObject *o);           /* of torch.nn's very type */
+DYN_HIDDEN bool rec_burn_key(DynRec *r, DynOperand key); /* is it a plain key or a parameter, the same at every call now? */
+DYN_HIDDEN int rec_dict_put(DynRec *r, DynVal *dict, DynOperand key, DynVal *value); /* of such a key, as what lists show it */
 DYN_HIDDEN DynVal *rec_wrap_fresh(DynRec *r, PyObject *o); /* as rec_wrap_result, new containers of such values too */
 DYN_HIDDEN DynVal *rec_wrap_result(DynRec *r,
                                    PyObject *real); /* constant numbers, str, None … as shadow; NULL for anything else */
@@ -414,7 +417,8 @@ DYN_HIDDEN int rec_context_init(void);
 DYN_HIDDEN bool rec_effect_is_undone(const DynRec *r, uint32_t at);
 
 /* ---- rec_stack.c */
-DYN_HIDDEN bool rec_has_one_text(DynRec *r, DynOperand o); /* str(o) is the same at every call: ints are burnt in */
+DYN_HIDDEN bool rec_error_has_one_text(DynRec *r, DynOperand o); /* … of an exception */
+DYN_HIDDEN bool rec_has_one_text(DynRec *r, DynOperand o);       /* str(o) is the same at every call: ints are burnt in */
 DYN_HIDDEN int rec_store_global(DynRec *r, PyObject *dict, PyObject *name, DynVal *value); /* after it ran */
 
 #define REC_MAX_DEPTH 100 /* of containers in containers */
@@ -585,6 +589,7 @@ DYN_HIDDEN RecAttr rec_find_attr(DynRec *r, DynOperand o, PyObject *name, RecCal
 DYN_HIDDEN RecAttr rec_way_to_store(DynRec *r, DynOperand o, PyObject *name, DynOperand value, RecCall *c);
 DYN_HIDDEN int rec_stored_attr(DynRec *r, DynOperand o, PyObject *name, DynVal *value); /* after it ran; NULL: deleted */
 DYN_HIDDEN int rec_set_cause(DynRec *r, DynVal *error, DynVal *cause);                  /* raise … from …, after it ran */
+DYN_HIDDEN int rec_set_args(DynRec *r, DynVal *v, const DynOperand *args, uint32_t n); /* the arguments that an exception keeps */
 DYN_HIDDEN DynVal *rec_wrap_attr(DynRec *r, PyTypeObject *type, PyObject *value);
 /* What the segment stored under the name in the class where `type` finds it, guarded. NULL: nothing, or (-1 in *status) it can't
  * be guarded. */

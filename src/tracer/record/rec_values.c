@@ -396,7 +396,18 @@ bool rec_plain_key(PyObject *o) {
         return plain;
     }
     return o == Py_None || PyUnicode_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyFloat_CheckExact(o) ||
-           PyBytes_CheckExact(o) || is_plain_class(o) || PyFunction_Check(o) || rec_is_enum_key(o);
+           PyBytes_CheckExact(o) || is_plain_class(o) || PyFunction_Check(o) || rec_is_enum_key(o) || dyn_torch_is_constant(o);
+}
+
+bool rec_is_parameter(PyObject *o) { return dyn_torch_parameter != NULL && Py_IS_TYPE(o, dyn_torch_parameter); }
+
+/* A parameter is hashed by which one it is. */
+bool rec_burn_key(DynRec *r, DynOperand key) {
+    if (!rec_is_parameter(key.real)) {
+        return rec_plain_key(key.real) && dyn_rec_burn(r, key.v, key.real) == 0;
+    }
+    uint32_t source = rec_found_at(key.v);
+    return source != DYN_NONE && rec_guard(r, DYN_GUARD_ID, source, DYN_NONE, 0, key.real) == 0 && rec_keep(r, key.real) == 0;
 }
 
 static bool same_key(PyObject *a, PyObject *b) {
@@ -421,6 +432,17 @@ DynVal *rec_dict_find(DynVal *dict, PyObject *key, uint32_t *position) {
         }
     }
     return NULL;
+}
+
+int rec_dict_put(DynRec *r, DynVal *dict, DynOperand key, DynVal *value) {
+    uint32_t at;
+    if (rec_dict_set(r, dict, key.real, value) < 0) {
+        return -1;
+    }
+    if (rec_is_parameter(key.real) && rec_dict_find(dict, key.real, &at) != NULL) {
+        dict->items[at]->source = rec_found_at(key.v);
+    }
+    return 0;
 }
 
 void rec_dict_drop(DynVal *dict, uint32_t at) {

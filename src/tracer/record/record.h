@@ -37,8 +37,8 @@ struct DynRecording {
      * dyn_decode_return of its code. */
     PyObject *(*door_of)(DynRecording *, PyObject *resume);
     PyObject *(*go_on)(DynRecording *, PyThreadState *ts, DynFrame *f, uint32_t return_at, PyObject *door, PyObject *args);
-    /* What an entry of the segment, of so many instructions, would save a call, in ns; NULL: whatever has array work is kept. */
-    double (*gain)(const DynCapture *capture, uint32_t ninstrs);
+    /* What an entry of the segment would save a call, in ns; NULL: whatever has array work is kept. */
+    double (*gain)(const DynCapture *capture);
     /* A segment is finished. Takes the capture over. */
     void (*captured)(DynRecording *, DynCapture *capture);
     /* Nothing was kept of a segment or of the call. cause: where there was no array work, what ended the segment; else `why`. */
