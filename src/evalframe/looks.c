@@ -40,14 +40,20 @@ static PyObject *global_of(PyObject *globals, PyObject *name) {
     return o;
 }
 
-/* A module that a function imports itself, so that no global stands for it. */
-static bool is_of_arrays(PyObject *name) {
+static bool is_in(const char *name, size_t n) {
     static const char *const modules[] = {"numpy", "torch", "cupy", "scipy"};
     bool is = false;
     for (size_t i = 0; i < DYN_COUNTOF(modules) && !is; i++) {
-        is = PyUnicode_CompareWithASCIIString(name, modules[i]) == 0;
+        is = strlen(modules[i]) == n && strncmp(modules[i], name, n) == 0;
     }
     return is;
+}
+
+/* A module that a function imports itself, so that no global stands for it. */
+static bool is_of_arrays(PyObject *name) {
+    const char *text = PyUnicode_AsUTF8(name);
+    PyErr_Clear();
+    return text != NULL && is_in(text, strlen(text));
 }
 
 static DynLooks look_at_globals(PyCodeObject *code, PyObject *globals, Look how) {
@@ -181,6 +187,7 @@ static PyObject *loaded_by(DynFrame *f, const DynInstr *in) {
     PyCodeObject *code = dyn_frame_code(f);
     switch (in->op) {
     case DYN_I_LOAD_CONST: return PyTuple_GET_ITEM(code->co_consts, in->arg);
+    case DYN_I_LOAD_DEREF:
     case DYN_I_LOAD_FAST: return dyn_frame_has_number(f, in->arg) ? NULL : dyn_frame_get(f, in->arg);
     case DYN_I_LOAD_NAME:
     case DYN_I_LOAD_GLOBAL: return global_or_builtin(f, PyTuple_GET_ITEM(code->co_names, in->arg));
@@ -226,16 +233,29 @@ bool dyn_looks_refused(DynFrame *f) {
     return refused;
 }
 
-/* The outermost loop around that place, as canonical instructions; DYN_NONE: there is none. */
-static uint32_t outermost_loop(const DynCode *c, uint32_t at, uint32_t *to) {
-    uint32_t from = DYN_NONE;
+/* A call stands at its instruction, or behind it, as versions have it. */
+static bool stands_in(const DynCode *c, const bool *members, uint32_t at) {
+    bool stands = false;
+    for (uint32_t i = 0; i < c->v.n && !stands; i++) {
+        stands = members[i] && c->v.at[i].start <= at && at <= c->v.at[i].next;
+    }
+    return stands;
+}
+
+/* The outermost loop around that place: its header, and which instructions are in it, a new array; NULL: there is none. Code of
+ * one loop may lie between that of another. */
+static bool *outermost_loop(const DynCode *c, uint32_t at, uint32_t *header) {
+    bool *found = NULL;
     for (uint32_t i = 0; i < c->v.n; i++) {
         const DynInstr *in = &c->v.at[i];
-        bool around = dyn_has_target(in) && in->target <= i && c->v.at[in->target].start <= at && at <= in->next;
-        from = around && in->target < from ? in->target : from;
-        *to = around && in->target == from ? i : *to;
+        bool candidate = dyn_has_target(in) && in->target <= i && (found == NULL || in->target < *header);
+        bool *members = candidate ? dyn_loop_members(c, c->v.at[in->target].start) : NULL;
+        bool around = members != NULL && stands_in(c, members, at);
+        PyMem_RawFree(around ? found : members);
+        found = around ? members : found;
+        *header = around ? in->target : *header;
     }
-    return from;
+    return found;
 }
 
 /* What lies on the stack of a frame that runs, where its loop has its iterator. */
@@ -265,15 +285,18 @@ static bool is_costly(DynOpcode op) {
 
 DynLoopAhead dyn_looks_ahead(DynFrame *f) {
     DynCode *c = dyn_decode(dyn_frame_code(f));
-    uint32_t to = 0, from = c == NULL ? DYN_NONE : outermost_loop(c, dyn_frame_position(f), &to);
+    uint32_t header;
+    bool *members = c == NULL ? NULL : outermost_loop(c, dyn_frame_position(f), &header);
     DynLoopAhead ahead = {.left = -1, .cost_ns = COMPILE_NS};
-    for (uint32_t i = from; from != DYN_NONE && i <= to; i++) {
-        ahead.cost_ns += is_costly(c->v.at[i].op) ? COSTLY_NS : INSTRUCTION_NS;
+    for (uint32_t i = 0; members != NULL && i < c->v.n; i++) {
+        int64_t cost_ns = is_costly(c->v.at[i].op) ? COSTLY_NS : INSTRUCTION_NS;
+        ahead.cost_ns += members[i] ? cost_ns : 0;
     }
-    if (from != DYN_NONE && c->v.at[from].op == DYN_I_FOR_ITER) {
-        ahead.over = iterator_in(f, c, from);
+    if (members != NULL && c->v.at[header].op == DYN_I_FOR_ITER) {
+        ahead.over = iterator_in(f, c, header);
         ahead.left = trips_left(ahead.over);
     }
+    PyMem_RawFree(members);
     if (c != NULL) {
         dyn_decode_free(c);
     }
@@ -281,6 +304,55 @@ DynLoopAhead dyn_looks_ahead(DynFrame *f) {
     return ahead;
 }
 
+/* Something of a library's, as files are. */
+static bool is_foreign(PyObject *iterator) { return iterator != NULL && strchr(Py_TYPE(iterator)->tp_name, '.') != NULL; }
+
+/* What the outermost loop comes to in which the frame is, and what it goes over. */
+static DynLooks look_at_loop(DynFrame *f, Look how) {
+    DynCode *c = dyn_decode(how.code);
+    uint32_t header;
+    bool *members = c == NULL ? NULL : outermost_loop(c, dyn_frame_position(f), &header);
+    bool known = members != NULL && (c->v.at[header].op != DYN_I_FOR_ITER || !is_foreign(iterator_in(f, c, header)));
+    DynLooks looks = known ? DYN_LOOKS_LIKE_NUMBERS : DYN_LOOKS_LIKE_NOTHING;
+    for (uint32_t i = 0; known && i < c->v.n && looks < DYN_LOOKS_LIKE_NOTHING; i++) {
+        bool loads = members[i] && c->v.at[i].op != DYN_I_LOAD_CONST;
+        looks = loads ? worse(looks, look_at(loaded_by(f, &c->v.at[i]), how)) : looks;
+    }
+    PyMem_RawFree(members);
+    if (c != NULL) {
+        dyn_decode_free(c);
+    }
+    PyErr_Clear();
+    return looks;
+}
+
+/* A module of arrays, or something of a type that is out of one. */
+static bool is_for_arrays(PyObject *o) {
+    const char *module = o != NULL && PyModule_Check(o) ? PyModule_GetName(o) : NULL;
+    bool is = module != NULL && is_in(module, strcspn(module, "."));
+    for (const PyTypeObject *t = o == NULL ? NULL : Py_TYPE(o); t != NULL && !is; t = t->tp_base) {
+        is = is_in(t->tp_name, strcspn(t->tp_name, "."));
+    }
+    PyErr_Clear();
+    return is;
+}
+
+/* Does the function name or hold such a thing, in its loop or beside it? */
+static bool has_arrays(DynFrame *f, PyCodeObject *code) {
+    bool has = false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names) && !has; i++) {
+        PyObject *name = PyTuple_GET_ITEM(code->co_names, i), *value = global_of(dyn_frame_globals(f), name);
+        has = value == NULL ? is_of_arrays(name) : is_for_arrays(value);
+    }
+    for (uint32_t i = 0; i < (uint32_t)dyn_code_nlocalsplus(code) && !has; i++) {
+        PyObject *o = dyn_frame_has_number(f, i) ? NULL : dyn_frame_get(f, i);
+        has = is_for_arrays(o != NULL && PyCell_Check(o) ? PyCell_GET(o) : o);
+    }
+    return has;
+}
+
+/* What a function has beside the loop that it is in matters where it is of arrays alone: graphs may be better for them. A program
+ * takes its arguments, and the time, in the same function. */
 DynLooks dyn_looks_of_frame(DynFrame *f) {
     int left = MOST;
     Look how = {DEPTH, &left, false, dyn_frame_code(f)};
@@ -293,7 +365,8 @@ DynLooks dyn_looks_of_frame(DynFrame *f) {
     for (uint32_t i = 0; i < n && looks < DYN_LOOKS_LIKE_NOTHING; i++) {
         looks = worse(looks, dyn_frame_has_number(f, i) ? DYN_LOOKS_LIKE_NUMBERS : look_at(dyn_frame_get(f, i), how));
     }
-    return looks;
+    left = MOST;
+    return looks < DYN_LOOKS_LIKE_NOTHING || has_arrays(f, how.code) ? looks : look_at_loop(f, how);
 }
 
 DynLooks dyn_looks_of_call(PyObject *function, PyObject *const *slots, size_t n) {

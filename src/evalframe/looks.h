@@ -9,7 +9,8 @@ typedef enum DynLooks {
     DYN_LOOKS_LIKE_OBJECTS, /* instances that refer to others, dicts and sets too */
     DYN_LOOKS_LIKE_NOTHING  /* something that native loops don't know */
 } DynLooks;
-/* Of the function that runs in this frame: its variables, and what the names in it stand for. No Python code runs. */
+/* Of the function that runs in this frame: its variables, and what the names in it stand for; where these look like nothing, and
+ * the function has no arrays, those of the outermost loop that it is in. No Python code runs. */
 DYN_HIDDEN DynLooks dyn_looks_of_frame(DynFrame *f);
 /* … and of a call of the function that is to begin, with arguments in n slots (NULL: none). */
 DYN_HIDDEN DynLooks dyn_looks_of_call(PyObject *function, PyObject *const *slots, size_t n);

@@ -1,12 +1,15 @@
 """Calls that go over to loop code in the midst of a loop: what they give, raise and show is what they would have without."""
 
 import gc
+import io
 import os
 import sys
 import threading
+import time
 import traceback
 import types
 
+import numpy as arrays  # a module that has `np` has its functions recorded
 import pytest
 from going_over import enabled, go_over, gone_over  # noqa: F401
 
@@ -308,6 +311,62 @@ def test_is_asked_again_where_it_could_not():
     assert gone_over() == before
     assert program(go_over, 8) == 7
     assert gone_over() == before + 1
+
+
+@pytest.mark.parametrize("beside", (time, io.StringIO(), Within(), threading.Lock()), ids=lambda o: type(o).__name__)
+def test_what_lies_beside_the_loop_does_not_matter(beside):
+    def program(over, n, beside):
+        began, total = time.perf_counter(), 0
+        for i in range(n):
+            if i == 3:
+                over()
+            total += i * i
+        return total, beside, sys.byteorder, time.perf_counter() >= began
+
+    before = gone_over()
+    assert program(go_over, 9, beside) == (204, beside, sys.byteorder, True)
+    assert gone_over() == before + 1
+
+
+@pytest.mark.parametrize("within", (time, io.StringIO(), arrays.ones(40).flat), ids=lambda o: type(o).__name__)
+def test_what_it_comes_to_does(within):
+    def program(over, n, within):
+        for i in range(n):
+            over()
+            if within is None:
+                i = None
+        return i
+
+    before = gone_over()
+    assert program(go_over, 9, within) == 8
+    assert gone_over() == before
+
+
+def test_a_loop_over_a_file_stays():
+    def program(over, n, file):
+        total = 0
+        for line in file:
+            over()
+            total += len(line)
+        return total, sys.byteorder
+
+    before = gone_over()
+    assert program(go_over, 9, io.StringIO("a\nbc\n")) == (5, sys.byteorder)
+    assert gone_over() == before
+
+
+@pytest.mark.parametrize("beside", (arrays, arrays.float64(0.5), arrays.ones(3), arrays.add), ids=lambda o: type(o).__name__)
+def test_a_function_that_has_arrays_is_to_be_recorded(beside):
+    def program(over, n, beside):
+        total = 0
+        for i in range(n):
+            over()
+            total += i * i
+        return total, beside is not None, sys.byteorder
+
+    before = gone_over()
+    assert program(go_over, 9, beside) == (204, True, sys.byteorder)
+    assert gone_over() == before
 
 
 def test_in_calls_of_itself():
