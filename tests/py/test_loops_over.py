@@ -342,19 +342,6 @@ def test_what_it_comes_to_does(within):
     assert gone_over() == before
 
 
-def test_a_loop_over_a_file_stays():
-    def program(over, n, file):
-        total = 0
-        for line in file:
-            over()
-            total += len(line)
-        return total, sys.byteorder
-
-    before = gone_over()
-    assert program(go_over, 9, io.StringIO("a\nbc\n")) == (5, sys.byteorder)
-    assert gone_over() == before
-
-
 @pytest.mark.parametrize("beside", (arrays, arrays.float64(0.5), arrays.ones(3), arrays.add), ids=lambda o: type(o).__name__)
 def test_a_function_that_has_arrays_is_to_be_recorded(beside):
     def program(over, n, beside):
