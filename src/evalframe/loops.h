@@ -237,6 +237,7 @@ DYN_HIDDEN bool dyn_loops_calls_are_brief(DynCache *c);
 /* Nothing is known of the cache's function, and a call of it with these slots looks as if it worked on no arrays (looks.c): then
  * there is nothing to record, and it runs in loop code, its loops cold. false: it is to be recorded. */
 DYN_HIDDEN bool dyn_loops_begin(DynCache *c, PyObject *func, PyObject *const *slots);
+DYN_HIDDEN bool dyn_loops_begin_running(DynCache *c, DynFrame *f); /* The same, by the loop in which a call is. */
 /* The recorder stands at a header of the cache's function, in frame f with these slots and stack values, and has recorded so
  * many array operations before it: plans the loop's region. true: calls run in loop code from now on, and the frame is to go on
  * at unit *at of code (borrowed). */

@@ -356,13 +356,13 @@ bool dyn_loops_may_come_later(DynFrame *f, const DynCode *c, uint32_t header, Py
 
 /* ---- nothing to record */
 
-bool dyn_loops_begin(DynCache *c, PyObject *func, PyObject *const *slots) {
-    PyCodeObject *code = (PyCodeObject *)c->code;
+static bool may_begin(const DynCache *c) {
     bool fresh = !c->loops_known && c->entries.n == 0 && c->useless == 0;
-    bool may = fresh && !dyn_options_wait(c->options) && dyn_code_repeats(code);
-    if (!may || dyn_looks_of_call(func, slots, c->sig.nargs) == DYN_LOOKS_LIKE_NOTHING) {
-        return false;
-    }
+    return fresh && !dyn_options_wait(c->options) && dyn_code_repeats((PyCodeObject *)c->code);
+}
+
+static bool begin(DynCache *c, PyObject *func) {
+    PyCodeObject *code = (PyCodeObject *)c->code;
     const DynKnown *row = dyn_known_find((PyObject *)code);
     DynCode *decoded = dyn_decode(code);
     DynLoops *l = decoded == NULL ? NULL : dyn_loops_of(c, decoded, func);
@@ -379,4 +379,12 @@ bool dyn_loops_begin(DynCache *c, PyObject *func, PyObject *const *slots) {
         dyn_cache_want_arrays(c);
     }
     return c->loops_on;
+}
+
+bool dyn_loops_begin(DynCache *c, PyObject *func, PyObject *const *slots) {
+    return may_begin(c) && dyn_looks_of_call(func, slots, c->sig.nargs) < DYN_LOOKS_LIKE_NOTHING && begin(c, func);
+}
+
+bool dyn_loops_begin_running(DynCache *c, DynFrame *f) {
+    return may_begin(c) && dyn_looks_of_frame(f) < DYN_LOOKS_LIKE_NOTHING && begin(c, dyn_frame_func(f));
 }

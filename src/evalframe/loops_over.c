@@ -47,13 +47,6 @@ static DynOver on_jump(DynFrame *f, uint32_t at, uint32_t depth) {
     return (DynOver){NULL, 0};
 }
 
-/* Nothing is known of the function yet: is it to have loop code? */
-static bool begin(DynCache *c, DynFrame *f) {
-    PyObject *slots[dyn_code_nlocalsplus(dyn_frame_code(f)) + 1];
-    dyn_frame_get_all(f, slots);
-    return dyn_loops_begin(c, dyn_frame_func(f), slots);
-}
-
 /* A loop that was met often enough to be found has run for long: it is planned at its next arrival. Loops in it are planned with
  * it, or when they have run for as long as others. */
 static void count_as_run(DynLoops *l, DynFrame *f) {
@@ -82,7 +75,7 @@ bool dyn_loops_may_go_over(DynCache *c, DynFrame *f) {
     }
     PyObject *namespace = dyn_frame_namespace(f);
     bool served = dyn_loops_serve(c);
-    bool begins = !served && (namespace != NULL ? dyn_loops_begin_names(c, namespace) : begin(c, f));
+    bool begins = !served && (namespace != NULL ? dyn_loops_begin_names(c, namespace) : dyn_loops_begin_running(c, f));
     bool may = (served || begins) && loops_of(f) != NULL;
     if (begins && may) {
         count_as_run(c->loops, f);

@@ -194,15 +194,15 @@ import sys
 text = "ab"
 for i in range(2_000_000):
     t = {of_trip}
-print("numpy" in sys.modules)
+print("numpy" in sys.modules, sys.modules["dynoc"]._dynoc.is_started())
 """
 
 
-@pytest.mark.parametrize("of_trip", ["print(end='')", "'{}-{}'.format(i, i + 1)", "text.encode()"])
+@pytest.mark.parametrize("of_trip", ["print(end='')", "'{}-{}'.format(i, i + 1)", "text.encode()", "'-'.join([text, text])"])
 def test_no_numpy_for_loops_that_stay_with_cpython(tmp_path, of_trip):
     path = tmp_path / "program.py"
     path.write_text(REFUSED.replace("{of_trip}", of_trip))
-    assert run_python(["-m", "dynoc", str(path)]) == (0, "False\n", "")
+    assert run_python(["-m", "dynoc", str(path)]) == (0, "False False\n", "")
 
 
 LONG = """
@@ -225,6 +225,12 @@ def test_long_loops_without_arrays_are_found_where_that_is_wanted(tmp_path, plai
     path.write_text(LONG)
     found = run_python(["-m", "dynoc", str(path)], DYNOC_PLAIN_LOOPS=int(plain_loops))
     assert found == (0, f"False False {plain_loops}\n", "")
+
+
+def test_a_long_loop_beside_a_clock_is_found(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(LONG.replace("    s = 0\n", "    s = 0 if time.perf_counter() > 0 and sys.argv else 1\n"))
+    assert run_python(["-m", "dynoc", str(path)]) == (0, "False False True\n", "")
 
 
 FRAMES = """
