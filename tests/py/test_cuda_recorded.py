@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 
 import dynoc  # noqa: E402
-from test_cuda import check, device, library, places, pytestmark, randn  # noqa: E402, F401
+from test_cuda import check, device, kernels, library, places, pytestmark, randn  # noqa: E402, F401
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,19 @@ def test_short_trips_of_known_number_are_one_graph(device):
 
     for f, entries in ((short, 1), (long, 2)):
         assert len(check(f, randn(7, 9), randn(7, 9, seed=1)).entries) == entries
+
+
+def test_a_quotient_by_a_number_is_a_product_by_its_reciprocal(device):
+    """As PyTorch's kernels on devices have it, in single precision but for doubles."""
+    for dtype, factor in ((torch.float32, torch.tensor(1.0) / torch.tensor(448.7)), (torch.float64, 1 / 448.7)):
+        fast = dynoc.optimize(lambda x: x / 448.7 + 1, wait=True)
+        x = randn(300).to(dtype)
+        for _ in range(3):
+            got = fast(x)
+        assert torch.equal(got, x * factor + 1)
+
+
+def test_an_exponential_is_computed_for_each_of_two_passes_over_columns(device):
+    """What is written and read twice is as dear; of rows it is held in registers."""
+    fast = check(lambda x: torch.softmax(x, 1), randn(3, 40, 6, 7))
+    assert kernels(fast) == 3

@@ -346,6 +346,7 @@ DynLoops *dyn_lower(const DynGraph *g, const DynConfig *config, DynArena *arena,
     L.part = DYN_NEW_N(arena, bool, n);
     L.looks = DYN_NEW_N(arena, bool, n);
     L.of_rows = DYN_NEW_N(arena, bool, n);
+    L.by_columns = DYN_NEW_N(arena, bool, n);
     L.written = DYN_NEW_N(arena, bool, n);
     L.last_use = DYN_NEW_N(arena, uint32_t, n);
     L.depth = DYN_NEW_N(arena, uint32_t, n);
@@ -353,8 +354,8 @@ DynLoops *dyn_lower(const DynGraph *g, const DynConfig *config, DynArena *arena,
     L.cost = DYN_NEW_N(arena, uint32_t, n);
     L.memo = DYN_NEW_N(arena, uint32_t, n);
     L.stamp = DYN_NEW_N(arena, uint32_t, n);
-    if (!DYN_ALLOCATED(p->places, L.live, L.memory, L.object, L.for_flags, L.after_extern, L.part, L.looks, L.of_rows, L.written,
-                       L.last_use, L.depth, L.used_by, L.cost, L.memo, L.stamp)) {
+    if (!DYN_ALLOCATED(p->places, L.live, L.memory, L.object, L.for_flags, L.after_extern, L.part, L.looks, L.of_rows,
+                       L.by_columns, L.written, L.last_use, L.depth, L.used_by, L.cost, L.memo, L.stamp)) {
         return NULL;
     }
     if (lower_all(&L) < 0) {

@@ -17,6 +17,7 @@ typedef struct DynLower {
     bool *written;      /* By storage: some node writes it. */
     bool *looks;        /* Computing it looks places up. */
     bool *of_rows;      /* … starts from what a reduction gave. */
+    bool *by_columns;   /* A reduction reads it whose lanes are neighbouring results: its readers are no rows of one group. */
     uint32_t *last_use; /* The last position of a kernel that evaluates it. */
     uint32_t *depth;    /* How many kernels have to run before. */
     bool *for_flags;    /* Nobody reads it, but computing it may give a warning. */

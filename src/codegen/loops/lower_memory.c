@@ -379,11 +379,19 @@ static void tell_operands(DynLower *L, uint32_t id) {
         /* where lanes are neighbouring results they have to lie side by side */
         bool columns = kind == DYN_K_REDUCE && !is_trailing(dyn_lower_reduce_mask(n, arg), arg->ndim);
         L->memory[a] |= columns && L->looks[a] && is_inline(arg);
+        L->by_columns[a] |= columns;
         uint32_t made = L->part[a] ? arg->args[0].id : a;
         bool dear = spread && is_inline(dyn_graph_node(L->g, made)) && L->cost[made] >= 2;
         L->memory[made] |= dear && !is_cheaper_anew(L, made, n);
     }
 }
+
+#define DEAR 8 /* of dyn_op_cost, from which on what several kernels use is kept */
+#define DEAR_ON_DEVICE \
+    32 /* … where it would be written and read once more for each of them, which is as dear as three exponentials */
+
+/* Are a value's readers kernels that have nothing but memory in common? */
+static bool goes_through_memory(const DynLower *L, uint32_t id) { return L->p->device && L->by_columns[id]; }
 
 static void choose_memory(DynLower *L) {
     for (uint32_t i = L->g->nodes.n; i-- > 0;) {
@@ -398,7 +406,8 @@ static void choose_memory(DynLower *L) {
             continue;
         }
         if (!is_view(n) && !dyn_node_stores(n)) {
-            bool dear = L->used_by[i] == 1 && L->cost[i] >= 8, needed = !is_inline(n) || L->object[i];
+            bool dear = L->used_by[i] == 1 && L->cost[i] >= (goes_through_memory(L, i) ? DEAR_ON_DEVICE : DEAR),
+                 needed = !is_inline(n) || L->object[i];
             L->memory[i] |= needed || dear || overwritten(L, n, i, L->last_use[i]);
         }
         tell_operands(L, i);

@@ -236,6 +236,18 @@ static uint32_t divide_complex(DynRec *r, const NpArg *args, DynDtype dt) {
     return dyn_tt_elementwise(r, DYN_OP_MULTIPLY, dt, dt, product, 2);
 }
 
+/* On a device PyTorch divides by a number as a product by its reciprocal, in single precision but for doubles. False: it isn't
+ * one number at every call. */
+static bool find_factor(DynRec *r, NpArg number, DynDtype dt, NpArg *factor) {
+    const DynSym *s = number.arg.kind == DYN_ARG_SYM ? dyn_sym_at(dyn_rec_syms(r), number.arg.id) : NULL;
+    if (s == NULL || s->op != DYN_S_CONST || dyn_dtypes[dt].kind != 'f' || !dyn_tt_has_own_kernel(r)) {
+        return false;
+    }
+    double value = s->type == DYN_T_FLOAT ? s->value.f : (double)s->value.i;
+    *factor = dyn_tt_number(r, dt == DYN_F64 ? 1 / value : (double)(1 / (float)value));
+    return !dyn_tt_is_missing(*factor);
+}
+
 static uint32_t divide(DynRec *r, const NpArg *args) {
     DynDtype dt = dyn_tt_result_type(r, args, 2);
     dt = dt == DYN_NO_DTYPE ? dt : dyn_tt_float(r, dt);
@@ -246,6 +258,10 @@ static uint32_t divide(DynRec *r, const NpArg *args) {
     if (dt != DYN_NO_DTYPE && dyn_dtype_is_half(dt) && args[0].arg.kind == DYN_ARG_SYM) { /* Tensor.__rdiv__ */
         uint32_t t = dyn_tt_elementwise(r, DYN_OP_RECIPROCAL, dt, dt, &args[1], 1);
         return dyn_tt_binary(r, DYN_OP_MULTIPLY, t, args[0]);
+    }
+    NpArg product[2] = {args[0]};
+    if (dt != DYN_NO_DTYPE && find_factor(r, args[1], dt, &product[1])) {
+        return dyn_tt_elementwise(r, DYN_OP_MULTIPLY, dt, dt, product, 2);
     }
     return dyn_tt_elementwise(r, DYN_OP_DIVIDE, dt, dt, args, 2);
 }
