@@ -9,6 +9,7 @@ import dynoc
 
 NAN = float("nan")
 SECOND = itemgetter(1)
+KEY = None  # a test's own
 
 
 def nearest(at, points, s):
@@ -34,6 +35,30 @@ def by_name(lists, out):
         out.append(a[0] + b[0])
         out.append(c[0][0])
     return out
+
+
+def by_key(items, n, out):
+    for _ in range(n):
+        out.append(min(items, key=KEY))
+    return out
+
+
+def getters_of_their_own(n, same):
+    last = None
+    for _ in range(n):
+        made = itemgetter(1)
+        same += made is last
+        last = made
+    return same
+
+
+class Name(str):
+    """A key of a dict that is equal to no other."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        return self is other
 
 
 class Body(Thing):
@@ -169,6 +194,29 @@ def test_a_pivot():
 def test_getters(kind):
     lists = [[(kind(1), kind(5)), (kind(2), kind(3)), (kind(3), kind(5))], [(kind(4), kind(0))]]
     check(by_name, (lists, []), [iter(lists)])
+
+
+@pytest.mark.parametrize("names", [("x + 1",), ("x.real if 0 else o.m",), ("x", "\ufb01"), ("x.if",)])
+def test_names_that_are_no_attributes(names, monkeypatch):
+    monkeypatch.setitem(globals(), "KEY", attrgetter(*names))
+    fast = dynoc.optimize(by_key, wait=True)
+    for _ in range(3):
+        with pytest.raises(AttributeError, match="has no attribute"):
+            fast([Body(1.0, 3), Body(2.0, 5)], 50, [])
+
+
+def test_a_key_of_a_dict_that_is_equal_to_no_other(monkeypatch):
+    monkeypatch.setitem(globals(), "KEY", itemgetter(Name("a")))
+    fast = dynoc.optimize(by_key, wait=True)
+    for _ in range(3):
+        with pytest.raises(KeyError, match="a"):
+            fast([{"a": 3}, {"a": 1}], 50, [])
+
+
+def test_each_trip_makes_a_getter_of_its_own():
+    fast = dynoc.optimize(getters_of_their_own, wait=True)
+    for _ in range(3):
+        assert fast(100, 0) == 0
 
 
 def test_attributes():

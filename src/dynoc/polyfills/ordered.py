@@ -2,6 +2,7 @@
 CPython's own do, whose result is a matter of which comparisons are made in which order. Nothing else calls them.
 """
 
+import keyword
 import operator
 
 NOTHING = object()
@@ -87,8 +88,16 @@ def sort_by(items, key, reverse):
     arrange(items, keys, reverse)
 
 
+def is_attribute(name):
+    """The name, with dots, is that of the same attributes in an expression."""
+    parts = name.split(".") if type(name) is str and name.isascii() else [""]
+    return all(part.isidentifier() and not keyword.iskeyword(part) for part in parts)
+
+
 def getter(of):
-    """A function that gives what an itemgetter or attrgetter does."""
+    """A function that gives what an itemgetter or attrgetter does; TypeError where an expression would say something else."""
     kind, names = of.__reduce__()
+    if not all(is_attribute(name) if kind is operator.attrgetter else type(name) in (int, str) for name in names):
+        raise TypeError("names that aren't those of an expression")
     parts = [f"o.{name}" if kind is operator.attrgetter else f"o[{name!r}]" for name in names]
     return eval(f"lambda o: {parts[0] if len(parts) == 1 else ', '.join(parts).join('()')}")

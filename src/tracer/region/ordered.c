@@ -207,10 +207,34 @@ static bool is_getter_type(PyObject *o) {
 
 bool plan_is_getter(PyObject *o) { return is_getter_type((PyObject *)Py_TYPE(o)); }
 
-/* One that is made in the loop of constants: the same on each trip, as nobody sees. */
+/* What a call of so many slots gives goes, with what is loaded behind it, to a call that this file knows: no one else sees it. */
+static bool goes_to_ordered(Plan *p, uint32_t slots) {
+    const PlanFrame *f = plan_frame(p);
+    const DynInstr *in = &f->c->v.at[f->at + 1], *end = f->c->v.at + f->c->v.n;
+    uint32_t n = p->s.n - slots + 1;
+    for (; in < end && (in->op == DYN_I_LOAD_CONST || in->op == DYN_I_LOAD_FAST); in++) {
+        n++;
+    }
+    if (in == end || (in->op != DYN_I_CALL && in->op != DYN_I_CALL_KW)) {
+        return false;
+    }
+    const uint32_t taken = in->arg + 2 + (in->op == DYN_I_CALL_KW);
+    if (taken > n || n - taken + 2 > p->s.n) {
+        return false;
+    }
+    const PlanValue *base = &p->s.values[n - taken];
+    if (base[0].v.kind == DYN_RK_CONST && base[1].v.kind == DYN_RK_LIST) {
+        return plan_object(p, &base[0]) == dyn_cpy_lookup_named(&PyList_Type, "sort");
+    }
+    PyObject *callee = plan_object(p, &base[dyn_call_null_first() ? 1 : 0]);
+    return callee != NULL && builtin_of(callee) != FUNCTIONS;
+}
+
+/* One that is made in the loop of constants, as a key: the same on each trip, as nobody sees. */
 bool plan_makes_getter(Plan *p, PyObject *type, const PlanValue *args, uint32_t n, PlanValue *out) {
     static PyObject *made; /* Strong: a dict of (type, arguments). */
-    PyObject *key = is_getter_type(type) && n > 0 ? PyTuple_New(n + 1) : NULL, *getter = NULL;
+    const bool is_key = is_getter_type(type) && n > 0 && goes_to_ordered(p, n + 2);
+    PyObject *key = is_key ? PyTuple_New(n + 1) : NULL, *getter = NULL;
     bool known = key != NULL;
     for (uint32_t i = 0; i < n && known; i++) {
         PyObject *o = args[i].v.kind == DYN_RK_INT && args[i].known ? PyLong_FromLongLong(args[i].number.i)
