@@ -29,6 +29,9 @@ struct DynTarget {
     /* The array of a place, as Python gets it; NULL with an exception. */
     PyObject *(*allocate)(const struct DynCall *c, uint32_t place, uint8_t dtype, int ndim, const int64_t *dims,
                           const DynLayout *layout);
+    /* Of a call that writes or has another effect, before anything runs: can each kernel that comes behind another step be
+     * launched, by its number of elements? Later eager could not make the call. NULL: any can. */
+    bool (*takes)(const struct DynCall *c);
     /* Memory of the call's temporaries: so many bytes, NULL where there are not; and back. */
     char *(*reserve)(struct DynCall *c, size_t bytes);
     void (*release)(struct DynCall *c);

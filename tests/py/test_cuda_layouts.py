@@ -96,3 +96,18 @@ def test_what_says_where_rows_are_does_not_halve_groups(device, rows):
     at = torch.arange(rows * 2).reshape(rows, 2) % 9
     fast = check(f, randn(9, 128), at, randn(128, seed=1))
     assert "held_group" in fast.entries[0].source
+
+
+def test_what_has_too_many_places_is_refused_before_anything_is_written(device):
+    """Kernels over several axes count to 2^31. The call that has one, and writes into what came in, is eager's as a whole."""
+
+    def f(count, x):
+        count.mul_(2)
+        return x.amax()
+
+    fast = dynoc.optimize(f, wait=True)
+    for rows, n in ((4, 5), (4, 5), (35_300_000, 61), (5, 7)):
+        count, x = torch.ones(3), torch.full((rows, 2), 3, dtype=torch.int8)[:, :1].expand(rows, n)
+        assert fast(count, x).item() == 3
+        assert count.tolist() == [2, 2, 2]
+    assert kernels(fast) > 1

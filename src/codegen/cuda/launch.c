@@ -9,6 +9,7 @@
 
 #define MOST_GRID ((int64_t)0x7fffffff) /* blocks along x */
 #define LONG_DIVISION ((int64_t)1 << 31)
+#define MOST_FILLED 128 /* elements of a warp's groups */
 #define SHARED_WITHOUT_ASKING (48 << 10)
 enum { MAX_DYNAMIC_SHARED = 8 }; /* attribute of a kernel, by the driver's number */
 
@@ -137,10 +138,31 @@ static DynCudaKernel *function_of(DynArtifact *a, const DynKernel *k, DynCudaFor
     return there ? dyn_cuda_kernel(a->rest->loaded, k->number, form) : NULL;
 }
 
-/* Places on several axes are 32 bits. Of what has more eager makes the call. */
+/* Places on several axes are 32 bits, with what a last group is filled up with. Of what has more eager makes the call. */
 static bool is_too_large(const DynCudaLine *l) {
-    return !(l->speed & DYN_CUDA_SINGLE) &&
-           (l->count >= LONG_DIVISION || l->groups >= LONG_DIVISION || dyn_cuda_along(l) >= LONG_DIVISION);
+    int64_t last = dyn_cuda_along(l) * (is_scattered(l) ? l->lanes : 1);
+    return !(l->speed & DYN_CUDA_SINGLE) && (l->count >= LONG_DIVISION || l->groups >= LONG_DIVISION || last >= LONG_DIVISION);
+}
+
+/* Is it surely not too large, wherever its operands lie? */
+static bool is_small(const DynCall *c, const DynKernel *k) {
+    int64_t n = 1;
+    for (int d = 0; d < k->ndim && n < LONG_DIVISION; d++) {
+        bool late = dyn_sym_is_late(c->p->graph->syms, k->shape[d]);
+        int64_t size = late ? 1 : c->run->sym[k->shape[d]].i;
+        n = size < LONG_DIVISION ? n * size : LONG_DIVISION;
+    }
+    return n < LONG_DIVISION - MOST_FILLED;
+}
+
+bool dyn_cuda_takes(const DynCall *c) {
+    bool takes = true, behind = false;
+    for (uint32_t s = 0; s < c->p->steps.n && takes; s++) {
+        DynStepKind kind = (DynStepKind)c->p->steps.at[s].kind;
+        takes = kind != DYN_STEP_KERNEL || !behind || is_small(c, dyn_loops_kernel_at(c->p, s));
+        behind |= kind != DYN_STEP_VIEW;
+    }
+    return takes;
 }
 
 static int launch(const Stream *s, const DynKernel *k, DynCudaForm form, const Grid *g, const Handed *h) {

@@ -64,6 +64,7 @@ const DynTarget dyn_target_cuda = {
     .build = dyn_build_submit,
     .tasks = tasks,
     .allocate = allocate,
+    .takes = dyn_cuda_takes,
     .reserve = reserve,
     .release = release,
     .can_descend = dyn_cuda_can_descend,

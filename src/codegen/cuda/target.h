@@ -74,6 +74,7 @@ DYN_HIDDEN DynCudaKernel *dyn_cuda_kernel(const DynLoaded *l, int number, DynCud
 /* Another function of a loaded object; NULL: it isn't in it. */
 DYN_HIDDEN DynCudaKernel *dyn_cuda_function(const DynLoaded *l, const char *name);
 DYN_HIDDEN extern const DynToolchain dyn_toolchain_cuda;                       /* nvrtc.c */
+DYN_HIDDEN bool dyn_cuda_takes(const DynCall *c);                              /* launch.c */
 DYN_HIDDEN extern const DynTaskKind dyn_cuda_task_kernel, dyn_cuda_task_group; /* launch.c */
 DYN_HIDDEN extern const DynTaskKind dyn_cuda_task_product;                     /* products.c */
 /* descent.c, for the target: steps of one device. */

@@ -291,6 +291,9 @@ DynRunStatus dyn_call_run(DynCall *c) {
         PyErr_Clear();
         return DYN_RUN_AGAIN;
     }
+    if (c->p->writes_inputs && c->a->target->takes != NULL && !c->a->target->takes(c)) {
+        return DYN_RUN_AGAIN;
+    }
     if (c->p->written.n > 0 && !c->p->tensors) {
         dyn_undo_keep(c);
     }
