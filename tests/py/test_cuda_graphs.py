@@ -105,6 +105,19 @@ def test_views_and_inputs_among_results(graphs):
         assert got[0] is x and got[1]._base is got[2]._base is not None and got[3].data_ptr() == x.data_ptr()
 
 
+def test_copies_that_are_reshaped(graphs):
+    """The copy is a place of no node: recordings ask nodes what they are handed."""
+
+    def f(x, y):
+        return torch.sin(x).t().reshape(-1) * 2 + y
+
+    fast = optimise(f)
+    for seed in range(6):
+        x, y = randn(8, 12, seed=seed), randn(96, seed=seed + 9)
+        torch.testing.assert_close(fast(x, y), f(x, y))
+    assert replayed(graphs) > 0
+
+
 def test_sizes_and_numbers(graphs):
     fast = dynoc.optimize(lambda x, k: torch.exp(x) * k, mode="reduce-overhead", dynamic=True, wait=True)
     for turn in range(3):

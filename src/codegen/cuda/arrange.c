@@ -4,9 +4,10 @@
  * become one axis, and what lies closest together comes last, as neighbouring threads then touch neighbouring memory. */
 #include "codegen/cuda/target.h"
 
-#define PATCH 32                 /* elements along each side of a patch */
-#define MOST_SPREAD 5            /* 32 threads are a warp */
-#define WORTH_STRIPS (1ll << 20) /* elements, from which on patches are worth launches for what is beside them */
+#define PATCH 32                   /* elements along each side of a patch */
+#define MOST_SPREAD 5              /* 32 threads are a warp */
+#define WORTH_STRIPS (1ll << 20)   /* elements, from which on patches are worth launches for what is beside them, … */
+#define MOST_IN_PIECES (1ll << 32) /* … and from which on the whole may be refused: then no strip has been written before */
 
 static int64_t distance(int64_t step) { return step < 0 ? -step : step; }
 
@@ -213,7 +214,8 @@ bool dyn_cuda_cut_strip(DynCudaLine *l, DynCudaLine *strip) {
     for (int d = 0; d < b->ndim; d++) {
         all *= b->dims[d];
     }
-    if (all < WORTH_STRIPS) { /* most launches: their axes are put in order once */
+    bool worth = all >= WORTH_STRIPS && all < MOST_IN_PIECES; /* of most launches axes are put in order once */
+    if (!worth) {
         return false;
     }
     order_map(b);

@@ -57,7 +57,9 @@ static void fix_numbers(const DynLoops *p, bool *fixed) {
         }
     }
     for (uint32_t s = 0; s < p->steps.n; s++) {
-        const DynNode *n = p->steps.at[s].kind == DYN_STEP_KERNEL ? NULL : dyn_graph_node(p->graph, p->steps.at[s].id);
+        const DynStep *step = &p->steps.at[s];
+        bool is_node = step->kind != DYN_STEP_KERNEL && step->id < p->nnodes; /* a copy that is reshaped is a place of its own */
+        const DynNode *n = is_node ? dyn_graph_node(p->graph, step->id) : NULL;
         for (int i = 0; n != NULL && i < n->nargs; i++) {
             if (n->args[i].kind == DYN_ARG_SYM) {
                 fixed[n->args[i].id] = true;
