@@ -296,3 +296,37 @@ def test_a_breakpoint_in_a_handler_keeps_the_exception():
     fast = dynoc.optimize(f, wait=True)
     for k in (1, 1, 0, 1, 0):
         check(f, fast, lambda k=k: (f64(4), k))
+
+
+TAKEN = {
+    "next": lambda f, items: next(map(f, items)),
+    "list": lambda f, items: list(map(f, items)),
+    "sum": lambda f, items: sum(map(f, items)),
+    "sorted": lambda f, items: sorted(items, key=f),
+    "filter": lambda f, items: list(filter(f, items)),
+    "a loop": lambda f, items: [i for i in map(f, items)],
+    "zip": lambda f, items: dict(zip(items, map(f, items), strict=False)),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_what_was_done_before_an_item_raised(name):
+    """The handler is recorded, and what the function did until then is done at every call."""
+    log, take = [], TAKEN[name]
+
+    def noting(k):
+        log.append(k)
+        return fail(k)
+
+    def f(x, items):
+        try:
+            take(noting, items)
+        except Failure:
+            pass
+        return x * 2.0
+
+    fast = dynoc.optimize(f, wait=True)
+    for _ in range(5):
+        log.clear()
+        fast(f64(4), [0, 1, 2])
+        assert log == ([0] if name == "next" else [0, 1])

@@ -397,7 +397,7 @@ DynVal *rec_on_sequence(DynRec *r, const RecCall *c, PyObject **result, int kind
 DynVal *rec_on_id(DynRec *r, const RecCall *c, PyObject **result, int arg) {
     bool known = c->npos == 1 && c->nkw == 0 && rec_is_parameter(c->args[0].real) && rec_burn_key(r, c->args[0]);
     *result = rec_call_real(c);
-    return *result != NULL && known ? dyn_rec_const(r, *result) : rec_unknown_call(r, c);
+    return *result != NULL && known ? dyn_rec_const(r, *result) : rec_fail(r, DYN_R_OPAQUE_CALL, "id");
 }
 
 /* torch.Size(…): a tuple of ints, which takes tensors for ints, too. */

@@ -64,6 +64,7 @@ void rec_end_taking(DynRec *r, RecFrame *f, Step s) {
     rec_generators_settle(r, known);
     if (!known && r->cap != NULL) {
         rec_rollback(r, &r->take);
+        r->error = NULL; /* what was raised is due at every call, with the effects in front of it */
     }
 }
 
