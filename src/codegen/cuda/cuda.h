@@ -9,12 +9,14 @@
  *     splits      half a word, of a reduction: how many blocks share one result, which then goes to `parts`
  *     parts       memory for an accumulator of each split and result (dyn_cuda_part_size)
  *     done        how many of the blocks that share results are done, for each such set of them; 0 before and behind
- *     along       groups along the last axis. Where there are several axes, a thread that has found its place has every size-th
- * of them, and `count` or `groups` are such visits size[R]     sizes of axes, in groups of the last one, or in visits magic[R]
- * what divides by them (launch.c: magic_of) at[N]       where each operand's first element lies; of one in the memory of a row
- * how far from its beginning step[N][R]  bytes from one position of each axis to the next scalar[P]   numbers by value; behind
- * them, of each operand that is looked up, how many elements the axis has along which that is done, and the bytes from one to the
- * next
+ *     along       groups along the last axis. Where there are several axes, a thread that has found its place has every
+ *                 size-th of them, and `count` or `groups` are such visits
+ *     size[R]     sizes of axes, in groups of the last one, or in visits
+ *     magic[R]    what divides by them (launch.c: magic_of)
+ *     at[N]       where each operand's first element lies; of one in the memory of a row how far from its beginning
+ *     step[N][R]  bytes from one position of each axis to the next
+ *     scalar[P]   numbers by value; behind them, of each operand that is looked up, how many elements the axis has along which
+ *                 that is done, and the bytes from one to the next
  *
  * R, N and P are the kernel's own: axes (dyn_cuda_rank), operands and numbers. Axes are at the end of size: in ROWS kept ones in
  * front of reduced ones, in COLUMNS behind them. Each form is there for each speed: GROUPED for one axis of either kind, along
