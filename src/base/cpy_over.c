@@ -13,6 +13,8 @@
 #include "base/cpy_over.h"
 #include <opcode.h>
 
+#if DYN_PY <= 313
+
 static struct {
     PyObject *code;    /* strong; NULL: none is watched */
     DynJumpsBack *ask; /* … since when this is asked */
@@ -221,5 +223,18 @@ void dyn_cpy_watch_no_jumps(void) {
     }
     Py_CLEAR(watched.code);
 }
+
+#endif
+#else
+
+bool dyn_frame_may_go_over(DynFrame *f) { return false; }
+
+bool dyn_cpy_over_by_call(void) { return false; }
+
+bool dyn_cpy_is_own_tool(PyObject *name) { return false; }
+
+bool dyn_cpy_watch_jumps(DynFrame *f, DynJumpsBack *asked) { return false; }
+
+void dyn_cpy_watch_no_jumps(void) {}
 
 #endif

@@ -11,7 +11,7 @@ from contextlib import redirect_stdout
 
 import numpy as np
 import pytest
-from going_over import enabled, go_over, gone_over  # noqa: F401
+from going_over import HAS, enabled, go_over, gone_over  # noqa: F401
 from process import environment_of
 
 import dynoc
@@ -236,7 +236,7 @@ def test_as_without(program):
     wanted = outcome(PROGRAMS[program], bool, np=np)
     before = gone_over()
     assert outcome(PROGRAMS[program], go_over, np=np) == wanted
-    assert program in MAY_STAY or gone_over() > before
+    assert not HAS or program in MAY_STAY or gone_over() > before
 
 
 # They run until their loops are native, and then for so many trips more.
@@ -271,6 +271,7 @@ LONG = {
 }
 
 
+@pytest.mark.skipif(not HAS, reason="code stays in the loop that it began in")
 @pytest.mark.parametrize("program", LONG)
 def test_is_native(program):
     before, until, trips = native(), time.monotonic() + 60, []
