@@ -386,9 +386,8 @@ static void tell_operands(DynLower *L, uint32_t id) {
     }
 }
 
-#define DEAR 8 /* of dyn_op_cost, from which on what several kernels use is kept */
-#define DEAR_ON_DEVICE \
-    32 /* … where it would be written and read once more for each of them, which is as dear as three exponentials */
+#define DEAR 8            /* of dyn_op_cost, from which on what several kernels use is kept */
+#define DEAR_ON_DEVICE 32 /* … through memory that is as dear as three exponentials */
 
 /* Are a value's readers kernels that have nothing but memory in common? */
 static bool goes_through_memory(const DynLower *L, uint32_t id) { return L->p->device && L->by_columns[id]; }

@@ -8,16 +8,21 @@ import operator
 NOTHING = object()
 
 
+def found(best, mark, default, nothing):
+    """The item, by whose mark there is one, or what is given for none."""
+    if mark is nothing:
+        if default is nothing:
+            raise ValueError
+        return default
+    return best
+
+
 def least(items, default=NOTHING, nothing=NOTHING):
     best = nothing
     for item in items:
         if best is nothing or item < best:
             best = item
-    if best is nothing:
-        if default is nothing:
-            raise ValueError
-        return default
-    return best
+    return found(best, best, default, nothing)
 
 
 def greatest(items, default=NOTHING, nothing=NOTHING):
@@ -25,11 +30,7 @@ def greatest(items, default=NOTHING, nothing=NOTHING):
     for item in items:
         if best is nothing or item > best:
             best = item
-    if best is nothing:
-        if default is nothing:
-            raise ValueError
-        return default
-    return best
+    return found(best, best, default, nothing)
 
 
 def least_by(items, key, default=NOTHING, nothing=NOTHING):
@@ -38,11 +39,7 @@ def least_by(items, key, default=NOTHING, nothing=NOTHING):
         value = key(item)
         if mark is nothing or value < mark:
             best, mark = item, value
-    if mark is nothing:
-        if default is nothing:
-            raise ValueError
-        return default
-    return best
+    return found(best, mark, default, nothing)
 
 
 def greatest_by(items, key, default=NOTHING, nothing=NOTHING):
@@ -51,11 +48,7 @@ def greatest_by(items, key, default=NOTHING, nothing=NOTHING):
         value = key(item)
         if mark is nothing or value > mark:
             best, mark = item, value
-    if mark is nothing:
-        if default is nothing:
-            raise ValueError
-        return default
-    return best
+    return found(best, mark, default, nothing)
 
 
 def arrange(items, keys, reverse):
